@@ -1,0 +1,66 @@
+"""A VM storage configuration as a test parameter.
+
+What tests import from here:
+
+- workloads: `Fio`, `Dd`, `Hdparm`, and `Workload` to write one's own
+- values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
+- errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
+
+Names are loaded when first used: the plugin is imported in every pytest run of everybody who installed it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_vmstorage.config import StorageConfig
+    from pytest_vmstorage.errors import VmStorageError
+    from pytest_vmstorage.guest import Guest
+    from pytest_vmstorage.results import Figure, Measurement, Metric, Run
+    from pytest_vmstorage.workloads.base import Target, Workload
+    from pytest_vmstorage.workloads.dd import Dd
+    from pytest_vmstorage.workloads.fio import Fio
+    from pytest_vmstorage.workloads.hdparm import Hdparm
+
+_HOMES = {
+    "Dd": "workloads.dd",
+    "Figure": "results",
+    "Fio": "workloads.fio",
+    "Guest": "guest",
+    "Hdparm": "workloads.hdparm",
+    "Measurement": "results",
+    "Metric": "results",
+    "Run": "results",
+    "StorageConfig": "config",
+    "Target": "workloads.base",
+    "VmStorageError": "errors",
+    "Workload": "workloads.base",
+}
+
+__all__ = [
+    "Dd",
+    "Figure",
+    "Fio",
+    "Guest",
+    "Hdparm",
+    "Measurement",
+    "Metric",
+    "Run",
+    "StorageConfig",
+    "Target",
+    "VmStorageError",
+    "Workload",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pytest_vmstorage' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"pytest_vmstorage.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,128 @@
+"""A saved run to compare with: found by name among pytest-benchmark's files, read, and keyed by cell."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.results import SCHEMA, HostFacts, Measurement, Run
+
+
+class CellKey(NamedTuple):
+    """What makes two measurements the same one in two runs; `nth` counts repeats within one test, from 0."""
+
+    nodeid: str
+    workload: str
+    config: StorageConfig
+    nth: int
+
+
+class Baseline(BaseModel):
+    """A saved run under the name it was asked for by, and the file it came from."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    path: Path
+    run: Run
+
+    @cached_property
+    def _cells(self) -> Mapping[CellKey, Mapping[str, Measurement]]:
+        cells: dict[CellKey, dict[str, Measurement]] = {}
+        for key, measurement in keyed(self.run.measurements):
+            cells.setdefault(key, {})[measurement.host] = measurement
+        return cells
+
+    def find(self, key: CellKey, host: str) -> Measurement | None:
+        """The saved measurement of that cell: of that host if there is one, else of any host, else None."""
+        by_host = self._cells.get(key, {})
+        return by_host.get(host) or next(iter(by_host.values()), None)
+
+
+def keyed(measurements: Iterable[Measurement]) -> list[tuple[CellKey, Measurement]]:
+    """Each measurement with its key, in the order given; hosts are counted apart."""
+    seen: Counter[tuple[object, ...]] = Counter()
+    pairs = []
+    for measurement in measurements:
+        cell = (measurement.nodeid, measurement.workload, measurement.config)
+        pairs.append((CellKey(*cell, seen[(*cell, measurement.host)]), measurement))
+        seen[(*cell, measurement.host)] += 1
+    return pairs
+
+
+def host_of(run: Run, name: str) -> HostFacts:
+    """What that run recorded about the host; all "unknown" where it recorded nothing."""
+    return next((host for host in run.hosts if host.name == name), HostFacts(name=name))
+
+
+def load_baseline(name_or_path: str, storage_folder: Path) -> Baseline:
+    """The newest saved run of that name, number ("0001") or path; `storage_folder` is pytest-benchmark's.
+
+    Raises ConfigError, one sentence, where there is none or where it cannot be read as ours.
+    """
+    direct = Path(name_or_path)
+    if direct.suffix == ".json" and direct.is_file():
+        return _read(name_or_path, direct)
+    saved = sorted(storage_folder.glob("*/[0-9]*_*.json")) + sorted(storage_folder.glob("[0-9]*_*.json"))
+    candidates = [path for path in saved if _matches(name_or_path, path)]
+    if not candidates:
+        raise _no_such(name_or_path, storage_folder, saved)
+    return _read(name_or_path, max(candidates, key=_age))
+
+
+def _matches(wanted: str, path: Path) -> bool:
+    number, _, name = path.stem.partition("_")
+    return wanted.removesuffix(".json") in (number, name, path.stem)
+
+
+def _age(path: Path) -> tuple[str, int]:
+    """When it was saved, as it says itself: file times do not survive a git checkout; then its number."""
+    return str(_parse(path).get("datetime", "")), int(path.stem.partition("_")[0])
+
+
+def _no_such(wanted: str, folder: Path, saved: Iterable[Path]) -> ConfigError:
+    names = list(dict.fromkeys(path.stem.partition("_")[2] for path in saved))
+    hint = f"There are: {', '.join(names)}." if names else "Save one with --benchmark-save=NAME."
+    return ConfigError(f"there is no baseline {wanted!r} in {folder}.", hint=hint)
+
+
+def _parse(path: Path) -> Mapping[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"the baseline {path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise ConfigError(f"the baseline {path} is not JSON.", hint="Remove it or save it again.") from None
+    return content if isinstance(content, dict) else {}
+
+
+def _read(name: str, path: Path) -> Baseline:
+    content = _parse(path)
+    # A --vm-report=FILE.json holds the run itself; it is as good a baseline.
+    block = content if "schema_version" in content else content.get("vmstorage")
+    if not isinstance(block, dict):
+        raise ConfigError(
+            f"the baseline {path} holds no figures of ours: it was saved without pytest-vmstorage.",
+            hint="Save it again with --benchmark-save=NAME and pytest-vmstorage installed.",
+        )
+    version = block.get("schema_version", 0)
+    if not isinstance(version, int) or version > SCHEMA:
+        raise ConfigError(
+            f"the baseline {path} has version {version}, but this pytest-vmstorage reads up to {SCHEMA}.",
+            hint="Update pytest-vmstorage, or save the baseline again.",
+        )
+    try:
+        return Baseline(name=name, path=path, run=Run.model_validate(block))
+    except ValidationError as error:
+        flaw = ".".join(map(str, error.errors()[0]["loc"])) + " cannot be read."
+    except ConfigError as error:
+        flaw = error.what
+    raise ConfigError(f"the baseline {path} is damaged: {flaw}", hint="Save it again.")

@@ -1,0 +1,139 @@
+"""Running commands on a machine: one result, one protocol, this machine's shell and ssh's."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.errors import HostError, ProvisionError
+
+TIMED_OUT = 124
+"""Return code of a command that was killed at its time limit, as timeout(1) has it."""
+
+NOT_FOUND = 127
+"""Return code of a program that is not there, as sh has it."""
+
+SSH_FAILED = 255
+"""Return code by which ssh says that it, not the command, failed."""
+
+
+class CommandResult(BaseModel):
+    """What a finished command left: its text is decoded as UTF-8 with replacement."""
+
+    model_config = ConfigDict(frozen=True)
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the return code is 0."""
+        return self.returncode == 0
+
+    def tail(self, lines: int = 5) -> str:
+        """The last lines of what it said, errors first, for a message."""
+        return "\n".join((self.stderr.strip() or self.stdout.strip()).splitlines()[-lines:])
+
+
+class Shell(Protocol):
+    """A machine on which commands run. A non-zero return code is a result, never an exception."""
+
+    def run(
+        self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None
+    ) -> CommandResult:
+        """Run argv without a shell in between, as the program's caller would."""
+
+    def put(self, source: Path, target: str) -> None:
+        """Copy a local file to that path on the machine; raises ProvisionError."""
+
+
+class LocalShell:
+    """Commands on the machine pytest runs on."""
+
+    def run(
+        self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None
+    ) -> CommandResult:
+        """Run argv; a program that is not there gives 127, one killed at the time limit 124."""
+        begin = time.monotonic()
+        try:
+            # an empty input and not an inherited one: no command here may wait for the user's terminal
+            done = subprocess.run(
+                list(argv), capture_output=True, timeout=timeout_s, check=False, input=stdin or b""
+            )
+        except FileNotFoundError:
+            return _result(argv, NOT_FOUND, b"", f"{argv[0]}: command not found".encode(), begin)
+        except PermissionError as error:
+            return _result(argv, 126, b"", str(error).encode(), begin)
+        except subprocess.TimeoutExpired as expired:
+            return _result(argv, TIMED_OUT, _bytes(expired.stdout), _bytes(expired.stderr), begin)
+        return _result(argv, done.returncode, done.stdout, done.stderr, begin)
+
+    def put(self, source: Path, target: str) -> None:
+        """Nothing to do but a copy: both ends are this machine."""
+        check(self.run(["cp", "--sparse=always", "--", str(source), target]), "copying a file")
+
+
+class SshShell:
+    """Commands on a lab host over ssh: host keys are checked and nothing ever asks for a password."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self._local = LocalShell()
+        self._ssh = ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", target, "--"]
+
+    def run(
+        self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None
+    ) -> CommandResult:
+        """Run argv on the host; raises HostError where ssh itself fails."""
+        command = shlex.join(argv)
+        done = self._local.run([*self._ssh, command], timeout_s=timeout_s, stdin=stdin)
+        if done.returncode in (SSH_FAILED, NOT_FOUND) and done.stderr.startswith(("ssh", "Host key", "kex")):
+            raise HostError(
+                f"ssh to {self.target} failed: {done.tail(1)}.",
+                hint=f"Check that `ssh {self.target} true` works without a password.",
+            )
+        return done
+
+    def put(self, source: Path, target: str) -> None:
+        """Stream the file through the same ssh channel that runs commands."""
+        with source.open("rb") as stream:
+            done = subprocess.run(
+                [*self._ssh, f"cat > {shlex.quote(target)}"], stdin=stream, capture_output=True, check=False
+            )
+        if done.returncode:
+            text = done.stderr.decode(errors="replace").strip()
+            raise ProvisionError(f"copying {source.name} to {self.target}:{target} failed: {text}.")
+
+
+def check(result: CommandResult, doing: str, *, hint: str = "") -> CommandResult:
+    """The result itself if it succeeded; otherwise ProvisionError with what was being done."""
+    if result.ok:
+        return result
+    if result.returncode == TIMED_OUT:
+        reason = f"no end after {result.seconds:.0f} s"
+    else:
+        reason = result.tail(2).replace("\n", "; ") or f"exit status {result.returncode}"
+    raise ProvisionError(f"{doing} failed: {reason} (command: {shlex.join(result.argv)}).", hint=hint)
+
+
+def _bytes(output: bytes | str | None) -> bytes:
+    return output if isinstance(output, bytes) else b""
+
+
+def _result(argv: Sequence[str], code: int, out: bytes, err: bytes, begin: float) -> CommandResult:
+    return CommandResult(
+        argv=tuple(argv),
+        returncode=code,
+        stdout=out.decode(errors="replace"),
+        stderr=err.decode(errors="replace"),
+        seconds=time.monotonic() - begin,
+    )

@@ -1,0 +1,100 @@
+"""Every error this project raises, one sentence and one outcome each.
+
+    VmStorageError
+    ├── ConfigError          the user asked for something impossible   -> usage error, before any test
+    ├── UnsupportedError     this host or guest cannot do it           -> skip with the reason
+    ├── ProvisionError       a disk, guest or appliance was not made   -> error of that cell
+    │   ├── HostError        the lab host cannot be reached or used    -> usage error when found before any test
+    │   └── HypervisorError  libvirt or QEMU refused; carries libvirt's code
+    ├── GuestError           the guest was made but cannot be used     -> error of that cell
+    │   ├── BootTimeoutError no answer within the time limit
+    │   └── GuestDiedError   QEMU ended or the kernel panicked
+    ├── AttestationError     the cell is not what its id says          -> error of that cell
+    └── WorkloadError        the tool failed or printed what it never prints -> error of that cell
+"""
+
+from __future__ import annotations
+
+
+class VmStorageError(Exception):
+    """Base of all errors here: `what` is one sentence, `hint` says what to do about it."""
+
+    def __init__(self, what: str, *, hint: str = "") -> None:
+        self.what = what
+        self.hint = hint
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.hint}".rstrip()
+
+
+class ConfigError(VmStorageError):
+    """What the user asked for cannot exist; found before anything is made."""
+
+
+class UnsupportedError(VmStorageError):
+    """A valid request that this host or guest has no means for."""
+
+
+class ProvisionError(VmStorageError):
+    """A disk, guest or appliance could not be made."""
+
+
+class HostError(ProvisionError):
+    """The lab host cannot be reached, or lacks something every cell needs."""
+
+
+class HypervisorError(ProvisionError):
+    """libvirt or QEMU refused; `code` is libvirt's error number, or -1."""
+
+    def __init__(self, what: str, *, hint: str = "", code: int = -1) -> None:
+        super().__init__(what, hint=hint)
+        self.code = code
+
+
+class GuestError(VmStorageError):
+    """A guest exists but cannot be used; `console` is the tail of its serial console."""
+
+    def __init__(self, what: str, *, hint: str = "", console: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.console = console
+
+    def __str__(self) -> str:
+        head = super().__str__()
+        if not self.console:
+            return head
+        tail = "\n".join(f"    | {line}" for line in self.console.splitlines())
+        return f"{head}\n  the guest's console ended with:\n{tail}"
+
+
+class BootTimeoutError(GuestError):
+    """The guest did not answer within the time limit."""
+
+
+class GuestDiedError(GuestError):
+    """QEMU ended, or the guest's kernel panicked."""
+
+
+class AttestationError(VmStorageError):
+    """A field of the cell is not in effect: `asked` and `found` are both shown."""
+
+    def __init__(self, field: str, *, asked: str, found: str, hint: str = "") -> None:
+        super().__init__(f"{field} was asked to be {asked} but is {found}.", hint=hint)
+        self.field = field
+        self.asked = asked
+        self.found = found
+
+
+class WorkloadError(VmStorageError):
+    """A workload's tool failed, or its output could not be read; `output` is its tail."""
+
+    def __init__(self, what: str, *, hint: str = "", output: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.output = output
+
+    def __str__(self) -> str:
+        head = super().__str__()
+        if not self.output:
+            return head
+        tail = "\n".join(f"    | {line}" for line in self.output.splitlines()[-15:])
+        return f"{head}\n  the tool's output ended with:\n{tail}"

@@ -1,0 +1,182 @@
+"""The only `import testinfra`: a running guest, its readiness, its facts, its testinfra Host."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.agent import AgentShell
+from pytest_vmstorage.command import CommandResult
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, GuestError
+from pytest_vmstorage.provision.domain import ROOT_SERIAL
+from pytest_vmstorage.provision.pool import Machine
+
+if TYPE_CHECKING:
+    from testinfra.host import Host
+
+COMMAND_S = 60.0
+"""Time limit of a command in the guest where the caller gives none."""
+
+# One round trip for all that is wanted of a fresh guest: a line of facts, then a line for each disk.
+_PROBE = r"""
+echo "$(uname -r)|$(nproc)|$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)"
+for path in /sys/block/*; do
+  name=${path##*/}
+  case $name in loop*|ram*|zram*|sr*|fd*|nullb*) continue;; esac
+  read -r size <"$path/size"
+  serial=; [ -r "$path/serial" ] && read -r serial <"$path/serial"
+  read -r cache <"$path/queue/write_cache"; read -r scheduler <"$path/queue/scheduler"
+  read -r block <"$path/queue/logical_block_size"; read -r rotational <"$path/queue/rotational"
+  driver=; [ -e "$path/device/driver" ] && driver=$(readlink "$path/device/driver")
+  echo "$name|$size|$serial|$cache|$scheduler|$block|$rotational|${driver##*/}"
+done
+"""
+
+
+class GuestFacts(BaseModel):
+    """What the guest says of itself and of the disk under test; memory in KiB as its kernel has it, sizes in bytes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kernel: str
+    cpus: int
+    memory_kib: int
+    disk: str
+    disk_bytes: int
+    write_cache: str
+    scheduler: str
+    logical_block_bytes: int
+    rotational: bool
+    driver: str
+    tools: Mapping[str, str] = {}
+
+    def as_text(self) -> Mapping[str, str]:
+        """The facts that stand with each row."""
+        return {
+            "kernel": self.kernel,
+            **self.tools,
+            "cpus": str(self.cpus),
+            "write_cache": self.write_cache,
+            "scheduler": self.scheduler,
+            "driver": self.driver,
+        }
+
+
+class Guest:
+    """A running guest with the disk under test: `disk` is its device path there, `facts` what it found.
+
+    `written_bytes` is how much of the disk, from its start, has been written in this guest's life.
+    """
+
+    def __init__(self, machine: Machine, shell: AgentShell, facts: GuestFacts, ready_seconds: float) -> None:
+        self.machine = machine
+        self.shell = shell
+        self.facts = facts
+        self.ready_seconds = ready_seconds
+        self.written_bytes = 0
+
+    @property
+    def config(self) -> StorageConfig:
+        """The cell this guest is."""
+        return self.machine.config
+
+    @property
+    def disk(self) -> str:
+        """Device path of the disk under test in the guest, such as /dev/vdb."""
+        return self.facts.disk
+
+    def run(self, command: str | Sequence[str], *, timeout_s: float = COMMAND_S) -> CommandResult:
+        """Run a line of sh, or an argv, in the guest; a non-zero return code is a result, never an exception."""
+        argv = ["/bin/sh", "-c", command] if isinstance(command, str) else command
+        return self.shell.run(argv, timeout_s=timeout_s)
+
+    @functools.cached_property
+    def host(self) -> Host:
+        """The guest as a testinfra Host, over its agent."""
+        return _testinfra_host(self)
+
+    def __repr__(self) -> str:
+        return f"<Guest {self.config.label}, {self.disk}>"
+
+
+def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str]) -> Guest:
+    """Wait until the guest answers its first command; raises BootTimeoutError, GuestDiedError with the console."""
+    begin = time.monotonic()
+    try:
+        if not machine.domain.wait_for_agent(timeout_s):
+            raise BootTimeoutError(
+                f"The guest of {machine.config} did not answer within {timeout_s:.0f} s.",
+                hint="Give it more time with --vm-timeout, or keep it for a look with --vm-keep.",
+                console=machine.console_tail(),
+            )
+        shell = AgentShell(machine.domain)
+        facts = _probe(machine, shell, tools)
+    except GuestDiedError as error:
+        raise GuestDiedError(error.what, console=machine.console_tail()) from None
+    return Guest(machine, shell, facts, time.monotonic() - begin)
+
+
+def _probe(machine: Machine, shell: AgentShell, tools: Mapping[str, str]) -> GuestFacts:
+    done = shell.run(["/bin/sh", "-c", _PROBE], timeout_s=COMMAND_S)
+    if not done.ok:
+        raise GuestError(f"The guest of {machine.config} could not be asked for its facts: {done.tail(1)}.")
+    return read_facts(done.stdout, machine.config, tools)
+
+
+def read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> GuestFacts:
+    """Facts from the probe's lines; raises GuestError unless exactly one disk is neither the root nor of another size."""
+    head, *disks = [line.split("|") for line in text.splitlines() if line.strip()]
+    found = [disk for disk in disks if disk[2] != ROOT_SERIAL and int(disk[1]) * 512 == config.size]
+    if len(found) != 1:
+        there = ", ".join(f"{disk[0]} of {int(disk[1]) * 512} bytes" for disk in disks) or "none"
+        raise GuestError(
+            f"The guest of {config} does not see its disk of {config.size} bytes on {config.bus} (disks: {there}).",
+            hint="Its kernel may lack the driver of that bus.",
+        )
+    name, size, _serial, cache, scheduler, block, rotational, driver = found[0]
+    return GuestFacts(
+        kernel=head[0],
+        cpus=int(head[1]),
+        memory_kib=int(head[2]),
+        disk=f"/dev/{name}",
+        disk_bytes=int(size) * 512,
+        write_cache=cache,
+        # the kernel writes all of them, with the one in use in brackets
+        scheduler=next((word.strip("[]") for word in scheduler.split() if word.startswith("[")), scheduler),
+        logical_block_bytes=int(block),
+        rotational=rotational == "1",
+        driver=driver,
+        tools=dict(tools),
+    )
+
+
+def _testinfra_host(guest: Guest) -> Host:
+    # testinfra has no entry point for backends (pytest-testinfra#10), so the Host is made here;
+    # Host.get_host would cache one per name for the whole process, and guests come and go
+    from testinfra.backend.base import BaseBackend
+    from testinfra.backend.base import CommandResult as TestinfraResult
+    from testinfra.host import Host
+
+    class AgentBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no types
+        NAME = "vmstorage"
+
+        def run(self, command: str, *args: str, **_kwargs: Any) -> TestinfraResult:
+            line = self.get_command(command, *args)
+            done = guest.run(line)
+            return self.result(
+                done.returncode, self.encode(line), done.stdout.encode(), done.stderr.encode()
+            )
+
+        def get_encoding(self) -> str:
+            # the inherited one runs python3 in the guest, which need not be there
+            return "UTF-8"
+
+    backend = AgentBackend(guest.machine.domain_name)
+    host = Host(backend)
+    backend.set_host(host)
+    return host

@@ -1,0 +1,226 @@
+"""A lab host in use by this process: one connection, one pool, the guest of the moment."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.command import LocalShell, Shell
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import GuestDiedError, HypervisorError, VmStorageError
+from pytest_vmstorage.facts import host_facts
+from pytest_vmstorage.guest import Guest, connect
+from pytest_vmstorage.inventory import LabHost, find_host
+from pytest_vmstorage.provision import appliance as appliances
+from pytest_vmstorage.provision.accel import (
+    CANARY_S,
+    AccelChoice,
+    AccelRequest,
+    CanaryCache,
+    choose_accel,
+    device_refusal,
+)
+from pytest_vmstorage.provision.appliance import Appliance
+from pytest_vmstorage.provision.boot import find_emulator, place_appliance
+from pytest_vmstorage.provision.disk import drop_caches, prepare_folder
+from pytest_vmstorage.provision.hypervisor import Hypervisor, LibvirtHypervisor, connect_embedded
+from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
+from pytest_vmstorage.provision.pool import GuestPool, Machine
+from pytest_vmstorage.provision.reaper import reap
+from pytest_vmstorage.results import HostFacts
+from pytest_vmstorage.say import Say, silent
+
+
+class LabSettings(BaseModel):
+    """What the user chose for this run; `timeout_s` is a guest's time to boot."""
+
+    model_config = ConfigDict(frozen=True)
+
+    host: str | None = None
+    folder: str | None = None
+    accel: AccelRequest = "auto"
+    timeout_s: float = 120.0
+    keep: bool = False
+
+
+@dataclass
+class Lab:
+    """What a run needs of its host, opened once: hands out one guest per cell, and removes all of it at the end."""
+
+    settings: LabSettings
+    host: LabHost
+    shell: Shell
+    hypervisor: Hypervisor
+    pool: GuestPool
+    appliance: Appliance
+    accel: AccelChoice
+    facts: HostFacts
+    root: str
+    _guest: Guest | None = None
+    _kept: Machine | None = None
+    _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
+
+    def guest(self, config: StorageConfig, say: Say = silent) -> Guest:
+        """The running guest of that cell, made if it is not the one at hand.
+
+        A cell that failed once fails again with the same error, without another try.
+        """
+        if config in self._broken:
+            raise self._broken[config]
+        if self._guest is not None and self._guest.config == config:
+            if self._guest.machine.domain.is_active():
+                return self._guest
+            error = GuestDiedError(
+                f"The guest of {config} ended between two tests.", console=self._guest.machine.console_tail()
+            )
+            self._broken[config] = error
+            self._drop()
+            raise error
+        self._drop()
+        try:
+            self._guest = self._make(config, say)
+        except VmStorageError as error:
+            self._broken[config] = error
+            raise
+        return self._guest
+
+    def _make(self, config: StorageConfig, say: Say) -> Guest:
+        machine = self.pool.make(config, self.accel.used, say)
+        try:
+            return connect(machine, timeout_s=self.settings.timeout_s, tools=self.appliance.manifest.tools)
+        except BaseException:
+            self._let_go(machine)
+            raise
+
+    def drop_host_caches(self, guest: Guest) -> str:
+        """Make the host forget the image of the guest's disk; says how."""
+        return drop_caches(self.shell, guest.machine.spec.disk)
+
+    def note_failure(self) -> None:
+        """A test failed in the guest at hand: that is the guest to keep for a look."""
+        if self.settings.keep and self._kept is None and self._guest is not None:
+            self._kept = self._guest.machine
+
+    def _drop(self) -> None:
+        if self._guest is not None:
+            self._let_go(self._guest.machine)
+            self._guest = None
+
+    def _let_go(self, machine: Machine) -> None:
+        if machine is not self._kept:
+            self.pool.discard(machine)
+
+    def close(self) -> Machine | None:
+        """Remove all that was made; returns the one guest that is kept running, where the user wants one."""
+        if self.settings.keep and self._kept is None and self._guest is not None:
+            self._kept = self._guest.machine
+        self._drop()
+        self.pool.close(keep=self._kept)
+        self.hypervisor.close()
+        if self._kept is None and self.root:
+            self.shell.run(["rm", "-rf", "--", self.root])
+        return self._kept
+
+
+def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
+    """Connect to the host and find all that every cell needs; raises ConfigError, HostError, ProvisionError."""
+    host = find_host(settings.host, settings.folder)
+    shell = host.shell()
+    book = lease_book()
+    for sentence in reap(book, LocalShell()):
+        say(sentence)
+    emulator = find_emulator(shell, host.name)
+    folder = prepare_folder(shell, host.folder, chosen=settings.folder is not None)
+    lease = _lease(host)
+    book.write(lease)
+    opened: list[GuestPool] = []
+    try:
+        hypervisor = _connect(host, lease)
+        appliance = appliances.ensure(LocalShell(), say=say)
+        shell.run(["mkdir", "-p", "-m", "755", "--", lease.folder])
+        boot = place_appliance(host, shell, appliance, emulator, say)
+        pool = GuestPool(shell=shell, hypervisor=hypervisor, boot=boot, lease=lease, book=book)
+        opened.append(pool)
+        accel = _accel(settings, shell, hypervisor, pool, appliance, say)
+        facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
+    except BaseException:
+        for pool in opened:
+            pool.close()
+        shell.run(["rm", "-rf", "--", lease.folder, *([lease.root] if lease.root else [])])
+        book.drop(lease)
+        raise
+    return Lab(settings, host, shell, hypervisor, pool, appliance, accel, facts, lease.root)
+
+
+def lease_book() -> LeaseBook:
+    """This user's leases on this machine."""
+    return LeaseBook(appliances.cache_folder() / "leases")
+
+
+def _lease(host: LabHost) -> Lease:
+    run_id = uuid.uuid4().hex[:10]
+    return Lease(
+        run_id=run_id,
+        owner=this_process(),
+        expires=time.time() + LIFETIME_S,
+        uri=host.uri,
+        ssh=host.ssh,
+        folder=f"{host.folder}/run-{run_id}",
+        # short, and not below TMPDIR: sockets in it must stay under 108 characters
+        root=f"/tmp/vms-{run_id}" if host.uri is None else "",
+    )
+
+
+def _connect(host: LabHost, lease: Lease) -> LibvirtHypervisor:
+    if host.uri is not None:
+        return LibvirtHypervisor(host.uri)
+    root = Path(lease.root)
+    root.mkdir(mode=0o700)
+    return connect_embedded(root, appliances.cache_folder() / "libvirt", as_root=os.geteuid() == 0)
+
+
+def _accel(
+    settings: LabSettings,
+    shell: Shell,
+    hypervisor: Hypervisor,
+    pool: GuestPool,
+    appliance: Appliance,
+    say: Say,
+) -> AccelChoice:
+    def kvm_refusal() -> str:
+        reason = device_refusal(shell)
+        if not reason and not hypervisor.supports_kvm(pool.emulator):
+            reason = "libvirt has no KVM here"
+        return reason
+
+    def try_kvm() -> float | str:
+        say("trying KVM with a test guest")
+        begin = time.monotonic()
+        try:
+            machine = pool.make(None, "kvm")
+        except HypervisorError as error:
+            return error.what
+        try:
+            answered = machine.domain.wait_for_agent(CANARY_S)
+        except GuestDiedError as error:
+            return error.what
+        finally:
+            pool.discard(machine)
+        return time.monotonic() - begin if answered else f"a test guest did not boot within {CANARY_S:.0f} s"
+
+    boot_id = shell.run(["cat", "/proc/sys/kernel/random/boot_id"]).stdout.strip()
+    versions = "-".join(hypervisor.versions().values())
+    host = settings.host or socket.gethostname()
+    key = f"{host} {boot_id} {versions} {appliance.manifest.key} {settings.accel}"
+    cache = CanaryCache(appliances.cache_folder() / "accel.json")
+    choice = cache.get(key)
+    if choice is None:
+        choice = choose_accel(settings.accel, kvm_refusal=kvm_refusal, try_kvm=try_kvm)
+        cache.put(key, choice)
+    return choice

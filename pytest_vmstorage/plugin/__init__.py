@@ -1,0 +1,116 @@
+"""The pytest plugin: the only folder that imports pytest.
+
+This module is imported in every pytest run of everybody who installed the package, so it imports pytest and
+nothing else of weight; what it needs for a storage test it imports when it meets one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from pytest_vmstorage.plugin import hookspecs, options
+from pytest_vmstorage.plugin.fixtures import guest, measure, storage
+from pytest_vmstorage.plugin.keys import SESSION, is_storage_item
+
+__all__ = ["guest", "measure", "storage"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    options.add_options(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare our own hooks."""
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark, and gather results where reports arrive."""
+    config.addinivalue_line(
+        "markers", 'storage(**fields): fixed values of the storage configuration, such as size="2G", format="raw"'
+    )
+    if not hasattr(config, "workerinput"):
+        from pytest_vmstorage.plugin.recorder import Recorder
+
+        config.pluginmanager.register(Recorder(config), "vmstorage-recorder")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
+    """Let axes be parametrized by name, in one order whatever the decorators' order."""
+    if "storage" not in metafunc.fixturenames:
+        return (yield)
+    from pytest_vmstorage.plugin.axes import DeferredParametrize
+
+    deferred = DeferredParametrize(metafunc)
+    result = yield
+    deferred.replay()
+    return result
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each storage test its cell, and bring the tests of one cell together."""
+    if any(is_storage_item(item) for item in items):
+        from pytest_vmstorage.plugin import axes
+
+        axes.attach_configs(items)
+        axes.group_by_config(items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse, before any test runs, what cannot be; then open the lab, so that its faults are found here too."""
+    items = [item for item in session.items if is_storage_item(item)]
+    if not items:
+        return
+    from pytest_vmstorage.plugin.preflight import prepare
+
+    prepare(session.config, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """After a storage test passed, judge what it measured."""
+    result = yield
+    if is_storage_item(item):
+        item.config.stash[SESSION].judge(item)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let a storage test's report carry what it measured."""
+    report = yield
+    if is_storage_item(item):
+        from pytest_vmstorage.plugin.carry import load_report
+
+        load_report(item, report, call)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Remove all that was made, also after Ctrl-C."""
+    storage_session = session.config.stash.get(SESSION, None)
+    if storage_session is not None:
+        storage_session.close()
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Explain a failed threshold with unit, spread and configuration."""
+    if not (hasattr(left, "spread") or hasattr(right, "spread")):
+        return None
+    from pytest_vmstorage.plugin.explain import explain
+
+    return explain(op, left, right)
+
+
+def pytest_report_header(config: pytest.Config) -> Any:
+    """Say where guests run, if the user chose it."""
+    host = options.value(config, "host")
+    return f"vmstorage: guests run on {host}" if host else None

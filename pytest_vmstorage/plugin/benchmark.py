@@ -1,0 +1,80 @@
+"""The bridge to pytest-benchmark: each measurement becomes one of its rows, time being seconds per operation.
+
+Three names of pytest-benchmark are used that it does not document: its plugin's name, the session's `benchmarks`
+list and `Metadata`, which reads eight attributes. They have not changed from 3.4.1 (2021) to 5.3.1;
+tests/plugin/test_benchmark.py holds them to that.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_vmstorage.config import AXES
+from pytest_vmstorage.results import Measurement
+
+_SHOWN_BY = ("benchmark_save", "benchmark_autosave", "benchmark_json", "benchmark_compare", "benchmark_histogram")
+_OPERATIONS = {"IOPS": "s per I/O, OPS = IOPS", "MiB/s": "s per MiB, OPS = MiB/s", "s": "s"}
+
+
+def add_rows(config: pytest.Config, measurements: Sequence[Mapping[str, Any]]) -> None:
+    """Add the primary metric of each measurement to pytest-benchmark's session, if any of its options asks for it."""
+    session = config.pluginmanager.get_plugin("pytest-benchmark")
+    if session is None or not any(config.getoption(name, None) for name in _SHOWN_BY):
+        return
+    for one in measurements:
+        measurement = Measurement.model_validate(one)
+        seconds = seconds_per_operation(measurement)
+        if seconds is None:
+            continue
+        taken = {bench.fullname for bench in session.benchmarks}
+        row: Any = _row_type()(_duck(measurement, taken), 1, {"timer": measurement.tool})
+        for value in seconds:
+            row.update(value)
+        session.benchmarks.append(row)
+
+
+def _row_type() -> Any:
+    from pytest_benchmark.stats import Metadata
+
+    return Metadata
+
+
+def seconds_per_operation(measurement: Measurement) -> list[float] | None:
+    """The primary metric of each sample as a time, lower is better; None where it is neither rate nor time."""
+    metric = measurement.metric(measurement.primary)
+    try:
+        return [metric.seconds_per_operation(value) for value in measurement.values(metric.name)]
+    except ValueError:
+        return None
+
+
+def _duck(measurement: Measurement, taken: set[str]) -> SimpleNamespace:
+    """What Metadata reads of a fixture."""
+    fullname, name = measurement.nodeid, measurement.nodeid.rpartition("::")[2]
+    if fullname in taken:
+        # a second workload in one test needs a name of its own, stable over runs
+        fullname, name = (f"{text}::{measurement.workload}" for text in (fullname, name))
+    unit = measurement.metric(measurement.primary).unit
+    cell = measurement.config.model_dump(mode="json")
+    return SimpleNamespace(
+        name=name,
+        fullname=fullname,
+        group=f"{measurement.workload}: time = {_OPERATIONS[unit]}",
+        param=str(measurement.config),
+        params={axis: cell[axis] for axis in AXES},
+        extra_info={
+            "host": measurement.host,
+            "size": measurement.config.size,
+            "metrics": {
+                metric.name: {"unit": metric.unit, "median": statistics.median(measurement.values(metric.name))}
+                for metric in measurement.metrics
+            },
+        },
+        cprofile_stats=None,
+        has_error=False,
+    )

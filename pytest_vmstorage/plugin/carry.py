@@ -1,0 +1,36 @@
+"""Lets a test's report carry what the test measured, or why it measured nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, SESSION
+from pytest_vmstorage.plugin.recorder import ATTRIBUTE
+
+
+def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+    """Set the report's attribute; plain JSON values only, so that xdist can send it."""
+    session = item.config.stash.get(SESSION, None)
+    if session is None or CONFIG not in item.stash:
+        return
+    carried: dict[str, Any] = session.for_report(item) if report.when == "call" else {}
+    if report.failed:
+        session.note_failure()
+    reason = _reason(item, report, call)
+    if reason:
+        carried["failure"] = session.failure(item, reason)
+    if carried:
+        setattr(report, ATTRIBUTE, carried)
+
+
+def _reason(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
+    """Why the cell has no figure: our own error's sentence, or the first line of the test's."""
+    if report.passed or report.when == "teardown":
+        return ""
+    if FAILED in item.stash:
+        return item.stash[FAILED]
+    if report.failed and not item.stash.get(MEASURED, []) and call.excinfo is not None:
+        return call.excinfo.exconly().splitlines()[0]
+    return ""

@@ -1,0 +1,50 @@
+"""The fixtures: `storage`, `guest` and `measure`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from pytest_vmstorage.plugin.keys import CONFIG, REFUSAL, SESSION
+
+if TYPE_CHECKING:
+    from pytest_vmstorage.config import StorageConfig
+    from pytest_vmstorage.guest import Guest
+    from pytest_vmstorage.results import Measurement
+    from pytest_vmstorage.workloads.base import Workload
+
+
+class Measure(Protocol):
+    """What the `measure` fixture is."""
+
+    def __call__(self, workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
+        """Run the workload on the disk under test; all rounds' figures come back in one Measurement."""
+
+
+@pytest.fixture
+def storage(request: pytest.FixtureRequest) -> StorageConfig:
+    """The storage configuration of this test: its axes, `@pytest.mark.storage(...)` and defaults."""
+    if REFUSAL in request.node.stash:
+        # only under xdist: otherwise the run ended before
+        raise pytest.fail.Exception(str(request.node.stash[REFUSAL]), pytrace=False)
+    config: StorageConfig = request.node.stash[CONFIG]
+    return config
+
+
+@pytest.fixture
+def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Guest:
+    """A running guest with this configuration's disk; tests of one configuration share it."""
+    return request.config.stash[SESSION].guest(request.node, storage)
+
+
+@pytest.fixture
+def measure(request: pytest.FixtureRequest, guest: Guest) -> Iterator[Measure]:
+    """A function that runs a workload on the disk under test in rounds: `measure(Fio(...), rounds=5)`."""
+    session = request.config.stash[SESSION]
+
+    def run(workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
+        return session.measure(request.node, guest, workload, rounds, warmup)
+
+    yield run

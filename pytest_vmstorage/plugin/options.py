@@ -1,0 +1,110 @@
+"""The plugin's options, each on the command line and in the ini file; read into one Settings at the door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_vmstorage.lab import LabSettings
+
+ACCELS = ("auto", "kvm", "tcg")
+
+
+class Option(NamedTuple):
+    """An option that is `--vm-NAME` and ini `vm_NAME`."""
+
+    name: str
+    help: str
+    default: str
+    metavar: str
+
+
+OPTIONS = (
+    Option("host", "lab host whose libvirt runs the guests (default: this machine)", "", "NAME"),
+    Option("accel", "auto, kvm (fail without it) or tcg; auto boots a test guest to find out", "auto", "WHICH"),
+    Option("dir", "folder on the host for the disks under test; its file system is part of the result", "", "FOLDER"),
+    Option("timeout", "time limit for a guest to boot, and spare time of a workload", "120s", "TIME"),
+    Option("rounds", "measured rounds of each workload", "3", "N"),
+    Option("baseline", "saved run to judge against: a name given to --benchmark-save, or a file", "", "NAME"),
+    Option("max-regression", "how much worse than the baseline a figure may be", "10%", "PERCENT"),
+)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare all options to pytest."""
+    group = parser.getgroup("vmstorage", "VM storage measurements")
+    for option in OPTIONS:
+        text = f"{option.help} [{option.default}]" if option.default else option.help
+        # percent signs are argparse's own
+        group.addoption(f"--vm-{option.name}", metavar=option.metavar, default=None, help=text.replace("%", "%%"))
+        parser.addini(_ini(option.name), text, default=option.default)
+    group.addoption(
+        "--vm-report",
+        metavar="FILE",
+        action="append",
+        default=None,
+        help="write the matrix to FILE, by its ending: .md, .csv or .json (may be given more than once)",
+    )
+    parser.addini("vm_report", "files to write the matrix to", type="linelist", default=[])
+    for name, text in (
+        ("keep", "leave a guest running at the end: the first one a test failed in, or the last"),
+        ("strict", "fail, and do not skip, what this host cannot do"),
+    ):
+        group.addoption(f"--vm-{name}", action="store_true", default=None, help=text)
+        parser.addini(_ini(name), text, type="bool", default=False)
+
+
+def value(config: pytest.Config, name: str) -> Any:
+    """An option's value: the command line's, else the ini file's, else the default."""
+    given = config.getoption(f"vm_{name.replace('-', '_')}")
+    return config.getini(_ini(name)) if given is None else given
+
+
+def lab_settings(config: pytest.Config) -> LabSettings:
+    """What the user chose for the lab; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.lab import LabSettings
+    from pytest_vmstorage.units import parse_duration
+
+    accel = value(config, "accel")
+    if accel not in ACCELS:
+        raise ConfigError(f"--vm-accel={accel} is not known.", hint=f"It is one of: {', '.join(ACCELS)}.")
+    folder = value(config, "dir")
+    host = value(config, "host") or None
+    if folder and host in (None, "local"):
+        # relative to where pytest was started, as a shell user means it
+        folder = str((config.invocation_params.dir / Path(folder).expanduser()).resolve())
+    return LabSettings(
+        host=host,
+        folder=folder or None,
+        accel=accel,
+        timeout_s=parse_duration(value(config, "timeout")),
+        keep=bool(value(config, "keep")),
+    )
+
+
+def rounds(config: pytest.Config) -> int:
+    """How many measured rounds a workload gets; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
+
+    text = str(value(config, "rounds"))
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"--vm-rounds={text} is not a number of rounds.", hint="Write 1 or more.")
+    return int(text)
+
+
+def report_paths(config: pytest.Config) -> list[Path]:
+    """The files the matrix is written to, checked; raises ConfigError."""
+    from pytest_vmstorage.report.files import check_report_path
+
+    paths = [config.invocation_params.dir / name for name in value(config, "report")]
+    for path in paths:
+        check_report_path(path)
+    return paths
+
+
+def _ini(name: str) -> str:
+    return f"vm_{name.replace('-', '_')}"

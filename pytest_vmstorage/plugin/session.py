@@ -1,0 +1,178 @@
+"""What one pytest process measures with: the lab, opened once and late, and what each test measured in it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vmstorage.baseline import Baseline, load_baseline
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import UnsupportedError, VmStorageError
+from pytest_vmstorage.gate import compare
+from pytest_vmstorage.guest import Guest
+from pytest_vmstorage.journal import Journal
+from pytest_vmstorage.lab import Lab, open_lab
+from pytest_vmstorage.plugin import options
+from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED
+from pytest_vmstorage.plugin.live import LiveLine
+from pytest_vmstorage.provision.exclusive import measuring_alone
+from pytest_vmstorage.results import Failure, Measurement, Run, Sample
+from pytest_vmstorage.runner import Plan, Regions, Subject, measure
+from pytest_vmstorage.units import parse_percent
+from pytest_vmstorage.workloads.base import Workload
+
+
+class StorageSession:
+    """One pytest process's lab, plan and journal; everything about a run that is not pytest's."""
+
+    def __init__(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        self._config = config
+        self._settings = options.lab_settings(config)
+        self._rounds = options.rounds(config)
+        self._tolerated = parse_percent(options.value(config, "max-regression"))
+        self._baseline = _load_baseline(config)
+        self._lab: Lab | None = None
+        self._broken: VmStorageError | None = None
+        self._regions: dict[int, Regions] = {}
+        self._journal = Journal(_journal_path(config))
+        self.live = LiveLine(config, len({item.stash[CONFIG] for item in items if CONFIG in item.stash}))
+
+    def lab(self) -> Lab:
+        """The lab, opened at the first call; once it failed to open it fails the same way for the rest of the run."""
+        if self._broken is not None:
+            raise self._broken
+        if self._lab is None:
+            try:
+                self._lab = open_lab(self._settings, self.announce)
+            except VmStorageError as error:
+                self._broken = error
+                raise
+        return self._lab
+
+    def announce(self, sentence: str) -> None:
+        """Print a sentence about what is being set up, past pytest's capturing."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        capture = self._config.pluginmanager.get_plugin("capturemanager")
+        if reporter is None or capture is None:
+            return
+        with capture.global_and_fixture_disabled():
+            reporter.write_line(f"vmstorage: {sentence}")
+
+    def guest(self, item: pytest.Item, config: StorageConfig) -> Guest:
+        """The guest of the test's cell."""
+        self.live.begin_cell(str(config))
+        with self._outcomes(item):
+            return self.lab().guest(config, self.live.say)
+        raise AssertionError("unreachable")
+
+    def measure(
+        self, item: pytest.Item, guest: Guest, workload: Workload, rounds: int | None, warmup: int
+    ) -> Measurement:
+        """Run the workload in the test's guest, alone on the host; the measurement is kept for the report."""
+        lab = self.lab()
+        plan = Plan(rounds=rounds or self._rounds, warmup=warmup, timeout_s=self._settings.timeout_s)
+
+        def keep_sample(sample: Sample) -> None:
+            self._journal.write(item.nodeid, workload.label, guest.config, lab.host.name, sample)
+
+        with self._outcomes(item), measuring_alone(self.live.say):
+            # teardowns of earlier guests would run beside the measurement
+            lab.pool.settle()
+            measured = measure(
+                self._subject(guest, lab), workload, plan, say=self.live.say, keep_sample=keep_sample
+            )
+        measured = measured.model_copy(update={"nodeid": item.nodeid})
+        item.stash.setdefault(MEASURED, []).append(measured)
+        return measured
+
+    def _subject(self, guest: Guest, lab: Lab) -> Subject:
+        regions = self._regions.setdefault(id(guest), Regions(guest.config.size))
+        return Subject(
+            shell=guest.shell,
+            disk=guest.disk,
+            config=guest.config,
+            host=lab.host.name,
+            facts=guest.facts.as_text(),
+            regions=regions,
+            drop_host_caches=lambda: lab.drop_host_caches(guest),
+        )
+
+    @contextmanager
+    def _outcomes(self, item: pytest.Item) -> Iterator[None]:
+        """Turn our errors into pytest's outcomes: one sentence and no traceback."""
+        try:
+            yield
+        except UnsupportedError as error:
+            item.stash[FAILED] = str(error)
+            if options.value(self._config, "strict"):
+                raise pytest.fail.Exception(f"--vm-strict: {error}", pytrace=False) from None
+            raise pytest.skip.Exception(str(error)) from None
+        except VmStorageError as error:
+            item.stash[FAILED] = error.what
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
+        finally:
+            self.live.clear()
+
+    def judge(self, item: pytest.Item) -> None:
+        """Fail the test where a primary figure is worse than the baseline tolerates."""
+        measured = item.stash.get(MEASURED, [])
+        if self._baseline is None or not measured:
+            return
+        run = Run(started="", hosts=(self.lab().facts,), measurements=tuple(measured))
+        comparison = compare(run, self._baseline, self._tolerated)
+        reasons = [verdict.reason for verdict in comparison.verdicts if verdict.fails]
+        if reasons:
+            raise pytest.fail.Exception("\n".join(reasons), pytrace=False)
+
+    def note_failure(self) -> None:
+        """A test failed: with --vm-keep its guest is the one to keep."""
+        if self._lab is not None:
+            self._lab.note_failure()
+
+    def for_report(self, item: pytest.Item) -> dict[str, Any]:
+        """What a test measured as plain JSON values, to travel with its report to the controller."""
+        facts = [self._lab.facts.model_dump(mode="json")] if self._lab is not None else []
+        measured = item.stash.get(MEASURED, [])
+        return {"hosts": facts, "measurements": [one.model_dump(mode="json") for one in measured]}
+
+    def failure(self, item: pytest.Item, reason: str) -> dict[str, Any]:
+        """A cell without a figure as plain JSON values."""
+        host = self._lab.host.name if self._lab is not None else (self._settings.host or "local")
+        config: StorageConfig = item.stash[CONFIG]
+        return Failure(nodeid=item.nodeid, config=config, host=host, reason=reason).model_dump(mode="json")
+
+    def close(self) -> None:
+        """Remove all that this process made; says how to reach a guest that is kept."""
+        self._journal.close()
+        if self._lab is None:
+            return
+        lab, self._lab = self._lab, None
+        kept = lab.close()
+        if kept is not None:
+            run_id = lab.root.rpartition("-")[2]
+            self.announce(
+                f"kept the guest of {kept.config}: `vmstorage exec {run_id} uname -a` runs a command in it, "
+                "`vmstorage reap --kept` removes it"
+            )
+
+
+def _load_baseline(config: pytest.Config) -> Baseline | None:
+    name = options.value(config, "baseline")
+    return load_baseline(name, storage_folder(config)) if name else None
+
+
+def storage_folder(config: pytest.Config) -> Path:
+    """Where pytest-benchmark keeps saved runs: its --benchmark-storage, read as a folder."""
+    location = str(config.getoption("benchmark_storage", default="") or "file://./.benchmarks")
+    return config.invocation_params.dir / location.removeprefix("file://")
+
+
+def _journal_path(config: pytest.Config) -> Path:
+    stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    return config.rootpath / ".vmstorage" / f"{stamp}-{os.getpid()}.jsonl"

@@ -1,0 +1,1 @@
+"""From a StorageConfig on a lab host to a running guest."""

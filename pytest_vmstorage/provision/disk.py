@@ -1,0 +1,153 @@
+"""Make, prove and remove the disk under test: one function per verb, all through the host's shell."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.command import Shell, check
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError
+from pytest_vmstorage.units import format_about
+
+HEADROOM_BYTES = 64 * 2**20
+"""Kept free beside the disk: image metadata, the console log, the leases."""
+
+_MAKING_S = 600.0
+"""Time limit for making one image: full preallocation writes every byte."""
+
+
+class FolderFacts(BaseModel):
+    """The folder the disks lie in: its file system, the device below it, and free space in bytes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    file_system: str
+    device: str
+    free_bytes: int
+
+
+class ImageFacts(BaseModel):
+    """What an image takes on its file system, in bytes; `unwritten` is None where extents cannot be seen."""
+
+    model_config = ConfigDict(frozen=True)
+
+    length_bytes: int
+    allocated_bytes: int
+    unwritten: bool | None
+
+
+def prepare_folder(shell: Shell, path: str, *, chosen: bool) -> FolderFacts:
+    """Make the folder if need be and say what it lies on; raises HostError where it cannot hold disks.
+
+    A tmpfs is memory and no disk: it is refused unless the user chose the folder.
+    """
+    made = shell.run(["mkdir", "-p", "--", path])
+    probe = f"{path}/.write-test"
+    written = shell.run(["sh", "-c", 'echo x >"$1" && rm -f "$1"', "sh", probe]) if made.ok else made
+    if not written.ok:
+        raise HostError(
+            f"The folder for disks {path} cannot be written: {written.tail(1)}.",
+            hint="Name another one with --vm-dir=FOLDER.",
+        )
+    facts = folder_facts(shell, path)
+    if facts.file_system in ("tmpfs", "ramfs") and not chosen:
+        raise HostError(
+            f"The folder for disks {path} is a {facts.file_system}, which is memory and no disk.",
+            hint="Name a folder on a disk with --vm-dir=FOLDER (a tmpfs named there is used and recorded).",
+        )
+    return facts
+
+
+def folder_facts(shell: Shell, path: str) -> FolderFacts:
+    """File system, device and free space of a folder, from df(1)."""
+    done = check(
+        shell.run(["df", "-B1", "--output=fstype,avail,source", "--", path]), f"looking at the folder {path}"
+    )
+    fstype, free, device = done.stdout.splitlines()[-1].split(maxsplit=2)
+    return FolderFacts(path=path, file_system=fstype, device=device, free_bytes=int(free))
+
+
+def check_space(facts: FolderFacts, config: StorageConfig) -> None:
+    """Raise ProvisionError where the disk, once written in full, would not fit the folder."""
+    need = config.size + HEADROOM_BYTES
+    if facts.free_bytes < need:
+        raise ProvisionError(
+            f"{facts.path} has {format_about(facts.free_bytes)} free, but a disk of "
+            f"{format_about(config.size)} may need {format_about(need)}.",
+            hint="Free some space, name another folder with --vm-dir, or ask for a smaller size.",
+        )
+
+
+def create_argv(config: StorageConfig, path: str) -> tuple[str, ...]:
+    """The qemu-img line that makes this cell's image."""
+    options = [f"preallocation={config.preallocation}"]
+    if config.format == "qcow2":
+        # said, and not left to a tool's default: old libvirt makes 0.10, which has no zero clusters
+        options.append("compat=1.1")
+    return ("qemu-img", "create", "-q", "-f", config.format, "-o", ",".join(options), path, str(config.size))
+
+
+def make_disk(shell: Shell, config: StorageConfig, path: str) -> ImageFacts:
+    """Make the image and prove its preallocation; raises ProvisionError, AttestationError."""
+    hint = "Install qemu-utils." if not shell.run(["qemu-img", "--version"]).ok else ""
+    check(shell.run(create_argv(config, path), timeout_s=_MAKING_S), f"making the disk for {config}", hint=hint)
+    facts = image_facts(shell, path)
+    verify_preallocation(config, facts)
+    return facts
+
+
+def remove_disk(shell: Shell, path: str) -> None:
+    """Remove the image; none there is no error."""
+    check(shell.run(["rm", "-f", "--", path]), f"removing {path}")
+
+
+def drop_caches(shell: Shell, path: str) -> str:
+    """Make the host forget what it cached of the image; says how, since without root only the image itself can go."""
+    shell.run(["sync", path])
+    if shell.run(["sh", "-c", "echo 3 >/proc/sys/vm/drop_caches"]).ok:
+        return "dropped before each round"
+    # dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED) on the whole file (coreutils manual)
+    advised = shell.run(["dd", f"if={path}", "iflag=nocache", "count=0", "status=none"])
+    return "image evicted by advice before each round" if advised.ok else "not dropped"
+
+
+def image_facts(shell: Shell, path: str) -> ImageFacts:
+    """Length and allocation from stat(1), unwritten extents from filefrag(8) (FIEMAP), synced first."""
+    done = check(shell.run(["stat", "-c", "%s %b %B", "--", path]), f"looking at {path}")
+    length, blocks, block_bytes = (int(word) for word in done.stdout.split())
+    extents = shell.run(["filefrag", "-s", "-v", path])
+    unwritten = None if not extents.ok else bool(re.search(r"\bunwritten\b", extents.stdout))
+    return ImageFacts(length_bytes=length, allocated_bytes=blocks * block_bytes, unwritten=unwritten)
+
+
+def verify_preallocation(config: StorageConfig, facts: ImageFacts) -> None:
+    """Raise AttestationError where the image is not preallocated as asked.
+
+    qemu-img accepts the option for formats that ignore it, so its exit status proves nothing
+    (tried on 7.2); what the image takes on its file system does.
+    """
+    found = observed_preallocation(config, facts)
+    asked = config.preallocation
+    same = found == asked or (found == "falloc or full" and asked in ("falloc", "full"))
+    if not same:
+        raise AttestationError(
+            f"preallocation of the {config.format} image",
+            asked=asked,
+            found=f"{found} ({format_about(facts.allocated_bytes)} of {format_about(config.size)} allocated)",
+            hint="The folder's file system may compress, or lack fallocate; try another --vm-dir.",
+        )
+
+
+def observed_preallocation(config: StorageConfig, facts: ImageFacts) -> str:
+    """What the image's length, allocation and extents say; "falloc or full" where extents cannot be seen."""
+    if facts.allocated_bytes >= config.size:
+        return {None: "falloc or full", True: "falloc", False: "full"}[facts.unwritten]
+    if facts.allocated_bytes > config.size // 2:
+        return "partial"
+    # qcow2 with all its tables written ends behind the last data cluster; a raw file always has full length
+    if config.format == "qcow2" and facts.length_bytes >= config.size:
+        return "metadata"
+    return "off"

@@ -1,0 +1,150 @@
+"""From a StorageConfig and paths to libvirt's domain XML; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+from xml.etree import ElementTree as ET
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config import Bus, StorageConfig
+from pytest_vmstorage.provision.lease import Lease
+
+Accel = Literal["kvm", "tcg"]
+
+LEASE_NAMESPACE = "https://pypi.org/project/pytest-vmstorage/lease/1"
+"""XML namespace of the lease in a domain's metadata."""
+
+TEST_ALIAS = "ua-test"
+"""Alias of the disk under test; libvirt keeps users' aliases that begin with "ua-"."""
+
+TEST_SERIAL = "vmstorage-test"
+ROOT_SERIAL = "vmstorage-root"
+AGENT_PORT = "org.qemu.guest_agent.0"
+
+# target device and libvirt's name of the bus, for the disk under test
+_TARGETS: Mapping[Bus, tuple[str, str]] = {
+    "virtio-blk": ("vdb", "virtio"),
+    "virtio-scsi": ("sda", "scsi"),
+    "ide": ("hda", "ide"),
+    "sata": ("sda", "sata"),
+}
+
+
+class GuestSpec(BaseModel):
+    """All that a guest's XML is made from: paths on the lab host, memory in bytes, the cell's disk."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    uuid: str
+    config: StorageConfig | None
+    disk: str
+    kernel: str
+    initrd: str
+    cmdline: str
+    root: str
+    console: str
+    accel: Accel
+    emulator: str
+    vcpus: int = 1
+    memory_bytes: int = 512 * 2**20
+
+
+def machine(config: StorageConfig | None) -> str:
+    """The machine type a cell's guest gets: q35 has no IDE (refused by QEMU), and boots slower without need."""
+    del config
+    return "pc"
+
+
+def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
+    """The XML of a transient guest booted straight into its kernel, with the disk under test as its second disk.
+
+    Source of the element names: libvirt.org/formatdomain.html; of the choices: tried on libvirt 9.0.
+    """
+    domain = ET.Element("domain", type="kvm" if spec.accel == "kvm" else "qemu")
+    _add(domain, "name", spec.name)
+    _add(domain, "uuid", spec.uuid)
+    if lease is not None:
+        domain.append(_metadata(lease))
+    _add(domain, "memory", str(spec.memory_bytes), unit="b")
+    _add(domain, "vcpu", str(spec.vcpus))
+    _os(domain, spec)
+    ET.SubElement(ET.SubElement(domain, "features"), "acpi")
+    if spec.accel == "kvm":
+        ET.SubElement(domain, "cpu", mode="host-passthrough")
+    ET.SubElement(domain, "clock", offset="utc")
+    # a panic or reboot ends the guest, so that its death is seen at once and not after a time limit
+    for event in ("on_poweroff", "on_reboot", "on_crash"):
+        _add(domain, event, "destroy")
+    _devices(domain, spec)
+    return ET.tostring(domain, encoding="unicode")
+
+
+def _os(domain: ET.Element, spec: GuestSpec) -> None:
+    os_element = ET.SubElement(domain, "os")
+    _add(os_element, "type", "hvm", arch="x86_64", machine=machine(spec.config))
+    _add(os_element, "kernel", spec.kernel)
+    _add(os_element, "initrd", spec.initrd)
+    _add(os_element, "cmdline", spec.cmdline)
+
+
+def _devices(domain: ET.Element, spec: GuestSpec) -> None:
+    devices = ET.SubElement(domain, "devices")
+    _add(devices, "emulator", spec.emulator)
+    devices.append(_root_disk(spec.root))
+    if spec.config is not None:
+        if spec.config.bus == "virtio-scsi":
+            # without this libvirt silently makes an LSI 53C895A on pc (tried on libvirt 9.0)
+            ET.SubElement(devices, "controller", type="scsi", index="0", model="virtio-scsi")
+        devices.append(_test_disk(spec.config, spec.disk))
+    ET.SubElement(devices, "controller", type="usb", index="0", model="none")
+    serial = ET.SubElement(devices, "serial", type="file")
+    ET.SubElement(serial, "source", path=spec.console)
+    ET.SubElement(serial, "target", port="0")
+    channel = ET.SubElement(devices, "channel", type="unix")
+    ET.SubElement(channel, "target", type="virtio", name=AGENT_PORT)
+    ET.SubElement(devices, "memballoon", model="none")
+
+
+def _root_disk(path: str) -> ET.Element:
+    disk = ET.Element("disk", type="file", device="disk")
+    ET.SubElement(disk, "driver", name="qemu", type="raw")
+    ET.SubElement(disk, "source", file=path)
+    ET.SubElement(disk, "target", dev="vda", bus="virtio")
+    ET.SubElement(disk, "readonly")
+    _add(disk, "serial", ROOT_SERIAL)
+    return disk
+
+
+def _test_disk(config: StorageConfig, path: str) -> ET.Element:
+    device, bus = _TARGETS[config.bus]
+    disk = ET.Element("disk", type="file", device="disk")
+    ET.SubElement(disk, "driver", name="qemu", type=config.format, cache=config.cache)
+    ET.SubElement(disk, "source", file=path)
+    ET.SubElement(disk, "target", dev=device, bus=bus)
+    _add(disk, "serial", TEST_SERIAL)
+    ET.SubElement(disk, "alias", name=TEST_ALIAS)
+    return disk
+
+
+def _metadata(lease: Lease) -> ET.Element:
+    ET.register_namespace("v", LEASE_NAMESPACE)
+    metadata = ET.Element("metadata")
+    owner = lease.owner
+    ET.SubElement(
+        metadata,
+        f"{{{LEASE_NAMESPACE}}}lease",
+        run=lease.run_id,
+        host=owner.host,
+        boot_id=owner.boot_id,
+        pid=str(owner.pid),
+        started_ticks=str(owner.started_ticks),
+        expires=f"{lease.expires:.0f}",
+    )
+    return metadata
+
+
+def _add(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
+    ET.SubElement(parent, tag, attributes).text = text

@@ -1,0 +1,276 @@
+"""The only `import libvirt`: connections, guests and their agents; libvirtError is translated in one place."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from pytest_vmstorage.errors import GuestDiedError, GuestError, HostError, HypervisorError
+
+EMBED_CONF = """\
+stdio_handler = "file"
+security_driver = "none"
+namespaces = []
+cgroup_controllers = []
+remember_owner = 0
+"""
+"""qemu.conf of the embedded driver: without these it wants virtlogd, cgroups and root (tried on libvirt 9.0)."""
+
+
+class Domain(Protocol):
+    """A guest as the hypervisor sees it."""
+
+    def wait_for_agent(self, timeout_s: float) -> bool:
+        """Wait until the guest's agent opened its port; False at the time limit. Raises GuestDiedError."""
+
+    def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
+        """One guest-agent command and its return value; raises GuestError, GuestDiedError."""
+
+    def monitor(self, command: str, **arguments: Any) -> Any:
+        """One QMP command and its return value; raises HypervisorError."""
+
+    def xml(self) -> str:
+        """The live XML, as libvirt made it of ours."""
+
+    def is_active(self) -> bool:
+        """Whether QEMU still runs it."""
+
+    def destroy(self) -> None:
+        """End it at once and wait until QEMU is gone; no error if it is gone already."""
+
+
+class Hypervisor(Protocol):
+    """A connection to a lab host's libvirt."""
+
+    def start(self, xml: str) -> Domain:
+        """Make and start a transient guest; raises HypervisorError."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Versions of `qemu` and `libvirt`."""
+
+    def supports_kvm(self, emulator: str) -> bool:
+        """Whether libvirt would start a KVM guest at all."""
+
+    def close(self) -> None:
+        """Let the connection go; guests are destroyed before, by their owner."""
+
+
+def connect_embedded(root: Path, cache: Path, *, as_root: bool) -> LibvirtHypervisor:
+    """The embedded driver with its state below root, a short private folder: no daemon is needed.
+
+    `cache` outlives the run: what libvirt found out about QEMU takes it seconds to find again. Raises HostError where libvirt's Python binding, its QEMU driver or QEMU itself is missing.
+    """
+    conf = root / "etc" / "qemu.conf"
+    conf.parent.mkdir(parents=True, exist_ok=True)
+    # an ordinary user may not name one: QEMU then runs as that user anyway
+    user = 'user = "root"\ngroup = "root"\n' if as_root else ""
+    conf.write_text(EMBED_CONF + user)
+    cache.mkdir(parents=True, exist_ok=True)
+    (root / "cache").symlink_to(cache)
+    # the driver logs from inside this process; read when libvirt is first imported
+    os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", f"3:file:{root}/libvirt.log")
+    return LibvirtHypervisor(f"qemu:///embed?root={root}")
+
+
+class LibvirtHypervisor:
+    """A libvirt connection with its event loop; one for the life of a run."""
+
+    def __init__(self, uri: str) -> None:
+        libvirt = load_libvirt()
+        _start_event_loop(libvirt)
+        try:
+            self._conn = libvirt.open(uri)
+        except libvirt.libvirtError as error:
+            raise _host_error(uri, error) from None
+        with contextlib.suppress(libvirt.libvirtError):
+            # remote only: a dead peer is noticed within 25 s instead of at ssh's own time-out
+            self._conn.setKeepAlive(5, 5)
+        self._libvirt = libvirt
+        self._agents: dict[str, threading.Event] = {}
+        self._ended: dict[str, threading.Event] = {}
+        self._watch()
+
+    def start(self, xml: str) -> LibvirtDomain:
+        """Make and start a transient guest from schema-checked XML; raises HypervisorError."""
+        flags = self._libvirt.VIR_DOMAIN_START_VALIDATE
+        with translated("starting the guest"):
+            handle = self._conn.createXML(xml, flags)
+        return LibvirtDomain(self, handle)
+
+    def versions(self) -> Mapping[str, str]:
+        """Versions of `qemu` and `libvirt` as the lab host has them."""
+        with translated("asking for versions"):
+            return {"qemu": _version(self._conn.getVersion()), "libvirt": _version(self._conn.getLibVersion())}
+
+    def supports_kvm(self, emulator: str) -> bool:
+        """Whether libvirt's domain capabilities for KVM can be had."""
+        try:
+            self._conn.getDomainCapabilities(emulator, "x86_64", None, "kvm")
+        except self._libvirt.libvirtError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the connection; errors at this point help nobody."""
+        with contextlib.suppress(self._libvirt.libvirtError):
+            self._conn.close()
+
+    def agent_event(self, uuid: str) -> threading.Event:
+        """Set once the guest of that UUID opened its agent's port."""
+        return self._agents.setdefault(uuid, threading.Event())
+
+    def ended_event(self, uuid: str) -> threading.Event:
+        """Set once the guest of that UUID is gone."""
+        return self._ended.setdefault(uuid, threading.Event())
+
+    def _watch(self) -> None:
+        lib = self._libvirt
+        register = self._conn.domainEventRegisterAny
+
+        def on_agent(_conn: Any, dom: Any, state: int, _reason: int, _opaque: Any) -> None:
+            if state == lib.VIR_CONNECT_DOMAIN_EVENT_AGENT_LIFECYCLE_STATE_CONNECTED:
+                self.agent_event(dom.UUIDString()).set()
+
+        def on_lifecycle(_conn: Any, dom: Any, event: int, _detail: int, _opaque: Any) -> None:
+            if event in (lib.VIR_DOMAIN_EVENT_STOPPED, lib.VIR_DOMAIN_EVENT_CRASHED):
+                self.ended_event(dom.UUIDString()).set()
+                self.agent_event(dom.UUIDString()).set()
+
+        register(None, lib.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, on_agent, None)
+        register(None, lib.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_lifecycle, None)
+
+
+class LibvirtDomain:
+    """A running guest of a LibvirtHypervisor."""
+
+    def __init__(self, hypervisor: LibvirtHypervisor, handle: Any) -> None:
+        import libvirt_qemu
+
+        self._qemu = libvirt_qemu
+        self._handle = handle
+        self.uuid: str = handle.UUIDString()
+        self.name: str = handle.name()
+        self._agent_up = hypervisor.agent_event(self.uuid)
+        self._ended = hypervisor.ended_event(self.uuid)
+
+    def wait_for_agent(self, timeout_s: float) -> bool:
+        """Wait for the event that the agent's port was opened; raises GuestDiedError if QEMU ends before."""
+        came = self._agent_up.wait(timeout_s)
+        if self._ended.is_set():
+            raise GuestDiedError("The guest ended before it answered.")
+        return came
+
+    def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
+        """One agent command; libvirt's time limit is in whole seconds, at least 1."""
+        request = json.dumps({"execute": command, "arguments": dict(arguments)})
+        with translated(f"guest agent command {command}", ended=self._ended):
+            answer = self._qemu.qemuAgentCommand(self._handle, request, max(1, round(timeout_s)), 0)
+        return json.loads(answer)["return"]
+
+    def monitor(self, command: str, **arguments: Any) -> Any:
+        """One QMP command; taints the domain as custom-monitor and does nothing else."""
+        request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
+        with translated(f"monitor command {command}", ended=self._ended):
+            answer = self._qemu.qemuMonitorCommand(self._handle, request, 0)
+        return json.loads(answer)["return"]
+
+    def xml(self) -> str:
+        """The live XML."""
+        with translated("reading the live XML", ended=self._ended):
+            return str(self._handle.XMLDesc(0))
+
+    def is_active(self) -> bool:
+        """Whether QEMU still runs it, by the event libvirt sent."""
+        return not self._ended.is_set()
+
+    def destroy(self) -> None:
+        """End it; libvirt sends SIGTERM, then SIGKILL, and returns when the process is gone."""
+        with contextlib.suppress(HypervisorError, GuestDiedError), translated("destroying the guest"):
+            self._handle.destroy()
+
+
+def load_libvirt() -> Any:
+    """The libvirt binding; raises HostError that names the packages where it cannot be imported."""
+    try:
+        import libvirt
+    except ImportError as error:
+        raise HostError(
+            f"libvirt's Python binding cannot be imported ({error}).",
+            hint="Install libvirt-dev, pkg-config and a C compiler, then `pip install libvirt-python`.",
+        ) from None
+    return libvirt
+
+
+@contextlib.contextmanager
+def translated(doing: str, *, ended: threading.Event | None = None) -> Iterator[None]:
+    """Turn libvirtError into HypervisorError, GuestError (agent) or GuestDiedError (domain gone)."""
+    libvirt = load_libvirt()
+    try:
+        yield
+    except libvirt.libvirtError as error:
+        code = error.get_error_code() or -1
+        message = " ".join(str(error.get_error_message() or error).split())
+        if code in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID) or (ended and ended.is_set()):
+            raise GuestDiedError(f"The guest ended during: {doing}.") from None
+        if code in (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED):
+            raise GuestError(f"{doing}: the guest's agent does not answer ({message}).") from None
+        raise HypervisorError(f"{doing} failed: {message}.", code=code) from None
+
+
+def _host_error(uri: str, error: Any) -> HostError:
+    message = " ".join(str(error.get_error_message() or error).split())
+    if uri.startswith("qemu:///embed"):
+        if "Failed to parse user" in message:
+            return HostError(
+                f"libvirt's QEMU driver cannot start as root: {message}.",
+                hint="Install libvirt-daemon-system, or make the users and groups that it would make.",
+            )
+        return HostError(
+            f"libvirt's embedded QEMU driver cannot be used: {message}.",
+            hint="Install qemu-system-x86 and libvirt-daemon-driver-qemu, or name a host with --vm-host.",
+        )
+    return HostError(
+        f"libvirt at {uri.partition('?')[0]} cannot be reached: {message}.",
+        hint="Check the name given to --vm-host, that ssh to it works without a password, and that libvirtd runs.",
+    )
+
+
+def _version(number: int) -> str:
+    return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+
+
+_loop: threading.Thread | None = None
+_stop = threading.Event()
+
+
+def _start_event_loop(libvirt: Any) -> None:
+    """Start the one event loop of this process; the embedded driver does nothing without it."""
+    global _loop
+    if _loop is not None:
+        return
+    # libvirt prints every error to stderr unless a handler takes it; ours are raised anyway
+    libvirt.registerErrorHandler(lambda _context, _error: None, None)
+    libvirt.virEventRegisterDefaultImpl()
+    # a timer, so that the loop looks at _stop even when nothing happens
+    libvirt.virEventAddTimeout(100, lambda _timer, _opaque: None, None)
+    _loop = threading.Thread(target=_run_event_loop, args=(libvirt,), name="libvirt-events", daemon=True)
+    _loop.start()
+    atexit.register(_stop_event_loop)
+
+
+def _run_event_loop(libvirt: Any) -> None:
+    while not _stop.is_set():
+        libvirt.virEventRunDefaultImpl()
+
+
+def _stop_event_loop() -> None:
+    # a thread inside libvirt while the interpreter ends can crash it
+    _stop.set()
+    if _loop is not None:
+        _loop.join(2)

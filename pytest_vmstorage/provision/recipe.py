@@ -1,0 +1,105 @@
+"""What the guest appliance is made of, as data: its content decides the name of the cached folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from types import MappingProxyType
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA: Final = 1
+"""Raised whenever the code makes something else out of the same packages, modules and scripts."""
+
+ROOT_FORMAT: Final = "erofs"
+
+TOOLS: Final = (
+    *("fio", "hdparm", "ioping", "postmark", "sqlite3"),
+    *("e2fsprogs", "xfsprogs", "btrfs-progs"),
+    *("qemu-guest-agent", "busybox-static", "bash", "coreutils", "tar", "util-linux"),
+)
+"""Debian packages whose versions the manifest keeps, because a figure may depend on them."""
+
+_PACKAGES: Final = (
+    *TOOLS,
+    *("linux-image-amd64", "dash", "findutils", "gawk", "grep", "gzip", "libc-bin", "mount", "procps", "sed"),
+)
+
+BOOT_MODULES: Final = ("crc32c_generic", "virtio_pci", "virtio_blk", "virtio_console", ROOT_FORMAT)
+"""Loaded by the initrd: what finds the root and the agent's port."""
+
+_MODULES: Final = (
+    *BOOT_MODULES,
+    *("virtio_scsi", "sd_mod", "sg", "ata_piix", "ahci", "ata_generic", "nvme", "vmw_pvscsi", "megaraid_sas"),
+    *("mptspi", "mptsas", "sym53c8xx", "usb_storage", "uas", "xhci_pci", "ehci_pci", "uhci_hcd"),
+    *("ext4", "xfs", "btrfs", "vfat", "nls_cp437", "nls_ascii", "nls_utf8", "overlay"),
+    *(
+        "loop",
+        "null_blk",
+        "brd",
+        "dm_mod",
+        "bfq",
+        "kyber_iosched",
+        "mq_deadline",
+        "virtio_balloon",
+        "virtio_rng",
+    ),
+    # The crypto layer asks for these by an alias only while it runs, so no module names them as a need.
+    *("crc32c_intel", "crct10dif_generic", "crct10dif_pclmul", "crc64_rocksoft_generic", "xxhash_generic"),
+    *("blake2b_generic", "sha256_generic"),
+)
+
+MODULES_BY_BUS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "virtio-blk": (),
+        "virtio-scsi": ("virtio_scsi", "sd_mod"),
+        "ide": ("ata_piix", "sd_mod"),
+        "sata": ("ahci", "sd_mod"),
+        "nvme": ("nvme",),
+        "usb": ("xhci_pci", "uas", "usb_storage", "sd_mod"),
+        "lsilogic": ("mptspi", "sd_mod"),
+        "lsi53c895a": ("sym53c8xx", "sd_mod"),
+        "pvscsi": ("vmw_pvscsi", "sd_mod"),
+    }
+)
+"""What the guest loads before its agent starts, for a disk under test on that bus; virtio-blk is there from the initrd."""
+
+_FLAGS: Final = ("console=ttyS0", "quiet", "panic=-1", "cryptomgr.notests", "no_timer_check")
+
+
+def kernel_cmdline(modules: Sequence[str] = ()) -> str:
+    """The kernel's command line; `modules` are loaded, with their needs, before the agent starts."""
+    return " ".join((*_FLAGS, f"vmstorage.modules={','.join(modules)}"))
+
+
+class Recipe(BaseModel):
+    """Everything that decides what a build makes, except the versions the Debian archive holds on that day."""
+
+    model_config = ConfigDict(frozen=True)
+
+    schema_number: int = SCHEMA
+    suite: str
+    arch: str = "amd64"
+    packages: tuple[str, ...] = _PACKAGES
+    modules: tuple[str, ...] = _MODULES
+    boot_modules: tuple[str, ...] = BOOT_MODULES
+    root_format: str = ROOT_FORMAT
+    initrd_init: str
+    guest_init: str
+
+    @property
+    def key(self) -> str:
+        """The cached folder's name: 16 hexadecimal digits of the recipe's SHA-256."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
+
+def recipe(suite: str) -> Recipe:
+    """This version's recipe for a Debian suite such as "bookworm", with the scripts shipped in this package."""
+    here = resources.files(__package__ or "")
+    return Recipe(
+        suite=suite,
+        initrd_init=(here / "initrd_init.sh").read_text().replace("@FORMAT@", ROOT_FORMAT),
+        guest_init=(here / "guest_init.sh").read_text(),
+    )

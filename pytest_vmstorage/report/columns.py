@@ -1,0 +1,109 @@
+"""Which column a measurement stands in: workload and metric, and the test where these are ambiguous."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.baseline import CellKey, keyed
+from pytest_vmstorage.results import Failure, Measurement, Metric, Run
+
+
+class Column(BaseModel):
+    """A workload's metric; `test` is set where several tests measured that workload in the same cell.
+
+    `metric` is None for a test that failed in every cell, whose workload nobody knows.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    workload: str
+    test: str = ""
+    metric: Metric | None = None
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """What stands above it: the workload, the test, the metric with its unit, which way is better."""
+        head = (self.workload, self.test) if self.test else (self.workload,)
+        if self.metric is None:
+            return head
+        return (*head, f"{self.metric.name} [{self.metric.unit}]", f"{self.metric.better} is better")
+
+
+class Placed(BaseModel):
+    """A measurement, its key against a baseline, and the columns of its shown metrics."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: CellKey
+    measurement: Measurement
+    columns: tuple[Column, ...]
+
+
+def function_of(nodeid: str) -> str:
+    """The test's name without file and parameters: "test_disk.py::TestA::test_b[x]" -> "TestA::test_b"."""
+    return nodeid.partition("[")[0].partition("::")[2] or nodeid
+
+
+def place(run: Run) -> tuple[Placed, ...]:
+    """Every measurement of the run in its columns; no two of one cell share a column."""
+    pairs = keyed(run.measurements)
+    tags = {
+        workload: _telling_apart([pair for pair in pairs if pair[0].workload == workload])
+        for workload in dict.fromkeys(key.workload for key, _ in pairs)
+    }
+    return tuple(
+        Placed(
+            key=key,
+            measurement=m,
+            columns=tuple(
+                Column(workload=m.workload, test=tags[m.workload](key), metric=m.metric(name))
+                for name in m.shown
+            ),
+        )
+        for key, m in pairs
+    )
+
+
+def columns_of(placed: Sequence[Placed], failures: Sequence[Failure]) -> tuple[Column, ...]:
+    """All columns in the order measured, and one for each test that has failures and no figure."""
+    there = [column for each in placed for column in each.columns]
+    measured = {function_of(each.key.nodeid) for each in placed}
+    failed = dict.fromkeys(function_of(failure.nodeid) for failure in failures)
+    return (*dict.fromkeys(there), *(Column(workload=name) for name in failed if name not in measured))
+
+
+Tag = Callable[[CellKey], str]
+
+
+def _telling_apart(pairs: Sequence[tuple[CellKey, Measurement]]) -> Tag:
+    """The shortest naming of tests under which no two measurements of one cell have the same name."""
+    for tag in (_nothing, _function, _function_and_parameters):
+        names = [(tag(key), key.config, measurement.host) for key, measurement in pairs]
+        if len(set(names)) == len(names):
+            return tag
+    return _nodeid
+
+
+def _nothing(key: CellKey) -> str:
+    return f"#{key.nth + 1}" if key.nth else ""
+
+
+def _function(key: CellKey) -> str:
+    return " ".join(part for part in (function_of(key.nodeid), _nothing(key)) if part)
+
+
+def _function_and_parameters(key: CellKey) -> str:
+    others = _without_config(key).partition("[")[2]
+    return _function(key) + (f" [{others}" if others != "]" and others else "")
+
+
+def _nodeid(key: CellKey) -> str:
+    return " ".join(part for part in (_without_config(key), _nothing(key)) if part)
+
+
+def _without_config(key: CellKey) -> str:
+    """The node id without the cell, which is the row already."""
+    text = key.nodeid.replace(str(key.config), "", 1).replace("[-", "[").replace("-]", "]")
+    return text.removesuffix("[]")

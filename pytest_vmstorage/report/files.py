@@ -1,0 +1,57 @@
+"""Reports as files: the form follows from the suffix, and a path is checked before any test."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.gate import Comparison
+from pytest_vmstorage.report.csv_file import render_csv
+from pytest_vmstorage.report.markdown import render_markdown
+from pytest_vmstorage.report.table import build_table
+from pytest_vmstorage.results import Run
+
+SUFFIXES = (".md", ".csv", ".json")
+
+
+def check_report_path(path: Path) -> None:
+    """Raises ConfigError, one sentence, for a path with an unknown suffix or in a place not writable."""
+    if path.suffix not in SUFFIXES:
+        raise ConfigError(
+            f"a report of the form {path.suffix or path.name!r} is not known.",
+            hint=f"The file's name ends with one of: {', '.join(SUFFIXES)}.",
+        )
+    if path.is_dir():
+        raise ConfigError(f"the report {path} is a folder.", hint="Name a file in it.")
+    place = path if path.exists() else path.absolute().parent
+    while not place.exists():
+        place = place.parent
+    if not os.access(place, os.W_OK) or not (place == path or place.is_dir()):
+        raise ConfigError(f"the report {path} cannot be written: {place} is not writable or no folder.")
+
+
+def write_report(path: Path, run: Run, comparison: Comparison | None = None) -> None:
+    """Write the run as .md, .csv or .json, making its folder; raises ConfigError as `check_report_path` does.
+
+    The file is replaced as a whole: a reader finds the old report or the new one.
+    """
+    check_report_path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.write_text(_render(path.suffix, run, comparison), encoding="utf-8")
+    unfinished.replace(path)
+
+
+def render_json(run: Run) -> str:
+    """The run as versioned JSON, readable by `Run.model_validate` and as a baseline."""
+    return json.dumps(run.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+def _render(suffix: str, run: Run, comparison: Comparison | None) -> str:
+    if suffix == ".json":
+        return render_json(run)
+    if suffix == ".csv":
+        return render_csv(run, comparison)
+    return render_markdown(build_table(run, comparison))

@@ -1,0 +1,95 @@
+"""What stands under the matrix: reasons in full, and what the rows were measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.baseline import host_of
+from pytest_vmstorage.gate import Comparison, Kind
+from pytest_vmstorage.report.columns import function_of
+from pytest_vmstorage.results import HostFacts, Run
+from pytest_vmstorage.units import format_about
+
+
+class Section(BaseModel):
+    """A title and its lines; a line is one fact or sentence and may be wrapped."""
+
+    model_config = ConfigDict(frozen=True)
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ...]:
+    """All sections that have something to say, in reading order."""
+    sections = [_failures(run), *(_comparison(comparison) if comparison else ())]
+    hosts = [host_of(run, name) for name in host_names(run)]
+    sections += [_host(host) for host in hosts]
+    sections += [_guests(run), _hygiene(run)]
+    return tuple(section for section in sections if section.lines)
+
+
+def host_names(run: Run) -> tuple[str, ...]:
+    """Every host that a row was measured on, in the order met."""
+    return tuple(dict.fromkeys([m.host for m in run.measurements] + [f.host for f in run.failures]))
+
+
+def _failures(run: Run) -> Section:
+    lines = [f"{function_of(f.nodeid)} on {f.config.label}, {f.host}: {f.reason}" for f in run.failures]
+    return Section(title="failed cells", lines=tuple(lines))
+
+
+def _comparison(comparison: Comparison) -> Iterable[Section]:
+    name = comparison.baseline
+    reasons = {
+        kind: tuple(v.reason for v in comparison.verdicts if v.kind is kind and v.gates) for kind in Kind
+    }
+    missing = tuple(
+        f"{m.workload} on {m.config.label}, {m.host} ({function_of(m.nodeid)})" for m in comparison.missing
+    )
+    yield Section(title=f"regressed against baseline {name!r}", lines=reasons[Kind.REGRESSED])
+    yield Section(title="invalid figures", lines=reasons[Kind.INVALID])
+    yield Section(title="not compared", lines=reasons[Kind.INCONCLUSIVE])
+    yield Section(title=f"in baseline {name!r} and not in this run", lines=missing)
+
+
+def _host(host: HostFacts) -> Section:
+    memory = format_about(host.memory_bytes) if host.memory_bytes else "unknown"
+    lines = [
+        f"{host.cpu}, {host.cores or 'unknown'} cores, {memory} memory, governor {host.governor}",
+        f"kernel {host.kernel}, QEMU {host.qemu}, libvirt {host.libvirt}",
+        f"acceleration {host.accel} (asked: {host.accel_requested}{_because(host.accel_reason)})",
+        f"disks in {host.folder or 'unknown'} on {host.file_system}, device {host.device}",
+    ]
+    if host.is_emulated:
+        lines.append(EMULATED)
+    return Section(title=f"host {host.name}", lines=tuple(lines))
+
+
+EMULATED = "Guests ran under software emulation (TCG): these figures are no statement about performance."
+
+
+def _because(reason: str) -> str:
+    return f"; {reason.rstrip('.')}" if reason else ""
+
+
+def _guests(run: Run) -> Section:
+    return Section(title="guest", lines=_summary([m.guest for m in run.measurements], ", ", " "))
+
+
+def _hygiene(run: Run) -> Section:
+    return Section(
+        title="before each round", lines=_summary([m.hygiene for m in run.measurements], "; ", ": ")
+    )
+
+
+def _summary(facts: Sequence[Mapping[str, str]], between: str, after_name: str) -> tuple[str, ...]:
+    """One line that names every fact once, with all its values where rows differ; none without facts."""
+    values: dict[str, dict[str, None]] = {}
+    for each in facts:
+        for name, value in each.items():
+            values.setdefault(name, {})[value] = None
+    line = between.join(f"{name}{after_name}{' / '.join(there)}" for name, there in values.items())
+    return (line,) if line else ()

@@ -1,0 +1,232 @@
+"""The comparison matrix as a value: rows are configurations, columns are workloads and metrics. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple, get_args
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.baseline import host_of
+from pytest_vmstorage.config import AXES, StorageConfig
+from pytest_vmstorage.gate import Comparison, Kind, Verdict
+from pytest_vmstorage.report.columns import Column, Placed, columns_of, function_of, place
+from pytest_vmstorage.report.footer import Section, build_sections, host_names
+from pytest_vmstorage.results import Figure, Run
+from pytest_vmstorage.units import format_figure, format_size
+
+BEST, WORST = "▲", "▼"
+
+
+class Cell(BaseModel):
+    """What stands at a row and column, in parts, so that a form can align them; all empty: not measured."""
+
+    model_config = ConfigDict(frozen=True)
+
+    figure: str = ""
+    spread: str = ""
+    mark: str = ""
+    change: str = ""
+    failure: str = ""
+
+    @property
+    def parts(self) -> tuple[str, str, str, str]:
+        """Figure, spread, mark, change: the order in which they are read."""
+        return (self.figure, self.spread, self.mark, self.change)
+
+    @property
+    def text(self) -> str:
+        """The cell on one line: "14.2k IOPS ±3 % ▲", "failed: ...", or "-" where nothing was measured."""
+        if self.failure:
+            return f"failed: {self.failure}"
+        return " ".join(part for part in self.parts if part) or "-"
+
+
+class Row(BaseModel):
+    """A configuration on a host: the values of the table's axes, and a cell for each column."""
+
+    model_config = ConfigDict(frozen=True)
+
+    axes: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+
+class Table(BaseModel):
+    """The matrix: what all rows have in common, the axes in which they differ, and what stands below."""
+
+    model_config = ConfigDict(frozen=True)
+
+    caption: str
+    axes: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    legend: str
+    sections: tuple[Section, ...]
+
+
+class _Place(NamedTuple):
+    """A row: one configuration on one host, under that host's acceleration."""
+
+    host: str
+    accel: str
+    config: StorageConfig
+
+
+_Grid = dict[tuple[_Place, Column], Cell]
+
+
+def build_table(run: Run, comparison: Comparison | None = None) -> Table:
+    """The matrix of this run, with the change against a baseline beside each figure when one is given."""
+    placed = place(run)
+    columns = columns_of(placed, run.failures)
+    grid, medians = _fill(run, placed, comparison)
+    _mark(grid, medians)
+    _add_failures(run, placed, grid)
+    rows = sorted(dict.fromkeys(place for place, _ in grid), key=lambda place: _order(place, run))
+    axes = _axes(rows)
+    return Table(
+        caption=_caption(rows, axes),
+        axes=axes,
+        columns=columns,
+        rows=tuple(
+            Row(
+                axes=tuple(_axis(row, name) for name in axes),
+                cells=tuple(grid.get((row, column), Cell()) for column in columns),
+            )
+            for row in rows
+        ),
+        legend=_legend(grid.values(), rows),
+        sections=build_sections(run, comparison),
+    )
+
+
+def _fill(
+    run: Run, placed: Sequence[Placed], comparison: Comparison | None
+) -> tuple[_Grid, Mapping[tuple[_Place, Column], float]]:
+    grid: _Grid = {}
+    medians = {}
+    for each in placed:
+        m = each.measurement
+        row = _Place(m.host, host_of(run, m.host).accel, m.config)
+        for name, column in zip(m.shown, each.columns, strict=True):
+            verdict = comparison.of(each.key, m.host, name) if comparison else None
+            figure = m.figure(name)
+            grid[row, column] = _cell(figure, verdict)
+            if all(math.isfinite(value) for value in figure.values):
+                medians[row, column] = float(figure)
+    return grid, medians
+
+
+def _cell(figure: Figure, verdict: Verdict | None) -> Cell:
+    if not all(math.isfinite(value) for value in figure.values):
+        return Cell(figure="no number", change=change_text(verdict))
+    text = format_figure(figure, figure.metric.unit)
+    return Cell(figure=text, spread=spread_text(figure), change=change_text(verdict))
+
+
+def spread_text(figure: Figure) -> str:
+    """Half of smallest-to-largest in percent of the median: "±3 %", "±0.4 %"; "n=1" for a single round."""
+    if len(figure.values) == 1:
+        return "n=1"
+    if not figure:
+        return f"n={len(figure.values)}"
+    half = (max(figure.values) - min(figure.values)) / 2 / abs(figure) * 100
+    return f"±{half:.0f} %" if half >= 0.95 or half == 0 else f"±{half:.1f} %"
+
+
+def change_text(verdict: Verdict | None) -> str:
+    """The change against the baseline: "-12.9 % REGRESSED", "+1.0 %", "no baseline", "not compared"."""
+    if verdict is None or verdict.kind is Kind.INVALID:
+        return "" if verdict is None else "INVALID"
+    if verdict.change is None:
+        return "no baseline" if verdict.reason.endswith("no such cell.") else "not compared"
+    loud = verdict.gates and verdict.kind in (Kind.REGRESSED, Kind.IMPROVED)
+    return f"{verdict.change * 100:+.1f} %" + (f" {verdict.kind}" if loud else "")
+
+
+def _mark(grid: _Grid, medians: Mapping[tuple[_Place, Column], float]) -> None:
+    """Mark best and worst of each column, apart for each acceleration: those are never compared."""
+
+    def group(spot: tuple[_Place, Column]) -> tuple[str, str]:
+        return (repr(spot[1]), spot[0].accel)
+
+    for _, members in groupby(sorted(medians, key=group), key=group):
+        spots = list(members)
+        low, high = min(medians[spot] for spot in spots), max(medians[spot] for spot in spots)
+        if low == high:
+            continue
+        metric = spots[0][1].metric
+        best, worst = (low, high) if metric and metric.better == "lower" else (high, low)
+        for spot in spots:
+            mark = BEST if medians[spot] == best else WORST if medians[spot] == worst else ""
+            grid[spot] = grid[spot].model_copy(update={"mark": mark})
+
+
+def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
+    """Put a failure into every empty cell of its row in which its test would have put figures."""
+    columns: dict[str, dict[Column, None]] = {}
+    for each in placed:
+        columns.setdefault(function_of(each.key.nodeid), {}).update(dict.fromkeys(each.columns))
+    for failure in run.failures:
+        row = _Place(failure.host, host_of(run, failure.host).accel, failure.config)
+        function = function_of(failure.nodeid)
+        for column in columns.get(function, {Column(workload=function): None}):
+            grid.setdefault((row, column), Cell(failure=failure.reason.partition("\n")[0]))
+
+
+def _order(row: _Place, run: Run) -> tuple[int, ...]:
+    """Hosts as met, then size, then the axes in the order in which their values are declared."""
+    ranks = (
+        get_args(StorageConfig.model_fields[name].annotation).index(getattr(row.config, name))
+        for name in AXES
+    )
+    return (host_names(run).index(row.host), row.config.size, *ranks)
+
+
+_ALL_AXES = ("host", *AXES, "size", "accel")
+
+
+def _axis(row: _Place, name: str) -> str:
+    if name in ("host", "accel"):
+        return str(getattr(row, name))
+    return format_size(row.config.size) if name == "size" else str(getattr(row.config, name))
+
+
+def _varies(rows: Sequence[_Place], name: str) -> bool:
+    return len({_axis(row, name) for row in rows}) > 1
+
+
+def _axes(rows: Sequence[_Place]) -> tuple[str, ...]:
+    """The axes in which rows differ; the acceleration also when any row is emulated, for each to say so."""
+    emulated = any(row.accel == "tcg" for row in rows)
+    return tuple(name for name in _ALL_AXES if _varies(rows, name) or (name == "accel" and emulated))
+
+
+def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
+    """What all rows have in common, without what is the default and tells nobody anything."""
+    if not rows:
+        return "nothing was measured"
+    common = [name for name in ("format", "cache", "bus", "preallocation", "size") if name not in axes]
+    if "state" not in axes and rows[0].config.state != "filled":
+        common.append("state")
+    said = ("format", "cache", "bus")
+    texts = [_axis(rows[0], name) if name in said else f"{name} {_axis(rows[0], name)}" for name in common]
+    return f"{'all rows' if len(rows) > 1 else 'one row'}: {', '.join(texts)}" if texts else ""
+
+
+def _legend(cells: Iterable[Cell], rows: Sequence[_Place]) -> str:
+    there = list(cells)
+    spread = (
+        "± half of smallest to largest round, in % of the median"
+        if any("±" in c.spread for c in there)
+        else ""
+    )
+    single = "n=1 one round, spread unknown" if any(c.spread == "n=1" for c in there) else ""
+    scope = "its column and acceleration" if len({row.accel for row in rows}) > 1 else "its column"
+    marks = f"{BEST} best and {WORST} worst of {scope}" if any(c.mark for c in there) else ""
+    change = (
+        "signed % change of the figure against the baseline" if any("%" in c.change for c in there) else ""
+    )
+    return "; ".join(part for part in (marks, spread, single, change) if part)

@@ -1,0 +1,178 @@
+"""What was measured: metrics with unit and direction, samples, measurements, the run that holds them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.units import format_figure
+
+SCHEMA = 1
+"""Version of the saved form; a reader refuses one that is newer."""
+
+Better = Literal["higher", "lower"]
+
+
+class Metric(BaseModel):
+    """A named figure of a workload: its unit ("IOPS", "MiB/s", "s", "%") and which way is better."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    unit: str
+    better: Better
+
+    def seconds_per_operation(self, value: float) -> float:
+        """The figure as pytest-benchmark's time, lower is better: 1/IOPS, seconds per MiB, or seconds.
+
+        Raises ValueError for a unit that is neither a rate nor a time, and for a rate of 0.
+        """
+        if self.unit == "s":
+            return value
+        if self.unit not in ("IOPS", "MiB/s") or value <= 0:
+            raise ValueError(f"{self.name} = {value} {self.unit} has no time per operation")
+        return 1.0 / value
+
+
+class Figure(float):
+    """A float that knows its name, unit, direction, samples and configuration; the value is their median."""
+
+    metric: Metric
+    values: tuple[float, ...]
+    where: str
+
+    def __new__(cls, metric: Metric, values: tuple[float, ...], where: str) -> Figure:
+        """The median of at least one value."""
+        self = super().__new__(cls, statistics.median(values))
+        self.metric = metric
+        self.values = values
+        self.where = where
+        return self
+
+    @property
+    def spread(self) -> str:
+        """Smallest to largest sample with the unit, or that there was one round only."""
+        if len(self.values) == 1:
+            return "1 round, spread unknown"
+        low, high = (format_figure(edge, self.metric.unit) for edge in (min(self.values), max(self.values)))
+        return f"{low} to {high} in {len(self.values)} rounds"
+
+    def __repr__(self) -> str:
+        return f"<{self.metric.name} {format_figure(self, self.metric.unit)} ({self.spread}) of {self.where}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Figure, (self.metric, self.values, self.where))
+
+
+class Sample(BaseModel):
+    """One round's figures by metric name, when it began (UTC, ISO 8601), how long it took, the tool's raw output."""
+
+    model_config = ConfigDict(frozen=True)
+
+    figures: Mapping[str, float]
+    started: str
+    seconds: float
+    raw: str
+
+
+class Measurement(BaseModel):
+    """All samples of one workload in one cell on one host; metrics are also attributes: `result.iops`.
+
+    `workload` is the column it stands in, `command` the line the tool was run with, `hygiene` what was done
+    before each round, `guest` the guest's kernel and tool versions.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    workload: str
+    tool: str
+    command: str
+    config: StorageConfig
+    host: str
+    metrics: tuple[Metric, ...]
+    primary: str
+    shown: tuple[str, ...]
+    samples: tuple[Sample, ...]
+    hygiene: Mapping[str, str] = {}
+    guest: Mapping[str, str] = {}
+    nodeid: str = ""
+
+    def metric(self, name: str) -> Metric:
+        """The metric of that name; raises AttributeError that lists those there are."""
+        for metric in self.metrics:
+            if metric.name == name:
+                return metric
+        there = ", ".join(metric.name for metric in self.metrics)
+        raise AttributeError(f"{self.workload} has no metric {name!r}; it has: {there}")
+
+    def values(self, name: str) -> tuple[float, ...]:
+        """That metric's figure in every sample, in the order measured."""
+        return tuple(sample.figures[name] for sample in self.samples)
+
+    def figure(self, name: str) -> Figure:
+        """That metric's median over the samples, with its unit and spread."""
+        where = f"{self.workload} on {self.config.label}, {self.host}"
+        return Figure(self.metric(name), self.values(name), where)
+
+    def __getattr__(self, name: str) -> Figure:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.figure(name)
+
+    @property
+    def raw(self) -> tuple[str, ...]:
+        """The tool's own output, a text a round."""
+        return tuple(sample.raw for sample in self.samples)
+
+
+class HostFacts(BaseModel):
+    """What the rows were measured on; a fact that the host hides is "unknown", never left out."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    cpu: str = "unknown"
+    cores: int = 0
+    memory_bytes: int = 0
+    kernel: str = "unknown"
+    qemu: str = "unknown"
+    libvirt: str = "unknown"
+    accel: str = "unknown"
+    accel_requested: str = "auto"
+    accel_reason: str = ""
+    folder: str = ""
+    file_system: str = "unknown"
+    device: str = "unknown"
+    governor: str = "unknown"
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether guests ran under TCG: such figures are no statement about performance."""
+        return self.accel == "tcg"
+
+
+class Failure(BaseModel):
+    """A cell of the matrix that has no figure, and why in one sentence."""
+
+    model_config = ConfigDict(frozen=True)
+
+    nodeid: str
+    config: StorageConfig
+    host: str
+    reason: str
+
+
+class Run(BaseModel):
+    """All that one pytest run measured, as it is saved beside pytest-benchmark's rows."""
+
+    model_config = ConfigDict(frozen=True)
+
+    schema_version: int = SCHEMA
+    started: str
+    hosts: tuple[HostFacts, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    failures: tuple[Failure, ...] = ()

@@ -1,0 +1,189 @@
+"""Measure one workload in one cell: fill, warm up, rounds; each sample is handed on as it ends."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pytest_vmstorage.command import TIMED_OUT, CommandResult, Shell
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.results import Measurement, Sample
+from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.units import format_size
+from pytest_vmstorage.workloads.base import Target, Workload
+
+FILL_ARGV = "fio --name=fill --filename={path} --rw=write --bs=1M --size={size} --offset={offset} --direct=1 --ioengine=libaio --iodepth=8 --refill_buffers --end_fsync=1 --output-format=terse --output=/dev/null"
+"""How blocks are written before a `filled` measurement: sequentially, with data that no layer can shrink."""
+
+_DROP_GUEST = "sync; echo 3 >/proc/sys/vm/drop_caches"
+_FAILURE_LINES = 15
+
+
+class Plan(BaseModel):
+    """How often a workload is run: measured rounds, and rounds before that are thrown away."""
+
+    model_config = ConfigDict(frozen=True)
+
+    rounds: int = Field(default=3, ge=1)
+    warmup: int = Field(default=1, ge=0)
+    timeout_s: float = 120.0
+
+
+@dataclass
+class Regions:
+    """How much of a disk, from its start, has been written in the life of its guest; in bytes."""
+
+    size_bytes: int
+    written_bytes: int = 0
+
+
+@dataclass
+class Subject:
+    """Where a workload runs: a shell, the disk there, the cell it is, and how the host forgets what it cached."""
+
+    shell: Shell
+    disk: str
+    config: StorageConfig
+    host: str
+    facts: Mapping[str, str]
+    regions: Regions
+    drop_host_caches: Callable[[], str]
+    before_round: Callable[[], None] = field(default=lambda: None)
+
+
+def measure(
+    subject: Subject,
+    workload: Workload,
+    plan: Plan,
+    *,
+    say: Say = silent,
+    keep_sample: Callable[[Sample], None] = lambda _sample: None,
+) -> Measurement:
+    """Run the plan and return all samples; `keep_sample` gets each one before the next begins.
+
+    Raises ConfigError where the disk is too small, WorkloadError where the tool fails.
+    """
+    check_fits(subject.config, workload, plan)
+    target, warmup = _prepare(subject, workload, plan, say)
+    host_caches = "not dropped"
+    samples = []
+    for number in range(-warmup, plan.rounds):
+        say(f"warming up {workload.tool}" if number < 0 else f"measuring {workload.label}, round {number + 1}/{plan.rounds}")
+        host_caches = _forget(subject)
+        subject.before_round()
+        sample = _round(subject, workload, target, plan)
+        if number >= 0:
+            keep_sample(sample)
+            samples.append(sample)
+        if subject.config.state == "fresh":
+            target = _next_region(subject, target)
+    return Measurement(
+        workload=workload.label,
+        tool=workload.tool,
+        command=shlex.join(workload.argv(target)),
+        config=subject.config,
+        host=subject.host,
+        metrics=workload.metrics,
+        primary=workload.primary,
+        shown=workload.shown,
+        samples=tuple(samples),
+        hygiene=_hygiene(subject, warmup, host_caches),
+        guest=subject.facts,
+    )
+
+
+def check_fits(config: StorageConfig, workload: Workload, plan: Plan) -> None:
+    """Raise ConfigError where the workload cannot be run on a disk of that size and state."""
+    region = config.size if workload.region_bytes is None else workload.region_bytes
+    if config.state == "fresh" and not workload.fresh_is_possible:
+        raise ConfigError(
+            f"{workload.label} reads, and a fresh disk has nothing to read.", hint='Use state="filled" for it.'
+        )
+    rounds = plan.rounds if config.state == "fresh" else 1
+    if region * rounds > config.size:
+        raise ConfigError(
+            f"{workload.label} needs {format_size(region * rounds)}"
+            + (f" ({rounds} untouched regions)" if rounds > 1 else "")
+            + f", but the disk has {format_size(config.size)}.",
+            hint="Make the disk larger with @pytest.mark.storage(size=...), or the workload smaller.",
+        )
+
+
+def _prepare(
+    subject: Subject, workload: Workload, plan: Plan, say: Say
+) -> tuple[Target, int]:
+    regions = subject.regions
+    region = regions.size_bytes if workload.region_bytes is None else workload.region_bytes
+    if subject.config.state == "fresh":
+        if regions.written_bytes + region * plan.rounds > regions.size_bytes:
+            raise ConfigError(
+                f"{workload.label} finds only {format_size(regions.size_bytes - regions.written_bytes)} that nothing"
+                f" has written yet, and needs {format_size(region * plan.rounds)}: tests of this cell ran before.",
+                hint="Make the disk larger with @pytest.mark.storage(size=...).",
+            )
+        # a warm-up would be the first write, and what follows a second one
+        return Target(path=subject.disk, size_bytes=region, offset_bytes=regions.written_bytes), 0
+    if regions.written_bytes < region:
+        say("filling the disk")
+        _fill(subject, region, plan)
+        regions.written_bytes = region
+    return Target(path=subject.disk, size_bytes=region), plan.warmup
+
+
+def _fill(subject: Subject, region: int, plan: Plan) -> None:
+    done = subject.regions.written_bytes
+    line = FILL_ARGV.format(path=subject.disk, size=region - done, offset=done)
+    result = subject.shell.run(line.split(), timeout_s=plan.timeout_s + region / 2**20)
+    if not result.ok:
+        raise WorkloadError("Filling the disk before the measurement failed.", output=result.tail(15))
+
+
+def _next_region(subject: Subject, target: Target) -> Target:
+    subject.regions.written_bytes = target.offset_bytes + target.size_bytes
+    return target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
+
+
+def _forget(subject: Subject) -> str:
+    subject.shell.run(["/bin/sh", "-c", _DROP_GUEST], timeout_s=120)
+    return subject.drop_host_caches()
+
+
+def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> Sample:
+    if workload.output_file is not None:
+        # a stale result is never read as a new one
+        subject.shell.run(["rm", "-f", workload.output_file])
+    started = datetime.datetime.now(datetime.timezone.utc)
+    result = subject.shell.run(workload.argv(target), timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
+    raw = _raw_output(subject, workload, result)
+    return Sample(
+        figures=dict(workload.parse(raw)), started=started.isoformat(), seconds=result.seconds, raw=raw
+    )
+
+
+def _raw_output(subject: Subject, workload: Workload, result: CommandResult) -> str:
+    if result.returncode == TIMED_OUT:
+        raise WorkloadError(
+            f"{workload.label} did not end within {result.seconds:.0f} s.", hint="Raise --vm-timeout.", output=result.tail(15)
+        )
+    text = result.stdout + result.stderr
+    if workload.output_file is not None:
+        text = subject.shell.run(["cat", workload.output_file]).stdout or text
+    if not result.ok:
+        # fio puts the cause into its output file, or before the JSON, or on stderr
+        said = "\n".join([*text.splitlines()[:_FAILURE_LINES], *result.stderr.splitlines()[-_FAILURE_LINES:]])
+        raise WorkloadError(f"{workload.label} failed with exit status {result.returncode}.", output=said)
+    return text
+
+
+def _hygiene(subject: Subject, warmup: int, host_caches: str) -> Mapping[str, str]:
+    return {
+        "state": subject.config.state,
+        "warm-up rounds": str(warmup),
+        "guest caches": "dropped before each round",
+        "host caches": host_caches,
+    }

@@ -1,0 +1,11 @@
+"""How long steps report on themselves: a function that takes one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Say = Callable[[str], None]
+
+
+def silent(_sentence: str) -> None:
+    """Report to nobody."""

@@ -1,0 +1,106 @@
+"""The shipped fakes: builders of runs, to test reports and gates without a guest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.results import Better, Failure, HostFacts, Measurement, Metric, Run, Sample
+
+# ---- run builders ------------------------------------------------------------------------------------------
+
+_UNITS: Mapping[str, tuple[str, Better]] = {
+    "iops": ("IOPS", "higher"),
+    "bw": ("MiB/s", "higher"),
+    "buffered_read": ("MiB/s", "higher"),
+}
+
+
+def make_metric(name: str) -> Metric:
+    """A metric with the usual unit of that name; any other name is a latency in seconds, lower is better."""
+    unit, better = _UNITS.get(name, ("s", "lower"))
+    return Metric(name=name, unit=unit, better=better)
+
+
+def make_measurement(
+    config: StorageConfig | None = None,
+    *,
+    workload: str = "fio randwrite 4k qd32",
+    test: str = "tests/test_disk.py::test_random_write",
+    host: str = "local",
+    nodeid: str | None = None,
+    hygiene: Mapping[str, str] | None = None,
+    guest: Mapping[str, str] | None = None,
+    **figures: Sequence[float],
+) -> Measurement:
+    """A measurement with a sample a round: `make_measurement(iops=(14100, 14200), clat_p99=(0.002, 0.0021))`.
+
+    The first metric is the primary one and all are shown; the node id is `test[config]` unless given.
+    """
+    config = config or StorageConfig()
+    figures = figures or {"iops": (1000.0,)}
+    rounds = zip(*figures.values(), strict=True)
+    return Measurement(
+        workload=workload,
+        tool=workload.split()[0],
+        command=f"{workload} /dev/vda",
+        config=config,
+        host=host,
+        metrics=tuple(make_metric(name) for name in figures),
+        primary=next(iter(figures)),
+        shown=tuple(figures),
+        samples=tuple(
+            Sample(
+                figures=dict(zip(figures, values, strict=True)),
+                started="2026-01-02T03:04:05+00:00",
+                seconds=5.0,
+                raw="",
+            )
+            for values in rounds
+        ),
+        hygiene=hygiene or {},
+        guest=guest or {},
+        nodeid=nodeid or f"{test}[{config}]",
+    )
+
+
+def make_failure(
+    config: StorageConfig | None = None,
+    *,
+    reason: str = "The guest did not answer within 60 s.",
+    test: str = "tests/test_disk.py::test_random_write",
+    host: str = "local",
+) -> Failure:
+    """A cell without a figure."""
+    config = config or StorageConfig()
+    return Failure(nodeid=f"{test}[{config}]", config=config, host=host, reason=reason)
+
+
+def make_host(name: str = "local", **facts: object) -> HostFacts:
+    """A host with KVM and known versions; `facts` replace them."""
+    known = {
+        "cpu": "Example CPU 3.0 GHz",
+        "cores": 2,
+        "memory_bytes": 8 * 2**30,
+        "kernel": "6.1.0",
+        "qemu": "7.2.9",
+        "libvirt": "9.0.0",
+        "accel": "kvm",
+        "accel_reason": "a guest booted under it",
+        "folder": "/srv/vm",
+        "file_system": "ext4",
+    }
+    return HostFacts.model_validate({"name": name, **known, **facts})
+
+
+def make_run(
+    *measurements: Measurement, failures: Sequence[Failure] = (), hosts: Sequence[HostFacts] | None = None
+) -> Run:
+    """A run of these measurements; without `hosts` each host named in them is `make_host(name)`."""
+    names = dict.fromkeys([m.host for m in measurements] + [f.host for f in failures])
+    return Run(
+        started="2026-01-02T03:04:05+00:00",
+        hosts=tuple(make_host(name) for name in names) if hosts is None else tuple(hosts),
+        measurements=measurements,
+        failures=tuple(failures),
+    )

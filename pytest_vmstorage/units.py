@@ -1,0 +1,122 @@
+"""Sizes, durations and figures as people write them; inside, bytes and seconds."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from pytest_vmstorage.errors import ConfigError
+
+_FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_size(value: object) -> int:
+    """Bytes from `4096`, `"4k"`, `"256M"`, `"1.5GiB"`; powers of 1024, as qemu-img and fio read them.
+
+    Raises ConfigError where the text is no size or not a whole number of bytes.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = _SIZE.fullmatch(str(value).strip())
+    if match is None:
+        raise ConfigError(
+            f"{value!r} is not a size.",
+            hint='Write a number with k, M, G or T (powers of 1024), such as "512M" or "2G".',
+        )
+    size = float(match[1]) * _FACTORS[match[2].lower()]
+    if size != int(size):
+        raise ConfigError(f"{value!r} is not a whole number of bytes.", hint='Write for example "512M".')
+    return int(size)
+
+
+def parse_duration(value: object) -> float:
+    """Seconds from `5`, `"5"`, `"90s"`, `"2m"`, `"500ms"`; raises ConfigError otherwise."""
+    match = _DURATION.fullmatch(str(value).strip())
+    if match is None:
+        raise ConfigError(f"{value!r} is not a duration.", hint='Write seconds, or "90s", "2m", "1h".')
+    return float(match[1]) * _SECONDS[(match[2] or "s").lower()]
+
+
+def parse_percent(value: object) -> float:
+    """A fraction from `"20%"` or `"20"` (percent); 0.2 for both. Raises ConfigError otherwise."""
+    text = str(value).strip().removesuffix("%").strip()
+    try:
+        percent = float(text)
+    except ValueError:
+        percent = -1.0
+    if not 0 < percent < 1000:
+        raise ConfigError(f"{value!r} is not a percentage.", hint='Write for example "20%".')
+    return percent / 100
+
+
+def format_size(size_bytes: int) -> str:
+    """The shortest exact text with a binary suffix: 268435456 -> "256M"; as qemu-img reads it."""
+    for suffix, factor in (("T", 2**40), ("G", 2**30), ("M", 2**20), ("k", 2**10)):
+        if size_bytes and size_bytes % factor == 0:
+            return f"{size_bytes // factor}{suffix}"
+    return str(size_bytes)
+
+
+def format_about(size_bytes: float) -> str:
+    """A size for a sentence, three significant digits: 1400000000 -> "1.3 GiB"."""
+    for suffix, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.3g} {suffix}"
+    return f"{size_bytes:.0f} B"
+
+
+def format_duration(seconds: float) -> str:
+    """A time for a sentence: "0.4 s", "42 s", "3 min 20 s", "1 h 05 min"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def format_figure(value: float, unit: str) -> str:
+    """A figure with its unit, scaled so that a column can be read: "14.2k IOPS", "1.84 ms", "310 MiB/s"."""
+    if unit == "s":
+        for suffix, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
+            if abs(value) >= factor:
+                return f"{_digits(value / factor)} {suffix}"
+        return "0 s"
+    if unit != "%":
+        for suffix, factor, least in (("G", 1e9, 1e9), ("M", 1e6, 1e6), ("k", 1e3, 1e4)):
+            if abs(value) >= least:
+                return f"{_digits(value / factor)}{suffix} {unit}"
+    return f"{_digits(value)} {unit}"
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, never in exponent form."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
+
+
+Bytes = Annotated[int, BeforeValidator(parse_size)]
+"""A size in bytes that a user may write as "256M"."""
+
+MaybeBytes = Annotated[
+    int | None, BeforeValidator(lambda value: None if value is None else parse_size(value))
+]
+"""A size in bytes, or None: the parser refuses None with ConfigError, which pydantic does not catch."""
+
+MaybeSeconds = Annotated[
+    float | None, BeforeValidator(lambda value: None if value is None else parse_duration(value))
+]
+"""A duration in seconds, or None."""
+
+Seconds = Annotated[float, BeforeValidator(parse_duration)]
+"""A duration in seconds that a user may write as "90s"."""

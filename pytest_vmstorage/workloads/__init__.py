@@ -1,0 +1,1 @@
+"""What to run in a guest and how to read it, one tool a file; pure."""

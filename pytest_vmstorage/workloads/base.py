@@ -1,0 +1,102 @@
+"""What every workload is: a tool with its own option names, how to run it and how to read it. Pure."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.results import Metric
+
+
+class Target(BaseModel):
+    """What a workload runs on: a block device or file, and the region of it that the workload may use, in bytes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    size_bytes: int
+    offset_bytes: int = 0
+
+
+class Workload(BaseModel, ABC):
+    """A tool with its parameters; frozen, checked when made, so that a slip is found before a guest is.
+
+    A subclass names its tool, its metrics, the argv that runs it, and reads what it printed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tool: ClassVar[str]
+
+    def __init__(self, **options: Any) -> None:
+        try:
+            super().__init__(**options)
+        except ValidationError as error:
+            raise ConfigError(_sentence(type(self), error)) from None
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The column this workload stands in, such as "fio randwrite 4k qd32"."""
+
+    @property
+    @abstractmethod
+    def metrics(self) -> tuple[Metric, ...]:
+        """All that `parse` returns, with unit and direction."""
+
+    @property
+    @abstractmethod
+    def primary(self) -> str:
+        """Name of the metric that is gated and saved as a time."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Names of the metrics that get a column in the matrix."""
+        return (self.primary,)
+
+    @property
+    @abstractmethod
+    def region_bytes(self) -> int | None:
+        """How much of the target it touches from the offset on; None is all of it."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> bool:
+        """Whether it reads, so that what it reads must have been written before."""
+
+    @property
+    def fresh_is_possible(self) -> bool:
+        """Whether it can measure first writes: it only writes and can be given an untouched region."""
+        return not self.reads
+
+    @property
+    @abstractmethod
+    def expected_seconds(self) -> float:
+        """About how long one round takes; a measurement is not disturbed by questions before that."""
+
+    @abstractmethod
+    def argv(self, target: Target) -> tuple[str, ...]:
+        """The command line for one round."""
+
+    @property
+    def output_file(self) -> str | None:
+        """The file in which the tool leaves its result, or None where it prints it."""
+        return None
+
+    @abstractmethod
+    def parse(self, text: str) -> Mapping[str, float]:
+        """Figures by metric name from the tool's raw output; raises WorkloadError."""
+
+
+def _sentence(kind: type[Workload], error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"]) or "its options"
+    if first["type"] == "extra_forbidden":
+        known = ", ".join(kind.model_fields)
+        return f"{kind.__name__} has no option {name!r}; it has: {known}."
+    given = "" if first["type"] == "missing" else f"={first['input']!r}"
+    return f"{kind.__name__}({name}{given}): {first['msg']}."

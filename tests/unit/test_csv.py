@@ -1,0 +1,57 @@
+"""The long form: one row for each metric, ready for a data frame."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from pytest_vmstorage.baseline import Baseline
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.gate import compare
+from pytest_vmstorage.report.csv_file import render_csv
+from pytest_vmstorage.results import Run
+from pytest_vmstorage.testing import make_failure, make_measurement, make_run
+
+
+def rows(run: Run, baseline: Run | None = None) -> list[dict[str, str]]:
+    """What a reader of the CSV gets."""
+    comparison = compare(run, Baseline(name="b", path=Path("b"), run=baseline), 0.1) if baseline else None
+    return list(csv.DictReader(io.StringIO(render_csv(run, comparison))))
+
+
+def pick(row: dict[str, str], names: str) -> list[str]:
+    """Some fields of a row."""
+    return [row[name] for name in names.split()]
+
+
+def test_a_row_for_each_metric_with_every_round() -> None:
+    """Base units and unrounded figures; rows with fewer rounds leave cells empty."""
+    first, second, third = rows(
+        make_run(
+            make_measurement(iops=(1, 3, 2.5), clat=(0.1, 0.2, 0.3), guest={"kernel": "6.1", "fio": "3.33"}),
+            make_measurement(StorageConfig(format="qcow2"), workload="dd", bw=(7,)),
+        )
+    )
+    names = "format workload metric unit better primary median min max rounds round_1 round_2 round_3"
+    assert pick(first, names) == [
+        *("raw", "fio randwrite 4k qd32", "iops", "IOPS", "higher", "True"),
+        *("2.5", "1.0", "3.0", "3", "1.0", "3.0", "2.5"),
+    ]
+    assert pick(second, "metric unit better primary median") == ["clat", "s", "lower", "False", "0.2"]
+    assert pick(third, "format metric rounds round_1 round_2") == ["qcow2", "bw", "1", "7.0", ""]
+    assert pick(first, "host accel host_qemu host_cpu size_bytes guest_kernel tool_version") == [
+        *("local", "kvm", "7.2.9", "Example CPU 3.0 GHz", str(2**30), "6.1", "3.33"),
+    ]
+
+
+def test_the_verdict_stands_beside_the_figure() -> None:
+    """The change is a signed fraction of the figure."""
+    (row,) = rows(make_run(make_measurement(iops=(50,))), make_run(make_measurement(iops=(100,))))
+    assert pick(row, "baseline change verdict") == ["100.0", "-0.5", "REGRESSED"]
+
+
+def test_a_failed_cell_is_a_row_without_a_metric() -> None:
+    """Nothing is dropped, and reasons with commas and line ends survive."""
+    (row,) = rows(make_run(failures=[make_failure(reason='No, "none".\nconsole')]))
+    assert pick(row, "format metric median failure") == ["raw", "", "", 'No, "none".\nconsole']

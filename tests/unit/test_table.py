@@ -1,0 +1,218 @@
+"""The matrix as a value: rows, columns, marks, changes, failures, and what stands below."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage.baseline import Baseline
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.gate import Comparison, compare
+from pytest_vmstorage.report.table import Table, build_table, spread_text
+from pytest_vmstorage.results import Run
+from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_run
+
+RAW, QCOW2 = StorageConfig(), StorageConfig(format="qcow2")
+
+
+def texts(table: Table) -> list[list[str]]:
+    """The cells' texts, row by row, after the row's axes."""
+    return [[*row.axes, *(cell.text for cell in row.cells)] for row in table.rows]
+
+
+def against(run: Run, then: Run, limit: float = 0.1) -> Comparison:
+    """The run compared with a baseline "main"."""
+    return compare(run, Baseline(name="main", path=Path("x"), run=then), limit)
+
+
+def section(table: Table, title: str) -> tuple[str, ...]:
+    """The lines below that title."""
+    return next(found.lines for found in table.sections if found.title == title)
+
+
+def test_rows_are_configurations_and_columns_are_metrics() -> None:
+    """Only axes that vary are columns; rows stand in the order of the axes' values, not of measuring."""
+    table = build_table(
+        make_run(
+            make_measurement(QCOW2, iops=(10000, 10300, 10600), clat=(0.002, 0.002, 0.002)),
+            make_measurement(RAW, iops=(14000,), clat=(0.001,)),
+        )
+    )
+    assert table.caption == "all rows: none, virtio-blk, preallocation off, size 1G"
+    assert table.axes == ("format",)
+    assert [column.heading for column in table.columns] == [
+        ("fio randwrite 4k qd32", "iops [IOPS]", "higher is better"),
+        ("fio randwrite 4k qd32", "clat [s]", "lower is better"),
+    ]
+    assert texts(table) == [
+        ["raw", "14k IOPS n=1 ▲", "1 ms n=1 ▲"],
+        ["qcow2", "10.3k IOPS ±3 % ▼", "2 ms ±0 % ▼"],
+    ]
+
+
+def test_nothing_is_best_where_all_are_equal_or_alone() -> None:
+    """A mark says that there was something to compare."""
+    alone = build_table(make_run(make_measurement(RAW, iops=(5,))))
+    equal = build_table(make_run(make_measurement(RAW, iops=(5,)), make_measurement(QCOW2, iops=(5,))))
+    assert {cell.mark for table in (alone, equal) for row in table.rows for cell in row.cells} == {""}
+    assert alone.caption == "one row: raw, none, virtio-blk, preallocation off, size 1G"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((100,), "n=1"),
+        ((97, 103), "±3 %"),
+        ((99.6, 100.4), "±0.4 %"),
+        ((99.04, 100.96), "±1 %"),
+        ((0, 0), "n=2"),
+    ],
+)
+def test_the_spread_is_half_the_range(values: tuple[float, ...], text: str) -> None:
+    """In percent of the median, with no more digits than it deserves."""
+    assert spread_text(make_measurement(iops=values).iops) == text
+
+
+def test_a_failed_cell_shows_its_reason_in_every_column_of_its_test() -> None:
+    """But not in columns of other tests; a test that failed everywhere has a column of its own."""
+    table = build_table(
+        make_run(
+            make_measurement(RAW, test="t.py::test_a", iops=(5,)),
+            make_measurement(RAW, test="t.py::test_b", workload="dd", bw=(5,)),
+            make_measurement(QCOW2, test="t.py::test_b", workload="dd", bw=(6,)),
+            failures=[
+                make_failure(QCOW2, test="t.py::test_a", reason="No boot.\nconsole"),
+                make_failure(RAW, test="t.py::test_c", reason="No disk."),
+            ],
+        )
+    )
+    assert [column.heading[0] for column in table.columns] == ["fio randwrite 4k qd32", "dd", "test_c"]
+    assert texts(table) == [
+        ["raw", "5 IOPS n=1", "5 MiB/s n=1 ▼", "failed: No disk."],
+        ["qcow2", "failed: No boot.", "6 MiB/s n=1 ▲", "-"],
+    ]
+    assert section(table, "failed cells") == (
+        "test_a on qcow2-none-virtio-blk-off 1G, local: No boot.\nconsole",
+        "test_c on raw-none-virtio-blk-off 1G, local: No disk.",
+    )
+
+
+def test_a_figure_stays_where_its_test_failed_afterwards() -> None:
+    """A threshold's failure hides no figure."""
+    table = build_table(make_run(make_measurement(iops=(5,)), failures=[make_failure(reason="Too slow.")]))
+    assert texts(table) == [["5 IOPS n=1"]]
+    assert section(table, "failed cells")
+
+
+@pytest.mark.parametrize(
+    ("nodeids", "names"),
+    [
+        (("t.py::a", "t.py::b"), ["a", "b"]),
+        (("t.py::a", "t.py::a"), ["", "#2"]),
+        (("t.py::a[x-{0}]", "t.py::a[y-{0}]"), ["a [x]", "a [y]"]),
+        (("t.py::a", "u.py::a"), ["t.py::a", "u.py::a"]),
+    ],
+)
+def test_equal_workloads_of_one_cell_do_not_overwrite_each_other(
+    nodeids: tuple[str, str], names: list[str]
+) -> None:
+    """The column names the test by as little as tells the two apart."""
+    first, second = (nodeid.format(RAW) for nodeid in nodeids)
+    table = build_table(
+        make_run(make_measurement(nodeid=first, iops=(5,)), make_measurement(nodeid=second, iops=(6,)))
+    )
+    assert [column.test for column in table.columns] == names
+    assert texts(table) == [["5 IOPS n=1", "6 IOPS n=1"]]
+
+
+def test_a_baseline_puts_its_change_beside_each_figure() -> None:
+    """A word where the gate has one; a cell that either side lacks is shown or listed."""
+    unsafe, sata = StorageConfig(cache="unsafe"), StorageConfig(bus="sata")
+    then = make_run(
+        make_measurement(RAW, iops=(1000,), clat=(0.001,)),
+        make_measurement(unsafe, iops=(1000,), clat=(0.001,)),
+        make_measurement(sata),
+    )
+    now = make_run(
+        make_measurement(RAW, iops=(871,), clat=(0.002,)),
+        make_measurement(unsafe, iops=(1500,), clat=(0.001,)),
+        make_measurement(QCOW2, iops=(900,), clat=(0.001,)),
+    )
+    table = build_table(now, against(now, then))
+    assert [row.cells[0].change for row in table.rows] == [
+        "-12.9 % REGRESSED",
+        "+50.0 % IMPROVED",
+        "no baseline",
+    ]
+    assert [row.cells[1].change for row in table.rows] == ["+100.0 %", "+0.0 %", "no baseline"]
+    assert section(table, "in baseline 'main' and not in this run") == (
+        "fio randwrite 4k qd32 on raw-none-sata-off 1G, local (test_random_write)",
+    )
+    assert len(section(table, "regressed against baseline 'main'")) == 1
+    assert "the baseline has no such cell" in section(table, "not compared")[0]
+
+
+def test_what_is_no_number_is_shown_and_never_marked() -> None:
+    """A NaN round is visible in the cell and in the list, and is neither best nor worst."""
+    run = make_run(make_measurement(RAW, iops=(math.nan, 5)), make_measurement(QCOW2, iops=(6,)))
+    table = build_table(run, against(run, make_run()))
+    assert table.rows[0].cells[0].text == "no number INVALID"
+    assert table.rows[1].cells[0].mark == ""
+    assert len(section(table, "invalid figures")) == 1
+
+
+def test_emulated_rows_are_marked_and_never_ranked_with_others() -> None:
+    """Each row says its acceleration; best and worst hold within one."""
+    hosts = [make_host("lab", accel="kvm"), make_host("vm", accel="tcg")]
+    rows = [
+        make_measurement(config, host=host, iops=(iops,))
+        for host, config, iops in [("lab", RAW, 90), ("lab", QCOW2, 80), ("vm", RAW, 9), ("vm", QCOW2, 8)]
+    ]
+    table = build_table(make_run(*rows, hosts=hosts))
+    assert table.axes == ("host", "format", "accel")
+    assert texts(table) == [
+        ["lab", "raw", "kvm", "90 IOPS n=1 ▲"],
+        ["lab", "qcow2", "kvm", "80 IOPS n=1 ▼"],
+        ["vm", "raw", "tcg", "9 IOPS n=1 ▲"],
+        ["vm", "qcow2", "tcg", "8 IOPS n=1 ▼"],
+    ]
+    assert "no statement about performance" in section(table, "host vm")[-1]
+    assert not any("no statement" in line for line in section(table, "host lab"))
+
+
+def test_emulation_is_said_in_the_row_even_when_all_rows_have_it() -> None:
+    """A row copied out of the table still tells that its figure means little."""
+    table = build_table(make_run(make_measurement(iops=(5,)), hosts=[make_host(accel="tcg")]))
+    assert texts(table) == [["tcg", "5 IOPS n=1"]]
+
+
+def test_sizes_and_states_are_axes_where_they_differ() -> None:
+    """Rows of different size do not fall together; a state that is not the default is said."""
+    small, large = StorageConfig(size=2**28, state="fresh"), StorageConfig(state="fresh")
+    table = build_table(make_run(make_measurement(large, iops=(5,)), make_measurement(small, iops=(6,))))
+    assert (table.axes, [row.axes for row in table.rows]) == (("size",), [("256M",), ("1G",)])
+    assert table.caption == "all rows: raw, none, virtio-blk, preallocation off, state fresh"
+
+
+def test_under_it_stands_what_the_rows_were_measured_on() -> None:
+    """Host, CPU, kernel, QEMU, libvirt, tools, acceleration with its reason, folder, hygiene."""
+    measured = make_measurement(guest={"kernel": "6.1", "fio": "3.33"}, hygiene={"host cache": "dropped"})
+    other = make_measurement(
+        QCOW2, guest={"kernel": "6.1", "fio": "3.33"}, hygiene={"host cache": "bypassed"}
+    )
+    table = build_table(make_run(measured, other))
+    assert section(table, "host local") == (
+        "Example CPU 3.0 GHz, 2 cores, 8 GiB memory, governor unknown",
+        "kernel 6.1.0, QEMU 7.2.9, libvirt 9.0.0",
+        "acceleration kvm (asked: auto; a guest booted under it)",
+        "disks in /srv/vm on ext4, device unknown",
+    )
+    assert section(table, "guest") == ("kernel 6.1, fio 3.33",)
+    assert section(table, "before each round") == ("host cache: dropped / bypassed",)
+
+
+def test_a_run_without_cells_is_a_table_too() -> None:
+    """Nothing measured is said, and nothing breaks."""
+    assert build_table(make_run()).caption == "nothing was measured"

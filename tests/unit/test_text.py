@@ -1,0 +1,113 @@
+"""The matrix on a terminal: exact text, and no line wider than asked."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage.baseline import Baseline
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.gate import compare
+from pytest_vmstorage.report.table import build_table
+from pytest_vmstorage.report.text import render_text
+from pytest_vmstorage.results import Run
+from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_run
+
+SMALL = """\
+all rows: none, virtio-blk, preallocation off, size 1G
+
+format  accel  fio randwrite 4k      fio randwrite 4k
+               qd32                  qd32
+               iops [IOPS]           clat_p99 [s]
+               higher is better      lower is better
+------  -----  --------------------  --------------------
+raw     tcg    14.2k IOPS ±3 %       1.84 ms ±1 %
+qcow2   tcg    failed: The guest…    failed: The guest…
+
+± half of smallest to largest round, in % of the median
+
+failed cells:
+  test_random_write on qcow2-none-virtio-blk-off 1G, local: The guest did not
+    answer within 60 s.
+
+host local:
+  Example CPU 3.0 GHz, 2 cores, 8 GiB memory, governor unknown
+  kernel 6.1.0, QEMU 7.2.9, libvirt 9.0.0
+  acceleration tcg (asked: auto; no /dev/kvm)
+  disks in /srv/vm on ext4, device unknown
+  Guests ran under software emulation (TCG): these figures are no statement
+    about performance.
+"""
+
+
+def test_a_small_run_at_80() -> None:
+    """The whole text, as a reader sees it."""
+    measured = make_measurement(iops=(13800, 14200, 14600), clat_p99=(0.00182, 0.00184, 0.00186))
+    failed = make_failure(StorageConfig(format="qcow2"))
+    run = make_run(measured, failures=[failed], hosts=[make_host(accel="tcg", accel_reason="no /dev/kvm")])
+    assert render_text(build_table(run), 80) == SMALL
+
+
+def test_parts_of_a_column_stand_below_each_other() -> None:
+    """Figures and spreads are right-aligned, marks and changes left-aligned."""
+    qcow2 = StorageConfig(format="qcow2")
+    run = make_run(make_measurement(iops=(13800, 14600)), make_measurement(qcow2, iops=(900, 1100)))
+    then = make_run(make_measurement(iops=(14000,)), make_measurement(qcow2, iops=(1001,)))
+    comparison = compare(run, Baseline(name="main", path=Path("x"), run=then), 0.1)
+    lines = render_text(build_table(run, comparison), 80).splitlines()
+    assert lines[5:8] == [
+        "------  -------------------------",
+        "raw     14.2k IOPS  ±3 % ▲ +1.4 %",
+        "qcow2    1000 IOPS ±10 % ▼ -0.1 %",
+    ]
+
+
+def big_run() -> Run:
+    """16 configurations, three workloads, a failed cell, emulated."""
+    cells = [
+        StorageConfig(format=f, cache=c, bus=b, preallocation=p)  # type: ignore[arg-type]
+        for f, c, b, p in product(
+            ("raw", "qcow2"), ("none", "writeback"), ("virtio-blk", "virtio-scsi"), ("off", "full")
+        )
+    ]
+    measured = [
+        measurement
+        for n, cell in enumerate(cells[1:])
+        for measurement in (
+            make_measurement(cell, iops=(14000.0 + n,) * 3, clat_p99=(0.002 - n / 1e6,) * 3),
+            make_measurement(cell, workload="dd write 1M", bw=(350.0 + n,) * 3),
+            make_measurement(cell, workload="hdparm -t", buffered_read=(1300.0 + n,)),
+        )
+    ]
+    return make_run(*measured, failures=[make_failure(cells[0])], hosts=[make_host(accel="tcg")])
+
+
+@pytest.mark.parametrize(("width", "blocks"), [(60, 4), (80, 2), (120, 2), (200, 1)])
+def test_no_line_is_wider_than_the_terminal(width: int, blocks: int) -> None:
+    """What does not fit is split by columns into few blocks; every block repeats its rows."""
+    text = render_text(build_table(big_run()), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("hdparm -t") == 1
+    assert sum(line.startswith("--") for line in text.splitlines()) == blocks
+
+
+def test_every_width_is_kept_to() -> None:
+    """Also those at which a column only just fits, or only just does not."""
+    table = build_table(big_run())
+    widths = range(40, 160)
+    assert [w for w in widths if max(map(len, render_text(table, w).splitlines())) > w] == []
+
+
+def test_on_a_very_narrow_terminal_rows_are_numbered() -> None:
+    """The axes stand once, in a block of their own, and no figure is cut."""
+    text = render_text(build_table(big_run()), 52)
+    assert max(map(len, text.splitlines())) <= 52
+    assert "16  qcow2   writeback  virtio-scsi  full      tcg" in text
+    assert "16  14k IOPS ±0 % ▲" in text
+
+
+def test_a_run_without_cells() -> None:
+    """Says so and draws no empty table."""
+    assert render_text(build_table(make_run()), 80) == "nothing was measured\n"
