@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
-from pytest_vmstorage.errors import GuestError
+from pytest_vmstorage.errors import GuestError, HypervisorError
 from pytest_vmstorage.provision.hypervisor import Domain
 
 READ_BYTES = 512 * 1024
@@ -54,6 +54,14 @@ class AgentShell:
         """Copy a local file into the guest."""
         with self._lock:
             self._write(target, source.read_bytes())
+
+    def read(self, path: str) -> str:
+        """The text of a file in the guest, "" where it cannot be opened; no process is started for it."""
+        with self._lock:
+            try:
+                return self._read(path).decode(errors="replace")
+            except HypervisorError:
+                return ""
 
     def _run(self, argv: Sequence[str], timeout_s: float | None, stdin: bytes | None) -> CommandResult:
         begin = time.monotonic()

@@ -55,6 +55,9 @@ class Shell(Protocol):
     def put(self, source: Path, target: str) -> None:
         """Copy a local file to that path on the machine; raises ProvisionError."""
 
+    def read(self, path: str) -> str:
+        """The text of a file on the machine, "" where there is none."""
+
 
 class LocalShell:
     """Commands on the machine pytest runs on."""
@@ -80,6 +83,14 @@ class LocalShell:
     def put(self, source: Path, target: str) -> None:
         """Nothing to do but a copy: both ends are this machine."""
         check(self.run(["cp", "--sparse=always", "--", str(source), target]), "copying a file")
+
+
+    def read(self, path: str) -> str:
+        """The text of a file here."""
+        try:
+            return Path(path).read_text(errors="replace")
+        except OSError:
+            return ""
 
 
 class SshShell:
@@ -112,6 +123,11 @@ class SshShell:
         if done.returncode:
             text = done.stderr.decode(errors="replace").strip()
             raise ProvisionError(f"copying {source.name} to {self.target}:{target} failed: {text}.")
+
+
+    def read(self, path: str) -> str:
+        """The text of a file there."""
+        return self.run(["cat", "--", path]).stdout
 
 
 def check(result: CommandResult, doing: str, *, hint: str = "") -> CommandResult:

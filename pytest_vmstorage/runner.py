@@ -20,7 +20,8 @@ from pytest_vmstorage.workloads.base import Target, Workload
 FILL_ARGV = "fio --name=fill --filename={path} --rw=write --bs=1M --size={size} --offset={offset} --direct=1 --ioengine=libaio --iodepth=8 --refill_buffers --end_fsync=1 --output-format=terse --output=/dev/null"
 """How blocks are written before a `filled` measurement: sequentially, with data that no layer can shrink."""
 
-_DROP_GUEST = "sync; echo 3 >/proc/sys/vm/drop_caches"
+# the disk's own cached pages and no others (BLKFLSBUF): the tools are not read anew in each round
+_FORGET = 'sync; blockdev --flushbufs "$1"; rm -f "$2"'
 _FAILURE_LINES = 15
 
 
@@ -74,7 +75,7 @@ def measure(
     samples = []
     for number in range(-warmup, plan.rounds):
         say(f"warming up {workload.tool}" if number < 0 else f"measuring {workload.label}, round {number + 1}/{plan.rounds}")
-        host_caches = _forget(subject)
+        host_caches = _forget(subject, workload)
         subject.before_round()
         sample = _round(subject, workload, target, plan)
         if number >= 0:
@@ -148,15 +149,16 @@ def _next_region(subject: Subject, target: Target) -> Target:
     return target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
 
 
-def _forget(subject: Subject) -> str:
-    subject.shell.run(["/bin/sh", "-c", _DROP_GUEST], timeout_s=120)
+def _forget(subject: Subject, workload: Workload) -> str:
+    # the output file goes too: a stale result is never read as a new one
+    output = workload.output_file or "/nonexistent"
+    done = subject.shell.run(["/bin/sh", "-c", _FORGET, "sh", subject.disk, output], timeout_s=120)
+    if not done.ok:
+        raise WorkloadError("Dropping the guest's cached pages of the disk failed.", output=done.tail())
     return subject.drop_host_caches()
 
 
 def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> Sample:
-    if workload.output_file is not None:
-        # a stale result is never read as a new one
-        subject.shell.run(["rm", "-f", workload.output_file])
     started = datetime.datetime.now(datetime.timezone.utc)
     result = subject.shell.run(workload.argv(target), timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
     raw = _raw_output(subject, workload, result)
@@ -172,7 +174,7 @@ def _raw_output(subject: Subject, workload: Workload, result: CommandResult) -> 
         )
     text = result.stdout + result.stderr
     if workload.output_file is not None:
-        text = subject.shell.run(["cat", workload.output_file]).stdout or text
+        text = subject.shell.read(workload.output_file) or text
     if not result.ok:
         # fio puts the cause into its output file, or before the JSON, or on stderr
         said = "\n".join([*text.splitlines()[:_FAILURE_LINES], *result.stderr.splitlines()[-_FAILURE_LINES:]])
@@ -184,6 +186,6 @@ def _hygiene(subject: Subject, warmup: int, host_caches: str) -> Mapping[str, st
     return {
         "state": subject.config.state,
         "warm-up rounds": str(warmup),
-        "guest caches": "dropped before each round",
+        "guest caches": "of the disk dropped before each round",
         "host caches": host_caches,
     }

@@ -1,6 +1,6 @@
-"""The guest appliance: kernel, initrd and read-only root in a folder named by their recipe; built once, verified at each load.
+"""The guest appliance: kernel, initrd and read-only root, built once and verified at each load.
 
-The folder appears by one rename, so it is whole or not there; what happens to it later is noticed by SHA-256.
+Its folder is named by the recipe and appears by one rename, so it is whole or not there; what happens to it later is noticed by SHA-256.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def ensure(shell: Shell, *, folder: Path | None = None, say: Say = lambda _: Non
 
 
 def load(folder: Path, key: str) -> Appliance:
-    """The appliance in `folder`, each of its files compared with the manifest; ProvisionError says what is wrong with it."""
+    """The appliance in `folder`, its files compared with the manifest; ProvisionError says what is wrong."""
     manifest = _manifest(folder)
     if manifest.key != key or set(manifest.files) != {_KERNEL, _INITRD, _ROOT}:
         raise _damaged(folder, "its manifest belongs to another recipe")
@@ -247,7 +247,7 @@ def _record(file: Path) -> FileRecord:
 
 @contextmanager
 def _scratch(place: Path) -> Iterator[Path]:
-    """A folder on the cache's file system that is gone afterwards; what a killed process left of it is removed first."""
+    """A folder beside `place`, gone afterwards; what a killed process left of such a one is removed first."""
     prefix = f".{place.name}-"
     for left in place.parent.glob(f"{prefix}*"):
         shutil.rmtree(left, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Debian packages, extracted and never installed: no chroot, no root, no script of a package runs on this machine."""
+"""Debian packages, extracted and never installed: no chroot, no root, no package script runs here."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def host_sources(apt: Path = Path("/etc/apt")) -> dict[str, str]:
 def debian_sources(texts: Mapping[str, str], suite: str) -> tuple[Source, ...]:
     """The host's own Debian mirrors for `suite` and its updates; deb.debian.org where the host names none.
 
-    Other vendors use Debian's suite names too, so an entry counts only with the component main and a path that says debian.
+    Other vendors use Debian's suite names too, so an entry counts only with the component main and a path that
+    says debian.
     """
     wanted = {suite + pocket for pocket in _POCKETS}
     found: dict[Source, None] = {}
@@ -86,7 +87,7 @@ def _one_line(text: str) -> Iterator[tuple[str, str, list[str]]]:
         if len(words) > 1 and words[1].startswith("["):
             end = next((at for at, word in enumerate(words) if word.endswith("]")), len(words))
             words = [words[0], *words[end + 1 :]]
-        if len(words) > 3:
+        if words[3:]:
             yield words[1].rstrip("/"), words[2], words[3:]
 
 

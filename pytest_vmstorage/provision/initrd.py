@@ -1,4 +1,4 @@
-"""The initrd as bytes: kernel modules in load order and a cpio archive in the kernel's "newc" format; no tool, no root, no clock.
+"""The initrd as bytes: kernel modules in load order and a cpio "newc" archive; no tool, no root, no clock.
 
 Format: Linux Documentation/driver-api/early-userspace/buffer-format.rst.
 """
@@ -20,7 +20,7 @@ _ELF: Final = b"\x7fELF"
 
 
 class Entry(BaseModel):
-    """One member of the archive; `data` is a file's content or a link's target, `device` the (major, minor) of a node."""
+    """One member: `data` is a file's content or a link's target, `device` the (major, minor) of a node."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -35,7 +35,7 @@ _KIND: Final = {"file": stat.S_IFREG, "folder": stat.S_IFDIR, "link": stat.S_IFL
 
 
 def archive(entries: Iterable[Entry]) -> bytes:
-    """The uncompressed newc archive of `entries`, all owned by root and dated 0, so that the same recipe gives the same bytes."""
+    """The uncompressed archive of `entries`, owned by root and dated 0: same entries, same bytes."""
     members = [_member(number, entry) for number, entry in enumerate(entries, start=1)]
     return b"".join([*members, _member(0, Entry(path="TRAILER!!!", mode=0), kind=0)])
 
@@ -61,7 +61,7 @@ def module_name(path: str) -> str:
 def plain_module(data: bytes) -> bytes:
     """A module as the kernel loads it fastest: decompressed and without its signature.
 
-    Verifying one takes the emulated CPU longer than linking the module; Debian's kernel only marks itself tainted without it.
+    Verifying one takes an emulated CPU longer than linking it; without, the kernel only marks itself tainted.
     """
     if data.startswith(b"\xfd7zXZ"):
         data = lzma.decompress(data)
@@ -83,7 +83,7 @@ def _unsigned(data: bytes) -> bytes:
 
 
 class Module(BaseModel):
-    """One kernel module, ready to load: its name, what must be loaded before, the aliases by which the kernel asks for it."""
+    """One kernel module, ready to load; `needs` go first, by `aliases` the kernel asks for it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -94,7 +94,7 @@ class Module(BaseModel):
 
 
 def module(path: str, packed: bytes) -> Module:
-    """The module in file `path` with content `packed`; device aliases are left out, for the guest has no udev to ask by them."""
+    """The module in file `path` with content `packed`, without device aliases: the guest has no udev."""
     data = plain_module(packed)
     needs: list[str] = []
     aliases: list[str] = []
@@ -119,7 +119,7 @@ def _pre(words: Sequence[str]) -> list[str]:
 
 
 def load_order(wanted: Sequence[str], modules: Mapping[str, Module]) -> tuple[str, ...]:
-    """`wanted` and all they need, each once and needs first; what `modules` does not have is built in and left out."""
+    """`wanted` and all they need, each once, needs first; what `modules` lacks is built in and left out."""
     order: dict[str, None] = {}
 
     def visit(name: str, path: tuple[str, ...]) -> None:
@@ -140,7 +140,7 @@ def load_order(wanted: Sequence[str], modules: Mapping[str, Module]) -> tuple[st
 
 
 def dependency_file(modules: Mapping[str, Module]) -> str:
-    """modules.dep, as modprobe reads it: each module's file and all it needs, nearest first; the files lie flat in kernel/."""
+    """modules.dep as modprobe reads it: each file and all it needs, nearest first; they lie flat in kernel/."""
     lines = []
     for name in sorted(modules):
         before = load_order([name], modules)[:-1]
@@ -149,5 +149,5 @@ def dependency_file(modules: Mapping[str, Module]) -> str:
 
 
 def alias_file(modules: Mapping[str, Module]) -> str:
-    """modules.alias, as modprobe reads it: the names, such as fs-xfs, by which the kernel asks for a module."""
+    """modules.alias as modprobe reads it: names, such as fs-xfs, by which the kernel asks for a module."""
     return "".join(f"alias {alias} {name}\n" for name in sorted(modules) for alias in modules[name].aliases)

@@ -1,4 +1,4 @@
-"""The appliance's root: an extracted Debian tree, stripped to what the workloads need, with our init, as a read-only image."""
+"""The appliance's root: a Debian tree stripped to what the workloads need, with our init, as an image."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def strip(tree: Path, modules: Mapping[str, Module], recipe: Recipe) -> None:
 
 
 def image(tree: Path, target: Path, shell: Shell) -> None:
-    """Write `tree` as an lz4-compressed erofs file in which everything belongs to root; raises ProvisionError."""
+    """Write `tree` as an lz4-compressed erofs file, all of it owned by root; raises ProvisionError."""
     options = ("-zlz4hc", "-C65536", "-x-1", "-T0", "-U00000000-0000-0000-0000-000000000000", "--all-root")
     done = shell.run(["mkfs.erofs", *options, str(target), str(tree)], timeout_s=_IMAGE_TIMEOUT_S)
     check(done, "writing the guest appliance's root", hint="Is the disk full? Is erofs-utils 1.5 or newer?")

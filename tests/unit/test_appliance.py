@@ -1,4 +1,4 @@
-"""The appliance's cache: built once, damage noticed, builders kept apart; the tools of Debian are imitated."""
+"""The appliance's cache: built once, damage noticed, builders kept apart; Debian's tools are imitated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bzimage() -> bytes:
 
 
 class Debian:
-    """A shell on which mmdebstrap and mkfs.erofs do a small part of their work, and everything else succeeds in silence."""
+    """A shell on which mmdebstrap and mkfs.erofs do a small part of their work; all else just succeeds."""
 
     def __init__(self, missing: str = "", failing: str = "") -> None:
         self.missing = missing
