@@ -47,9 +47,7 @@ class CommandResult(BaseModel):
 class Shell(Protocol):
     """A machine on which commands run. A non-zero return code is a result, never an exception."""
 
-    def run(
-        self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None
-    ) -> CommandResult:
+    def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
         """Run argv without a shell in between, as the program's caller would."""
 
     def put(self, source: Path, target: str) -> None:
@@ -62,19 +60,15 @@ class Shell(Protocol):
 class LocalShell:
     """Commands on the machine pytest runs on."""
 
-    def run(
-        self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None
-    ) -> CommandResult:
+    def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
         """Run argv; a program that is not there gives 127, one killed at the time limit 124."""
         begin = time.monotonic()
         try:
             # an empty input and not an inherited one: no command here may wait for the user's terminal
-            done = subprocess.run(
-                list(argv), capture_output=True, timeout=timeout_s, check=False, input=stdin or b""
-            )
+            done = subprocess.run(list(argv), capture_output=True, timeout=timeout_s, check=False, input=stdin or b"")
         except FileNotFoundError:
             return _result(argv, NOT_FOUND, b"", f"{argv[0]}: command not found".encode(), begin)
-        except PermissionError as error:
+        except OSError as error:
             return _result(argv, 126, b"", str(error).encode(), begin)
         except subprocess.TimeoutExpired as expired:
             return _result(argv, TIMED_OUT, _bytes(expired.stdout), _bytes(expired.stderr), begin)
@@ -83,7 +77,6 @@ class LocalShell:
     def put(self, source: Path, target: str) -> None:
         """Nothing to do but a copy: both ends are this machine."""
         check(self.run(["cp", "--sparse=always", "--", str(source), target]), "copying a file")
-
 
     def read(self, path: str) -> str:
         """The text of a file here."""
@@ -101,15 +94,15 @@ class SshShell:
         self._local = LocalShell()
         self._ssh = ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", target, "--"]
 
-    def run(
-        self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None
-    ) -> CommandResult:
+    def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
         """Run argv on the host; raises HostError where ssh itself fails."""
         command = shlex.join(argv)
         done = self._local.run([*self._ssh, command], timeout_s=timeout_s, stdin=stdin)
-        if done.returncode in (SSH_FAILED, NOT_FOUND) and done.stderr.startswith(("ssh", "Host key", "kex")):
+        no_ssh = done.returncode == NOT_FOUND and done.stderr.startswith("ssh:")
+        # by the code alone: what ssh says begins in many ways ("root@lab01: Permission denied", "Connection closed")
+        if done.returncode == SSH_FAILED or no_ssh:
             raise HostError(
-                f"ssh to {self.target} failed: {done.tail(1)}.",
+                f"ssh to {self.target} failed: {done.tail(1).rstrip('.')}.",
                 hint=f"Check that `ssh {self.target} true` works without a password.",
             )
         return done
@@ -123,7 +116,6 @@ class SshShell:
         if done.returncode:
             text = done.stderr.decode(errors="replace").strip()
             raise ProvisionError(f"copying {source.name} to {self.target}:{target} failed: {text}.")
-
 
     def read(self, path: str) -> str:
         """The text of a file there."""

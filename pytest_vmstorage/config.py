@@ -110,9 +110,7 @@ def refusal(config: StorageConfig) -> str:
 
 def _check_name(name: str) -> None:
     if name not in FIELDS:
-        raise ConfigError(
-            f"a storage configuration has no field {name!r}.", hint=f"It has: {', '.join(FIELDS)}."
-        )
+        raise ConfigError(f"a storage configuration has no field {name!r}.", hint=f"It has: {', '.join(FIELDS)}.")
 
 
 def _check_value(name: str, value: Any) -> None:

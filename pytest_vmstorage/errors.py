@@ -1,16 +1,16 @@
 """Every error this project raises, one sentence and one outcome each.
 
-    VmStorageError
-    ├── ConfigError          the user asked for something impossible   -> usage error, before any test
-    ├── UnsupportedError     this host or guest cannot do it           -> skip with the reason
-    ├── ProvisionError       a disk, guest or appliance was not made   -> error of that cell
-    │   ├── HostError        the lab host cannot be reached or used    -> usage error when found before any test
-    │   └── HypervisorError  libvirt or QEMU refused; carries libvirt's code
-    ├── GuestError           the guest was made but cannot be used     -> error of that cell
-    │   ├── BootTimeoutError no answer within the time limit
-    │   └── GuestDiedError   QEMU ended or the kernel panicked
-    ├── AttestationError     the cell is not what its id says          -> error of that cell
-    └── WorkloadError        the tool failed or printed what it never prints -> error of that cell
+VmStorageError
+├── ConfigError          the user asked for something impossible   -> usage error, before any test
+├── UnsupportedError     this host or guest cannot do it           -> skip with the reason
+├── ProvisionError       a disk, guest or appliance was not made   -> error of that cell
+│   ├── HostError        the lab host cannot be reached or used    -> usage error when found before any test
+│   └── HypervisorError  libvirt or QEMU refused; carries libvirt's code
+├── GuestError           the guest was made but cannot be used     -> error of that cell
+│   ├── BootTimeoutError no answer within the time limit
+│   └── GuestDiedError   QEMU ended or the kernel panicked
+├── AttestationError     the cell is not what its id says          -> error of that cell
+└── WorkloadError        the tool failed or printed what it never prints -> error of that cell
 """
 
 from __future__ import annotations

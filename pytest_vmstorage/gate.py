@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 class Kind(StrEnum):
     """What a comparison found; only REGRESSED turns a test red by itself."""
 
-    PASS = "PASS"
+    PASS = "PASS"  # noqa: S105 (no password: a verdict)
     REGRESSED = "REGRESSED"
     IMPROVED = "IMPROVED"
     INCONCLUSIVE = "INCONCLUSIVE"
@@ -111,9 +111,7 @@ def compare(
         for m in baseline.run.measurements
         if id(m) not in compared and m.nodeid not in accounted
     )
-    return Comparison(
-        baseline=baseline.name, max_regression=max_regression, verdicts=verdicts, missing=missing
-    )
+    return Comparison(baseline=baseline.name, max_regression=max_regression, verdicts=verdicts, missing=missing)
 
 
 def judge(

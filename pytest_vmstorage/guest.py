@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, GuestError
+from pytest_vmstorage.errors import BootTimeoutError, GuestError
 from pytest_vmstorage.provision.domain import ROOT_SERIAL
 from pytest_vmstorage.provision.pool import Machine
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 COMMAND_S = 60.0
 """Time limit of a command in the guest where the caller gives none."""
+
+DISK_S = 10.0
+"""How long after its agent a guest's disk may appear."""
 
 # One round trip for all that is wanted of a fresh guest: a line of facts, then a line for each disk.
 _PROBE = r"""
@@ -70,7 +73,7 @@ class GuestFacts(BaseModel):
 class Guest:
     """A running guest with the disk under test: `disk` is its device path there, `facts` what it found.
 
-    `written_bytes` is how much of the disk, from its start, has been written in this guest's life.
+    `ready_seconds` is how long it took from its start to the answer to its first command.
     """
 
     def __init__(self, machine: Machine, shell: AgentShell, facts: GuestFacts, ready_seconds: float) -> None:
@@ -78,7 +81,6 @@ class Guest:
         self.shell = shell
         self.facts = facts
         self.ready_seconds = ready_seconds
-        self.written_bytes = 0
 
     @property
     def config(self) -> StorageConfig:
@@ -105,31 +107,46 @@ class Guest:
 
 
 def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str]) -> Guest:
-    """Wait until the guest answers its first command; raises BootTimeoutError, GuestDiedError with the console."""
+    """Wait until the guest answers its first command; raises BootTimeoutError, GuestError with the console's tail."""
     begin = time.monotonic()
     try:
         if not machine.domain.wait_for_agent(timeout_s):
             raise BootTimeoutError(
                 f"The guest of {machine.config} did not answer within {timeout_s:.0f} s.",
                 hint="Give it more time with --vm-timeout, or keep it for a look with --vm-keep.",
-                console=machine.console_tail(),
             )
         shell = AgentShell(machine.domain)
         facts = _probe(machine, shell, tools)
-    except GuestDiedError as error:
-        raise GuestDiedError(error.what, console=machine.console_tail()) from None
+    except GuestError as error:
+        error.console = machine.console_tail()
+        raise
     return Guest(machine, shell, facts, time.monotonic() - begin)
 
 
 def _probe(machine: Machine, shell: AgentShell, tools: Mapping[str, str]) -> GuestFacts:
-    done = shell.run(["/bin/sh", "-c", _PROBE], timeout_s=COMMAND_S)
-    if not done.ok:
-        raise GuestError(f"The guest of {machine.config} could not be asked for its facts: {done.tail(1)}.")
-    return read_facts(done.stdout, machine.config, tools)
+    deadline = time.monotonic() + DISK_S
+    while True:
+        done = shell.run(["/bin/sh", "-c", _PROBE], timeout_s=COMMAND_S)
+        if not done.ok:
+            raise GuestError(f"The guest of {machine.config} could not be asked for its facts: {done.tail(1)}.")
+        try:
+            return read_facts(done.stdout, machine.config, tools)
+        except GuestError:
+            # SATA and SCSI disks are probed in the background and may come after the agent
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> GuestFacts:
-    """Facts from the probe's lines; raises GuestError unless exactly one disk is neither the root nor of another size."""
+    """Facts from the probe's lines; raises GuestError unless exactly one disk beside the root has the cell's size."""
+    try:
+        return _read_facts(text, config, tools)
+    except (ValueError, IndexError):
+        raise GuestError(f"The guest of {config} answered the question for its facts with: {text!r}.") from None
+
+
+def _read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> GuestFacts:
     head, *disks = [line.split("|") for line in text.splitlines() if line.strip()]
     found = [disk for disk in disks if disk[2] != ROOT_SERIAL and int(disk[1]) * 512 == config.size]
     if len(found) != 1:
@@ -168,9 +185,7 @@ def _testinfra_host(guest: Guest) -> Host:
         def run(self, command: str, *args: str, **_kwargs: Any) -> TestinfraResult:
             line = self.get_command(command, *args)
             done = guest.run(line)
-            return self.result(
-                done.returncode, self.encode(line), done.stdout.encode(), done.stderr.encode()
-            )
+            return self.result(done.returncode, self.encode(line), done.stdout.encode(), done.stderr.encode())
 
         def get_encoding(self) -> str:
             # the inherited one runs python3 in the guest, which need not be there

@@ -6,7 +6,6 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
@@ -16,7 +15,7 @@ from pytest_vmstorage.errors import ConfigError
 LOCAL = "local"
 """Name of this machine, used through the embedded driver where no host is asked for."""
 
-_HOST_NAME = re.compile(r"(?:[\w.-]+@)?[A-Za-z0-9][\w.-]*")
+_HOST_NAME = re.compile(r"(?:\w[\w.-]*@)?[A-Za-z0-9][\w.-]*")
 
 
 class LabHost(BaseModel):
@@ -42,7 +41,7 @@ class LabHost(BaseModel):
         return LocalShell() if self.ssh is None else SshShell(self.ssh)
 
 
-def find_host(name: str | None, folder: str | None, environ: Mapping[str, str] = os.environ) -> LabHost:
+def find_host(name: str | None, folder: str | None) -> LabHost:
     """The host of that name: this machine for None or "local", otherwise `qemu+ssh://NAME/system`.
 
     Raises ConfigError where the name cannot be a host's.
@@ -58,4 +57,9 @@ def find_host(name: str | None, folder: str | None, environ: Mapping[str, str] =
 
 def _local_folder() -> str:
     # /var/tmp and not /tmp: the latter is often a tmpfs, which is memory and no disk
-    return f"/var/tmp/pytest-vmstorage-{getpass.getuser()}"
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # a container may run under a number that has no name
+        user = str(os.getuid())
+    return f"/var/tmp/pytest-vmstorage-{user}"

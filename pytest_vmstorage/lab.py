@@ -6,14 +6,17 @@ import os
 import socket
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import LocalShell, Shell
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import GuestDiedError, HypervisorError, VmStorageError
+from pytest_vmstorage.errors import ConfigError, GuestDiedError, GuestError, HypervisorError, VmStorageError
 from pytest_vmstorage.facts import host_facts
 from pytest_vmstorage.guest import Guest, connect
 from pytest_vmstorage.inventory import LabHost, find_host
@@ -77,12 +80,12 @@ class Lab:
             if self._guest.machine.domain.is_active():
                 return self._guest
             error = GuestDiedError(
-                f"The guest of {config} ended between two tests.", console=self._guest.machine.console_tail()
+                f"The guest of {config} ended before this test.", console=self._guest.machine.console_tail()
             )
             self._broken[config] = error
-            self._drop()
+            self.drop()
             raise error
-        self._drop()
+        self.drop()
         try:
             self._guest = self._make(config, say)
         except VmStorageError as error:
@@ -94,7 +97,9 @@ class Lab:
         machine = self.pool.make(config, self.accel.used, say)
         try:
             return connect(machine, timeout_s=self.settings.timeout_s, tools=self.appliance.manifest.tools)
-        except BaseException:
+        except BaseException as error:
+            if self.settings.keep and self._kept is None and isinstance(error, GuestError):
+                self._kept = machine
             self._let_go(machine)
             raise
 
@@ -107,7 +112,8 @@ class Lab:
         if self.settings.keep and self._kept is None and self._guest is not None:
             self._kept = self._guest.machine
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Let the guest at hand go; it is torn down in the background."""
         if self._guest is not None:
             self._let_go(self._guest.machine)
             self._guest = None
@@ -120,11 +126,13 @@ class Lab:
         """Remove all that was made; returns the one guest that is kept running, where the user wants one."""
         if self.settings.keep and self._kept is None and self._guest is not None:
             self._kept = self._guest.machine
-        self._drop()
-        self.pool.close(keep=self._kept)
-        self.hypervisor.close()
-        if self._kept is None and self.root:
-            self.shell.run(["rm", "-rf", "--", self.root])
+        self.drop()
+        try:
+            self.pool.close(keep=self._kept)
+        finally:
+            self.hypervisor.close()
+            if self._kept is None and self.root:
+                self.shell.run(["rm", "-rf", "--", self.root])
         return self._kept
 
 
@@ -163,6 +171,36 @@ def lease_book() -> LeaseBook:
     return LeaseBook(appliances.cache_folder() / "leases")
 
 
+@contextmanager
+def open_kept(run_id: str) -> Iterator[Shell]:
+    """A shell in the guest that a run left running with --vm-keep; raises ConfigError, HostError."""
+    kept = [lease for lease in lease_book() if lease.kept]
+    lease = next((lease for lease in kept if lease.run_id == run_id), None)
+    if lease is None:
+        there = ", ".join(lease.run_id for lease in kept) or "none"
+        raise ConfigError(f"No kept guest belongs to run {run_id}.", hint=f"Runs with a kept guest: {there}.")
+    hypervisor = _reconnect(lease)
+    try:
+        for domain_uuid in reversed(lease.domains):
+            domain = hypervisor.find(domain_uuid)
+            if domain is not None:
+                yield AgentShell(domain)
+                return
+        raise ConfigError(f"The guest of run {run_id} runs no more.", hint="`vmstorage reap --kept` clears it away.")
+    finally:
+        hypervisor.close()
+
+
+def _reconnect(lease: Lease) -> LibvirtHypervisor:
+    if lease.uri is not None:
+        return LibvirtHypervisor(lease.uri)
+    return connect_embedded(Path(lease.root), _driver_cache(), as_root=os.geteuid() == 0)
+
+
+def _driver_cache() -> Path:
+    return appliances.cache_folder() / "libvirt"
+
+
 def _lease(host: LabHost) -> Lease:
     run_id = uuid.uuid4().hex[:10]
     return Lease(
@@ -182,7 +220,7 @@ def _connect(host: LabHost, lease: Lease) -> LibvirtHypervisor:
         return LibvirtHypervisor(host.uri)
     root = Path(lease.root)
     root.mkdir(mode=0o700)
-    return connect_embedded(root, appliances.cache_folder() / "libvirt", as_root=os.geteuid() == 0)
+    return connect_embedded(root, _driver_cache(), as_root=os.geteuid() == 0)
 
 
 def _accel(
@@ -193,8 +231,10 @@ def _accel(
     appliance: Appliance,
     say: Say,
 ) -> AccelChoice:
+    device = "" if settings.accel == "tcg" else device_refusal(shell)
+
     def kvm_refusal() -> str:
-        reason = device_refusal(shell)
+        reason = device
         if not reason and not hypervisor.supports_kvm(pool.emulator):
             reason = "libvirt has no KVM here"
         return reason
@@ -217,7 +257,8 @@ def _accel(
     boot_id = shell.run(["cat", "/proc/sys/kernel/random/boot_id"]).stdout.strip()
     versions = "-".join(hypervisor.versions().values())
     host = settings.host or socket.gethostname()
-    key = f"{host} {boot_id} {versions} {appliance.manifest.key} {settings.accel}"
+    # the device too: who has just been given access to it need not boot anew
+    key = f"{host} {boot_id} {versions} {appliance.manifest.key} {settings.accel} {device}"
     cache = CanaryCache(appliances.cache_folder() / "accel.json")
     choice = cache.get(key)
     if choice is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -45,7 +45,7 @@ class Figure(float):
     values: tuple[float, ...]
     where: str
 
-    def __new__(cls, metric: Metric, values: tuple[float, ...], where: str) -> Figure:
+    def __new__(cls, metric: Metric, values: tuple[float, ...], where: str) -> Self:
         """The median of at least one value."""
         self = super().__new__(cls, statistics.median(values))
         self.metric = metric

@@ -17,12 +17,16 @@ from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.units import format_size
 from pytest_vmstorage.workloads.base import Target, Workload
 
-FILL_ARGV = "fio --name=fill --filename={path} --rw=write --bs=1M --size={size} --offset={offset} --direct=1 --ioengine=libaio --iodepth=8 --refill_buffers --end_fsync=1 --output-format=terse --output=/dev/null"
+FILL_ARGV = (
+    "fio --name=fill --filename={path} --rw=write --bs=1M --size={size} --offset={offset} --direct=1"
+    " --ioengine=libaio --iodepth=8 --refill_buffers --end_fsync=1 --output-format=terse --output=/dev/null"
+)
 """How blocks are written before a `filled` measurement: sequentially, with data that no layer can shrink."""
 
 # the disk's own cached pages and no others (BLKFLSBUF): the tools are not read anew in each round
-_FORGET = 'sync; blockdev --flushbufs "$1"; rm -f "$2"'
-_FAILURE_LINES = 15
+FORGET = 'sync; blockdev --flushbufs "$1"; rm -f "$2"'
+# together no more than a WorkloadError shows
+_FIRST_LINES, _LAST_LINES = 9, 6
 
 
 class Plan(BaseModel):
@@ -71,22 +75,30 @@ def measure(
     """
     check_fits(subject.config, workload, plan)
     target, warmup = _prepare(subject, workload, plan, say)
+    command = shlex.join(workload.argv(target))
     host_caches = "not dropped"
     samples = []
     for number in range(-warmup, plan.rounds):
-        say(f"warming up {workload.tool}" if number < 0 else f"measuring {workload.label}, round {number + 1}/{plan.rounds}")
+        say(
+            f"warming up {workload.tool}"
+            if number < 0
+            else f"measuring {workload.label}, round {number + 1}/{plan.rounds}"
+        )
         host_caches = _forget(subject, workload)
         subject.before_round()
+        if subject.config.state == "fresh":
+            # before, and not after it: a round that fails has written too
+            subject.regions.written_bytes = target.offset_bytes + target.size_bytes
         sample = _round(subject, workload, target, plan)
         if number >= 0:
             keep_sample(sample)
             samples.append(sample)
         if subject.config.state == "fresh":
-            target = _next_region(subject, target)
+            target = target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
     return Measurement(
         workload=workload.label,
         tool=workload.tool,
-        command=shlex.join(workload.argv(target)),
+        command=command,
         config=subject.config,
         host=subject.host,
         metrics=workload.metrics,
@@ -103,7 +115,8 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan) -> None:
     region = config.size if workload.region_bytes is None else workload.region_bytes
     if config.state == "fresh" and not workload.fresh_is_possible:
         raise ConfigError(
-            f"{workload.label} reads, and a fresh disk has nothing to read.", hint='Use state="filled" for it.'
+            f"{workload.label} reads, and a fresh disk has nothing to read.",
+            hint='Use state="filled" for it.',
         )
     rounds = plan.rounds if config.state == "fresh" else 1
     if region * rounds > config.size:
@@ -115,9 +128,7 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan) -> None:
         )
 
 
-def _prepare(
-    subject: Subject, workload: Workload, plan: Plan, say: Say
-) -> tuple[Target, int]:
+def _prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple[Target, int]:
     regions = subject.regions
     region = regions.size_bytes if workload.region_bytes is None else workload.region_bytes
     if subject.config.state == "fresh":
@@ -141,44 +152,45 @@ def _fill(subject: Subject, region: int, plan: Plan) -> None:
     line = FILL_ARGV.format(path=subject.disk, size=region - done, offset=done)
     result = subject.shell.run(line.split(), timeout_s=plan.timeout_s + region / 2**20)
     if not result.ok:
-        raise WorkloadError("Filling the disk before the measurement failed.", output=result.tail(15))
-
-
-def _next_region(subject: Subject, target: Target) -> Target:
-    subject.regions.written_bytes = target.offset_bytes + target.size_bytes
-    return target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
+        reason = f"exit status {result.returncode}"
+        if result.returncode == TIMED_OUT:
+            reason = f"no end after {result.seconds:.0f} s"
+        raise WorkloadError(f"Filling the disk before the measurement failed: {reason}.", output=result.tail(15))
 
 
 def _forget(subject: Subject, workload: Workload) -> str:
     # the output file goes too: a stale result is never read as a new one
     output = workload.output_file or "/nonexistent"
-    done = subject.shell.run(["/bin/sh", "-c", _FORGET, "sh", subject.disk, output], timeout_s=120)
+    done = subject.shell.run(["/bin/sh", "-c", FORGET, "sh", subject.disk, output], timeout_s=120)
     if not done.ok:
         raise WorkloadError("Dropping the guest's cached pages of the disk failed.", output=done.tail())
     return subject.drop_host_caches()
 
 
 def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> Sample:
-    started = datetime.datetime.now(datetime.timezone.utc)
+    started = datetime.datetime.now(datetime.UTC)
     result = subject.shell.run(workload.argv(target), timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
     raw = _raw_output(subject, workload, result)
-    return Sample(
-        figures=dict(workload.parse(raw)), started=started.isoformat(), seconds=result.seconds, raw=raw
-    )
+    return Sample(figures=dict(workload.parse(raw)), started=started.isoformat(), seconds=result.seconds, raw=raw)
 
 
 def _raw_output(subject: Subject, workload: Workload, result: CommandResult) -> str:
     if result.returncode == TIMED_OUT:
         raise WorkloadError(
-            f"{workload.label} did not end within {result.seconds:.0f} s.", hint="Raise --vm-timeout.", output=result.tail(15)
+            f"{workload.label} did not end within {result.seconds:.0f} s.",
+            hint="Raise --vm-timeout.",
+            output=result.tail(15),
         )
     text = result.stdout + result.stderr
     if workload.output_file is not None:
         text = subject.shell.read(workload.output_file) or text
     if not result.ok:
         # fio puts the cause into its output file, or before the JSON, or on stderr
-        said = "\n".join([*text.splitlines()[:_FAILURE_LINES], *result.stderr.splitlines()[-_FAILURE_LINES:]])
-        raise WorkloadError(f"{workload.label} failed with exit status {result.returncode}.", output=said)
+        first = text.splitlines()[:_FIRST_LINES]
+        last = [line for line in result.stderr.splitlines()[-_LAST_LINES:] if line not in first]
+        raise WorkloadError(
+            f"{workload.label} failed with exit status {result.returncode}.", output="\n".join([*first, *last])
+        )
     return text
 
 

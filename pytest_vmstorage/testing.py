@@ -42,7 +42,7 @@ def make_measurement(
     rounds = zip(*figures.values(), strict=True)
     return Measurement(
         workload=workload,
-        tool=workload.split()[0],
+        tool=workload.split(maxsplit=1)[0],
         command=f"{workload} /dev/vda",
         config=config,
         host=host,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Annotated
 
 from pydantic import BeforeValidator
@@ -66,7 +67,7 @@ def format_about(size_bytes: float) -> str:
     """A size for a sentence, three significant digits: 1400000000 -> "1.3 GiB"."""
     for suffix, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size_bytes >= factor:
-            return f"{size_bytes / factor:.3g} {suffix}"
+            return f"{_digits(size_bytes / factor)} {suffix}"
     return f"{size_bytes:.0f} B"
 
 
@@ -97,25 +98,19 @@ def format_figure(value: float, unit: str) -> str:
 
 
 def _digits(value: float) -> str:
-    """Three significant digits, never in exponent form."""
-    if value == 0:
-        return "0"
+    """Three significant digits, all of those before the point, never in exponent form."""
     if abs(value) >= 100:
         return f"{value:.0f}"
-    return f"{value:.3g}"
+    return f"{Decimal(f'{value:.3g}'):f}"
 
 
 Bytes = Annotated[int, BeforeValidator(parse_size)]
 """A size in bytes that a user may write as "256M"."""
 
-MaybeBytes = Annotated[
-    int | None, BeforeValidator(lambda value: None if value is None else parse_size(value))
-]
+MaybeBytes = Annotated[int | None, BeforeValidator(lambda value: None if value is None else parse_size(value))]
 """A size in bytes, or None: the parser refuses None with ConfigError, which pydantic does not catch."""
 
-MaybeSeconds = Annotated[
-    float | None, BeforeValidator(lambda value: None if value is None else parse_duration(value))
-]
+MaybeSeconds = Annotated[float | None, BeforeValidator(lambda value: None if value is None else parse_duration(value))]
 """A duration in seconds, or None."""
 
 Seconds = Annotated[float, BeforeValidator(parse_duration)]

@@ -31,18 +31,23 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark, and gather results where reports arrive."""
     config.addinivalue_line(
-        "markers", 'storage(**fields): fixed values of the storage configuration, such as size="2G", format="raw"'
+        "markers",
+        'storage(**fields): fixed values of the storage configuration, such as size="2G", format="raw"',
     )
     if not hasattr(config, "workerinput"):
         from pytest_vmstorage.plugin.recorder import Recorder
 
         config.pluginmanager.register(Recorder(config), "vmstorage-recorder")
+        if options.any_given(config) and not config.option.help:
+            from pytest_vmstorage.plugin.preflight import check_options
+
+            check_options(config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
     """Let axes be parametrized by name, in one order whatever the decorators' order."""
-    if "storage" not in metafunc.fixturenames:
+    if not is_storage_item(metafunc.definition):
         return (yield)
     from pytest_vmstorage.plugin.axes import DeferredParametrize
 
@@ -62,14 +67,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         axes.group_by_config(items)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuse, before any test runs, what cannot be; then open the lab, so that its faults are found here too."""
-    items = [item for item in session.items if is_storage_item(item)]
-    if not items:
-        return
-    from pytest_vmstorage.plugin.preflight import prepare
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Refuse, before any test runs, what cannot be; then open the lab, so that its faults are found here too.
 
-    prepare(session.config, items)
+    Not when collection ends: `pytest --fixtures` collects as well.
+    """
+    items = [item for item in session.items if is_storage_item(item)]
+    if items:
+        from pytest_vmstorage.plugin.preflight import prepare
+
+        prepare(session, items)
 
 
 @pytest.hookimpl(wrapper=True)

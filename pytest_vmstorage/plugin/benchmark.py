@@ -7,6 +7,8 @@ tests/plugin/test_benchmark.py holds them to that.
 
 from __future__ import annotations
 
+import itertools
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -17,7 +19,13 @@ import pytest
 from pytest_vmstorage.config import AXES
 from pytest_vmstorage.results import Measurement
 
-_SHOWN_BY = ("benchmark_save", "benchmark_autosave", "benchmark_json", "benchmark_compare", "benchmark_histogram")
+_SHOWN_BY = (
+    "benchmark_save",
+    "benchmark_autosave",
+    "benchmark_json",
+    "benchmark_compare",
+    "benchmark_histogram",
+)
 _OPERATIONS = {"IOPS": "s per I/O, OPS = IOPS", "MiB/s": "s per MiB, OPS = MiB/s", "s": "s"}
 
 
@@ -48,17 +56,21 @@ def seconds_per_operation(measurement: Measurement) -> list[float] | None:
     """The primary metric of each sample as a time, lower is better; None where it is neither rate nor time."""
     metric = measurement.metric(measurement.primary)
     try:
-        return [metric.seconds_per_operation(value) for value in measurement.values(metric.name)]
+        seconds = [metric.seconds_per_operation(value) for value in measurement.values(metric.name)]
     except ValueError:
         return None
+    # pytest-benchmark's table ends in an AttributeError over one that is not finite
+    return seconds if all(map(math.isfinite, seconds)) else None
 
 
 def _duck(measurement: Measurement, taken: set[str]) -> SimpleNamespace:
     """What Metadata reads of a fixture."""
     fullname, name = measurement.nodeid, measurement.nodeid.rpartition("::")[2]
     if fullname in taken:
-        # a second workload in one test needs a name of its own, stable over runs
-        fullname, name = (f"{text}::{measurement.workload}" for text in (fullname, name))
+        # a second workload in one test needs a name of its own, stable over runs; so does the same one again
+        tails = (f"::{measurement.workload}{f' #{n}' if n > 1 else ''}" for n in itertools.count(1))
+        tail = next(tail for tail in tails if fullname + tail not in taken)
+        fullname, name = fullname + tail, name + tail
     unit = measurement.metric(measurement.primary).unit
     cell = measurement.config.model_dump(mode="json")
     return SimpleNamespace(
@@ -71,7 +83,10 @@ def _duck(measurement: Measurement, taken: set[str]) -> SimpleNamespace:
             "host": measurement.host,
             "size": measurement.config.size,
             "metrics": {
-                metric.name: {"unit": metric.unit, "median": statistics.median(measurement.values(metric.name))}
+                metric.name: {
+                    "unit": metric.unit,
+                    "median": statistics.median(measurement.values(metric.name)),
+                }
                 for metric in measurement.metrics
             },
         },

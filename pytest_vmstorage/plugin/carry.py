@@ -11,16 +11,29 @@ from pytest_vmstorage.plugin.recorder import ATTRIBUTE
 
 
 def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
-    """Set the report's attribute; plain JSON values only, so that xdist can send it."""
+    """Set the report's attribute; plain JSON values only, so that xdist can send it.
+
+    Figures go with the teardown's report: it comes after all that may measure, also where a fixture did it and
+    then failed, and what it takes is not taken again when another plugin runs the test anew.
+    """
     session = item.config.stash.get(SESSION, None)
     if session is None or CONFIG not in item.stash:
         return
-    carried: dict[str, Any] = session.for_report(item) if report.when == "call" else {}
+    carried: dict[str, Any] = {}
     if report.failed:
         session.note_failure()
     reason = _reason(item, report, call)
     if reason:
-        carried["failure"] = session.failure(item, reason)
+        carried = {"failure": session.failure(item, reason), "hosts": session.hosts()}
+    if report.when == "teardown":
+        measured = item.stash.get(MEASURED, [])
+        if measured:
+            carried = {
+                "measurements": [one.model_dump(mode="json") for one in measured],
+                "hosts": session.hosts(),
+            }
+        item.stash[MEASURED] = []
+        item.stash[FAILED] = ""
     if carried:
         setattr(report, ATTRIBUTE, carried)
 
@@ -29,7 +42,7 @@ def _reason(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[
     """Why the cell has no figure: our own error's sentence, or the first line of the test's."""
     if report.passed or report.when == "teardown":
         return ""
-    if FAILED in item.stash:
+    if item.stash.get(FAILED, ""):
         return item.stash[FAILED]
     if report.failed and not item.stash.get(MEASURED, []) and call.excinfo is not None:
         return call.excinfo.exconly().splitlines()[0]

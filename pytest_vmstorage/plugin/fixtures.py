@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -23,12 +22,20 @@ class Measure(Protocol):
         """Run the workload on the disk under test; all rounds' figures come back in one Measurement."""
 
 
+_TOO_LATE = (
+    "A storage configuration cannot be made for a test that is already running. List `storage`, `guest` or "
+    "`measure` among the test's arguments instead of asking for it with getfixturevalue()."
+)
+
+
 @pytest.fixture
 def storage(request: pytest.FixtureRequest) -> StorageConfig:
     """The storage configuration of this test: its axes, `@pytest.mark.storage(...)` and defaults."""
     if REFUSAL in request.node.stash:
         # only under xdist: otherwise the run ended before
         raise pytest.fail.Exception(str(request.node.stash[REFUSAL]), pytrace=False)
+    if CONFIG not in request.node.stash:
+        raise pytest.fail.Exception(_TOO_LATE, pytrace=False)
     config: StorageConfig = request.node.stash[CONFIG]
     return config
 
@@ -40,11 +47,11 @@ def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Guest:
 
 
 @pytest.fixture
-def measure(request: pytest.FixtureRequest, guest: Guest) -> Iterator[Measure]:
+def measure(request: pytest.FixtureRequest, guest: Guest) -> Measure:
     """A function that runs a workload on the disk under test in rounds: `measure(Fio(...), rounds=5)`."""
     session = request.config.stash[SESSION]
 
     def run(workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
         return session.measure(request.node, guest, workload, rounds, warmup)
 
-    yield run
+    return run

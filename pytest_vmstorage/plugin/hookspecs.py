@@ -8,14 +8,24 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_vmstorage.gate import Comparison
+    from pytest_vmstorage.lab import Lab, LabSettings
     from pytest_vmstorage.results import Run
+    from pytest_vmstorage.say import Say
 
 
 @pytest.hookspec
-def pytest_vmstorage_report(
-    config: pytest.Config, run: Run, comparison: Comparison | None, lines: list[str]
-) -> None:
+def pytest_vmstorage_report(config: pytest.Config, run: Run, comparison: Comparison | None, lines: list[str]) -> None:
     """Change the report before it is printed: `lines` is the matrix as text, to be added to or replaced in place.
 
     Called once, on the controller, after the last test. `comparison` is None without a baseline.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_vmstorage_open_lab(config: pytest.Config, settings: LabSettings, say: Say) -> Lab | None:
+    """Open the lab that this process measures in; None leaves it to the next, at last to the real one.
+
+    Called once in each process that runs storage tests, before the first of them. It lets tests of tests run
+    without a guest. May raise ConfigError, HostError and ProvisionError as `lab.open_lab` does; `say` prints a
+    sentence.
     """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_vmstorage.baseline import Baseline
     from pytest_vmstorage.config import StorageConfig
     from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.plugin.session import StorageSession
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 SESSION: pytest.StashKey[StorageSession] = pytest.StashKey()
 """On the config: what this process measures with."""
+
+BASELINE: pytest.StashKey[Baseline | None] = pytest.StashKey()
+"""On the config: the saved run to judge against, as it was before this run saved itself."""
 
 CONFIG: pytest.StashKey[StorageConfig] = pytest.StashKey()
 """On an item: its cell."""
@@ -27,7 +32,24 @@ MEASURED: pytest.StashKey[list[Measurement]] = pytest.StashKey()
 FAILED: pytest.StashKey[str] = pytest.StashKey()
 """On an item: why its cell has no figure."""
 
+_FIXTURES = ("storage", "guest", "measure")
+_HOME = "pytest_vmstorage.plugin.fixtures"
+
 
 def is_storage_item(item: pytest.Item) -> bool:
-    """Whether the test uses a storage configuration."""
-    return "storage" in getattr(item, "fixturenames", ())
+    """Whether the test uses a fixture of ours; other people's fixtures and parameters bear these names too."""
+    info = getattr(item, "_fixtureinfo", None)
+    used = getattr(item, "fixturenames", ())
+    return info is not None and any(
+        name in used and _leads_to_ours(name, info.name2fixturedefs.get(name, ())) for name in _FIXTURES
+    )
+
+
+def _leads_to_ours(name: str, definitions: Sequence[Any]) -> bool:
+    # the last definition is the one used; it may ask for the one that it overrides
+    for definition in reversed(definitions):
+        if definition.func.__module__ == _HOME:
+            return True
+        if name not in definition.argnames:
+            return False
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, TextIO
 
@@ -53,12 +54,12 @@ class LiveLine:
 
     def _write(self, text: str) -> None:
         assert self._reporter is not None
-        writer = self._reporter._tw
+        writer = self._reporter._tw  # noqa: SLF001 (the only way to the column the cursor is in)
         room = writer.fullwidth - writer.width_of_current_line - 3
         if room < _LEAST_COLUMNS:
             return
         capture = self._config.pluginmanager.get_plugin("capturemanager")
-        stream: TextIO = writer._file
+        stream: TextIO = writer._file  # noqa: SLF001
         shown = f"  {text[:room]}" if text else ""
         if capture is None:
             _put(stream, shown)
@@ -81,4 +82,4 @@ def _put(stream: TextIO, shown: str) -> None:
 def _on_terminal(config: pytest.Config, reporter: TerminalReporter | None) -> bool:
     if reporter is None or hasattr(config, "workerinput"):
         return False
-    return bool(reporter.isatty) and config.get_verbosity() >= 0
+    return bool(reporter.isatty) and config.get_verbosity() >= 0 and os.environ.get("TERM") != "dumb"

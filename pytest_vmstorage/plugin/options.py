@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from pytest_vmstorage.plugin.keys import BASELINE
+
 if TYPE_CHECKING:
+    from pytest_vmstorage.baseline import Baseline
     from pytest_vmstorage.lab import LabSettings
 
 ACCELS = ("auto", "kvm", "tcg")
@@ -25,7 +28,12 @@ class Option(NamedTuple):
 OPTIONS = (
     Option("host", "lab host whose libvirt runs the guests (default: this machine)", "", "NAME"),
     Option("accel", "auto, kvm (fail without it) or tcg; auto boots a test guest to find out", "auto", "WHICH"),
-    Option("dir", "folder on the host for the disks under test; its file system is part of the result", "", "FOLDER"),
+    Option(
+        "dir",
+        "folder on the host for the disks under test; its file system is part of the result",
+        "",
+        "FOLDER",
+    ),
     Option("timeout", "time limit for a guest to boot, and spare time of a workload", "120s", "TIME"),
     Option("rounds", "measured rounds of each workload", "3", "N"),
     Option("baseline", "saved run to judge against: a name given to --benchmark-save, or a file", "", "NAME"),
@@ -63,6 +71,12 @@ def value(config: pytest.Config, name: str) -> Any:
     return config.getini(_ini(name)) if given is None else given
 
 
+def any_given(config: pytest.Config) -> bool:
+    """Whether the user chose anything, so that there is something to check."""
+    defaults: dict[str, object] = {option.name: option.default for option in OPTIONS} | {"report": []}
+    return any(value(config, name) != default for name, default in defaults.items())
+
+
 def lab_settings(config: pytest.Config) -> LabSettings:
     """What the user chose for the lab; raises ConfigError."""
     from pytest_vmstorage.errors import ConfigError
@@ -72,6 +86,9 @@ def lab_settings(config: pytest.Config) -> LabSettings:
     accel = value(config, "accel")
     if accel not in ACCELS:
         raise ConfigError(f"--vm-accel={accel} is not known.", hint=f"It is one of: {', '.join(ACCELS)}.")
+    timeout_s = parse_duration(value(config, "timeout"))
+    if not timeout_s:
+        raise ConfigError("--vm-timeout=0 leaves a guest no time to boot.", hint='Write for example "90s".')
     folder = value(config, "dir")
     host = value(config, "host") or None
     if folder and host in (None, "local"):
@@ -81,7 +98,7 @@ def lab_settings(config: pytest.Config) -> LabSettings:
         host=host,
         folder=folder or None,
         accel=accel,
-        timeout_s=parse_duration(value(config, "timeout")),
+        timeout_s=timeout_s,
         keep=bool(value(config, "keep")),
     )
 
@@ -94,6 +111,32 @@ def rounds(config: pytest.Config) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ConfigError(f"--vm-rounds={text} is not a number of rounds.", hint="Write 1 or more.")
     return int(text)
+
+
+def tolerated(config: pytest.Config) -> float:
+    """The fraction by which a figure may be worse than the baseline's; raises ConfigError."""
+    from pytest_vmstorage.units import parse_percent
+
+    return parse_percent(value(config, "max-regression"))
+
+
+def baseline(config: pytest.Config) -> Baseline | None:
+    """The saved run to judge against, or None; raises ConfigError.
+
+    Read once: pytest-benchmark may save this run under the same name before the report is made.
+    """
+    if BASELINE not in config.stash:
+        from pytest_vmstorage.baseline import load_baseline
+
+        name = value(config, "baseline")
+        config.stash[BASELINE] = load_baseline(name, _storage_folder(config)) if name else None
+    return config.stash[BASELINE]
+
+
+def _storage_folder(config: pytest.Config) -> Path:
+    # where pytest-benchmark keeps saved runs: its --benchmark-storage, read as a folder
+    location = str(config.getoption("benchmark_storage", default="") or "file://./.benchmarks")
+    return config.invocation_params.dir / location.removeprefix("file://")
 
 
 def report_paths(config: pytest.Config) -> list[Path]:

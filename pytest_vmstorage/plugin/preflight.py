@@ -9,26 +9,44 @@ from pytest_vmstorage.plugin import axes, options
 from pytest_vmstorage.plugin.keys import SESSION
 
 
-def prepare(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Check everything, then open the lab; raises pytest.UsageError with a sentence for each thing found.
+def check_options(config: pytest.Config) -> None:
+    """Check what the user chose as soon as it is known; raises pytest.UsageError.
 
-    An xdist worker checks only its options: an error raised there reaches the user as a crash of the worker, so
-    the sentence comes from each test instead.
+    A controller of xdist sees no tests and cannot wait for the first of ours, so it looks for the baseline too.
     """
+    try:
+        options.lab_settings(config)
+        options.rounds(config)
+        options.tolerated(config)
+        options.report_paths(config)
+        if config.getoption("dist", "no") != "no":
+            options.baseline(config)
+    except VmStorageError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def prepare(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Check the selected tests, then open the lab; raises pytest.UsageError with a sentence for each thing found.
+
+    An xdist worker raises nothing: an error raised there reaches the user as a crash of the worker, so the
+    sentence comes from each test instead.
+    """
+    config = session.config
     is_worker = hasattr(config, "workerinput")
+    if session.testsfailed and not config.option.continue_on_collection_errors:
+        # pytest is about to end the run over a test file that cannot be read
+        return
     refused = axes.refusals(items)
     if refused and not is_worker:
         raise pytest.UsageError("\n".join(refused))
-    if config.option.collectonly:
+    if config.option.collectonly or config.option.setupplan:
         return
     # imported here: `--collect-only` must work where nothing of this is installed
     from pytest_vmstorage.plugin.session import StorageSession
 
     try:
-        options.report_paths(config)
-        session = StorageSession(config, items)
-        config.stash[SESSION] = session
+        config.stash[SESSION] = storage_session = StorageSession(config, items)
         if not is_worker:
-            session.lab()
+            storage_session.lab()
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None

@@ -22,10 +22,12 @@ class Recorder:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._started = datetime.datetime.now(datetime.timezone.utc).isoformat()
+        self._started = datetime.datetime.now(datetime.UTC).isoformat()
         self._hosts: dict[str, dict[str, Any]] = {}
         self._measurements: list[dict[str, Any]] = []
         self._failures: dict[str, dict[str, Any]] = {}
+        self._left_out: set[str] = set()
+        self._notes: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take what the report carries, and pass it on to pytest-benchmark."""
@@ -61,38 +63,50 @@ class Recorder:
             }
         )
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print the matrix and write the report files."""
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """A test that the user left out is not missing from the run."""
+        self._left_out.update(item.nodeid for item in items)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the report files, before any plugin's summary can fail."""
         if self.is_empty:
             return
+        from pytest_vmstorage.errors import VmStorageError
         from pytest_vmstorage.report.files import write_report
+
+        run = self.run()
+        comparison = self._comparison(run)
+        for path in options.report_paths(self._config):
+            try:
+                write_report(path, run, comparison)
+                self._notes.append(f"wrote {path}")
+            except (OSError, VmStorageError) as error:
+                self._notes.append(f"{path} was not written: {error}")
+                session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the matrix, and where the report files are."""
+        if self.is_empty:
+            return
         from pytest_vmstorage.report.table import build_table
         from pytest_vmstorage.report.text import render_text
 
         run = self.run()
         comparison = self._comparison(run)
-        lines = render_text(build_table(run, comparison), terminalreporter._tw.fullwidth).splitlines()
-        self._config.hook.pytest_vmstorage_report(
-            config=self._config, run=run, comparison=comparison, lines=lines
-        )
+        width = terminalreporter._tw.fullwidth  # noqa: SLF001 (no public name for it)
+        lines = render_text(build_table(run, comparison), width).splitlines()
+        self._config.hook.pytest_vmstorage_report(config=self._config, run=run, comparison=comparison, lines=lines)
         terminalreporter.section("VM storage")
-        for line in lines:
+        for line in [*lines, *self._notes]:
             terminalreporter.write_line(line)
-        for path in options.report_paths(self._config):
-            write_report(path, run, comparison)
-            terminalreporter.write_line(f"wrote {path}")
 
     def _comparison(self, run: Run) -> Comparison | None:
-        from pytest_vmstorage.baseline import load_baseline
         from pytest_vmstorage.gate import compare
-        from pytest_vmstorage.plugin.session import storage_folder
-        from pytest_vmstorage.units import parse_percent
 
-        name = options.value(self._config, "baseline")
-        if not name:
+        baseline = options.baseline(self._config)
+        if baseline is None:
             return None
-        baseline = load_baseline(name, storage_folder(self._config))
-        return compare(run, baseline, parse_percent(options.value(self._config, "max-regression")))
+        return compare(run, baseline, options.tolerated(self._config), left_out=self._left_out)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
-from pytest_vmstorage.baseline import Baseline, load_baseline
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import UnsupportedError, VmStorageError
+from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError
 from pytest_vmstorage.gate import compare
 from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.journal import Journal
@@ -24,7 +24,6 @@ from pytest_vmstorage.plugin.live import LiveLine
 from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.results import Failure, Measurement, Run, Sample
 from pytest_vmstorage.runner import Plan, Regions, Subject, measure
-from pytest_vmstorage.units import parse_percent
 from pytest_vmstorage.workloads.base import Workload
 
 
@@ -35,11 +34,12 @@ class StorageSession:
         self._config = config
         self._settings = options.lab_settings(config)
         self._rounds = options.rounds(config)
-        self._tolerated = parse_percent(options.value(config, "max-regression"))
-        self._baseline = _load_baseline(config)
+        self._tolerated = options.tolerated(config)
+        self._baseline = options.baseline(config)
         self._lab: Lab | None = None
         self._broken: VmStorageError | None = None
-        self._regions: dict[int, Regions] = {}
+        # weakly, and not by id(): a later guest with an empty disk may get the id of one that is gone
+        self._regions: WeakKeyDictionary[Guest, Regions] = WeakKeyDictionary()
         self._journal = Journal(_journal_path(config))
         self.live = LiveLine(config, len({item.stash[CONFIG] for item in items if CONFIG in item.stash}))
 
@@ -49,11 +49,17 @@ class StorageSession:
             raise self._broken
         if self._lab is None:
             try:
-                self._lab = open_lab(self._settings, self.announce)
+                self._lab = self._open()
             except VmStorageError as error:
                 self._broken = error
                 raise
         return self._lab
+
+    def _open(self) -> Lab:
+        lab: Lab | None = self._config.hook.pytest_vmstorage_open_lab(
+            config=self._config, settings=self._settings, say=self.announce
+        )
+        return open_lab(self._settings, self.announce) if lab is None else lab
 
     def announce(self, sentence: str) -> None:
         """Print a sentence about what is being set up, past pytest's capturing."""
@@ -61,6 +67,7 @@ class StorageSession:
         capture = self._config.pluginmanager.get_plugin("capturemanager")
         if reporter is None or capture is None:
             return
+        self.live.clear()
         with capture.global_and_fixture_disabled():
             reporter.write_line(f"vmstorage: {sentence}")
 
@@ -76,23 +83,30 @@ class StorageSession:
     ) -> Measurement:
         """Run the workload in the test's guest, alone on the host; the measurement is kept for the report."""
         lab = self.lab()
-        plan = Plan(rounds=rounds or self._rounds, warmup=warmup, timeout_s=self._settings.timeout_s)
 
         def keep_sample(sample: Sample) -> None:
             self._journal.write(item.nodeid, workload.label, guest.config, lab.host.name, sample)
 
         with self._outcomes(item), measuring_alone(self.live.say):
+            plan = self._plan(rounds, warmup)
             # teardowns of earlier guests would run beside the measurement
             lab.pool.settle()
-            measured = measure(
-                self._subject(guest, lab), workload, plan, say=self.live.say, keep_sample=keep_sample
-            )
+            measured = measure(self._subject(guest, lab), workload, plan, say=self.live.say, keep_sample=keep_sample)
         measured = measured.model_copy(update={"nodeid": item.nodeid})
         item.stash.setdefault(MEASURED, []).append(measured)
         return measured
 
+    def _plan(self, rounds: int | None, warmup: int) -> Plan:
+        wanted = self._rounds if rounds is None else rounds
+        if wanted < 1 or warmup < 0:
+            raise ConfigError(
+                f"measure(rounds={wanted}, warmup={warmup}) is no plan.",
+                hint="rounds is 1 or more, warmup 0 or more.",
+            )
+        return Plan(rounds=wanted, warmup=warmup, timeout_s=self._settings.timeout_s)
+
     def _subject(self, guest: Guest, lab: Lab) -> Subject:
-        regions = self._regions.setdefault(id(guest), Regions(guest.config.size))
+        regions = self._regions.setdefault(guest, Regions(guest.config.size))
         return Subject(
             shell=guest.shell,
             disk=guest.disk,
@@ -135,11 +149,9 @@ class StorageSession:
         if self._lab is not None:
             self._lab.note_failure()
 
-    def for_report(self, item: pytest.Item) -> dict[str, Any]:
-        """What a test measured as plain JSON values, to travel with its report to the controller."""
-        facts = [self._lab.facts.model_dump(mode="json")] if self._lab is not None else []
-        measured = item.stash.get(MEASURED, [])
-        return {"hosts": facts, "measurements": [one.model_dump(mode="json") for one in measured]}
+    def hosts(self) -> list[dict[str, Any]]:
+        """What is known of the host as plain JSON values, to travel with a report to the controller."""
+        return [self._lab.facts.model_dump(mode="json")] if self._lab is not None else []
 
     def failure(self, item: pytest.Item, reason: str) -> dict[str, Any]:
         """A cell without a figure as plain JSON values."""
@@ -153,7 +165,12 @@ class StorageSession:
         if self._lab is None:
             return
         lab, self._lab = self._lab, None
-        kept = lab.close()
+        try:
+            kept = lab.close()
+        except VmStorageError as error:
+            # raised here it would cost the user the report; the next run removes what is left
+            self.announce(f"not all was removed: {error}")
+            return
         if kept is not None:
             run_id = lab.root.rpartition("-")[2]
             self.announce(
@@ -162,17 +179,6 @@ class StorageSession:
             )
 
 
-def _load_baseline(config: pytest.Config) -> Baseline | None:
-    name = options.value(config, "baseline")
-    return load_baseline(name, storage_folder(config)) if name else None
-
-
-def storage_folder(config: pytest.Config) -> Path:
-    """Where pytest-benchmark keeps saved runs: its --benchmark-storage, read as a folder."""
-    location = str(config.getoption("benchmark_storage", default="") or "file://./.benchmarks")
-    return config.invocation_params.dir / location.removeprefix("file://")
-
-
 def _journal_path(config: pytest.Config) -> Path:
-    stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
     return config.rootpath / ".vmstorage" / f"{stamp}-{os.getpid()}.jsonl"

@@ -7,6 +7,7 @@ On a host with a paravirtual or nested KVM every cheap test says yes, and a stoc
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -52,9 +53,7 @@ def choose_accel(
             return AccelChoice(used="kvm", requested=requested, reason=f"a test guest booted in {outcome:.1f} s")
         reason = f"KVM opens, but {outcome.rstrip('.')}"
     if requested == "kvm":
-        raise HostError(
-            f"--vm-accel=kvm: {reason}.", hint="Use --vm-accel=auto or tcg, or a host whose KVM works."
-        )
+        raise HostError(f"--vm-accel=kvm: {reason}.", hint="Use --vm-accel=auto or tcg, or a host whose KVM works.")
     return AccelChoice(used="tcg", requested=requested, reason=reason)
 
 
@@ -85,7 +84,8 @@ class CanaryCache:
         """Remember a choice; only the newest few dozen boots are kept."""
         entries = {**self._entries(), key: choice.model_dump()}
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._path.with_suffix(".new")
+        # a name of its own: the workers of one xdist run write at the same time
+        draft = self._path.with_suffix(f".{os.getpid()}.new")
         draft.write_text(json.dumps(dict(list(entries.items())[-32:])))
         draft.replace(self._path)
 

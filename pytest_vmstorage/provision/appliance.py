@@ -1,6 +1,7 @@
-"""The guest appliance: kernel, initrd and read-only root, built once and verified at each load.
+"""The guest appliance: kernel, initrd and read-only root in a folder named by their recipe.
 
-Its folder is named by the recipe and appears by one rename, so it is whole or not there; what happens to it later is noticed by SHA-256.
+It is built once and verified at each load. The folder appears by one rename, so it is whole or not there; what
+happens to it later is noticed by SHA-256.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,7 @@ from pytest_vmstorage.provision.recipe import (
     kernel_cmdline,
     recipe,
 )
+from pytest_vmstorage.say import Say, silent
 
 __all__ = [
     "MODULES_BY_BUS",
@@ -45,8 +47,6 @@ __all__ = [
     "kernel_cmdline",
     "load",
 ]
-
-Say = Callable[[str], None]
 
 _KERNEL: Final = "vmlinux"
 _INITRD: Final = "initrd"
@@ -98,7 +98,7 @@ class Appliance(BaseModel):
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """$VMSTORAGE_CACHE, else $XDG_CACHE_HOME/pytest-vmstorage, else ~/.cache/pytest-vmstorage; nothing is made."""
+    """$VMSTORAGE_CACHE, else pytest-vmstorage in $XDG_CACHE_HOME or ~/.cache; nothing is made."""
     own = environ.get("VMSTORAGE_CACHE")
     if own:
         return Path(own).expanduser().absolute()
@@ -114,8 +114,8 @@ def current_recipe(os_release: Path = Path("/etc/os-release")) -> Recipe:
     return recipe(debian.host_suite(text))
 
 
-def ensure(shell: Shell, *, folder: Path | None = None, say: Say = lambda _: None) -> Appliance:
-    """The appliance from the cache, or built into it; `shell` runs on this machine and `say` is told what takes long.
+def ensure(shell: Shell, *, folder: Path | None = None, say: Say = silent) -> Appliance:
+    """The appliance from the cache, or built into it; `shell` is this machine's, `say` is told what takes long.
 
     Several processes may call it at once: one builds, the others wait for it. Raises ProvisionError.
     """
@@ -130,6 +130,15 @@ def ensure(shell: Shell, *, folder: Path | None = None, say: Say = lambda _: Non
         return _cached(place, wanted.key, say) or build(wanted, place, shell, say)
 
 
+def discard(*, folder: Path | None = None) -> None:
+    """Remove this recipe's appliance from the cache, so that `ensure` builds it with today's packages."""
+    place = (folder or cache_folder()) / "appliance" / current_recipe().key
+    with _locked(place, silent):
+        if place.exists():
+            with _scratch(place) as scratch:
+                place.rename(scratch / "discarded")
+
+
 def load(folder: Path, key: str) -> Appliance:
     """The appliance in `folder`, its files compared with the manifest; ProvisionError says what is wrong."""
     manifest = _manifest(folder)
@@ -141,8 +150,8 @@ def load(folder: Path, key: str) -> Appliance:
     return Appliance(**paths, root_format=manifest.root_format, manifest=manifest)
 
 
-def build(wanted: Recipe, folder: Path, shell: Shell, say: Say = lambda _: None) -> Appliance:
-    """Build the appliance beside `folder`, which must not exist, and rename it there; the caller holds the lock.
+def build(wanted: Recipe, folder: Path, shell: Shell, say: Say = silent) -> Appliance:
+    """Build the appliance beside `folder`, which must not exist, and rename it; the caller holds the lock.
 
     Needs the Debian archive, about 1 GB of room for half a minute, and no root rights. Raises ProvisionError.
     """
@@ -167,13 +176,9 @@ def _make(wanted: Recipe, made: Path, tree: Path, shell: Shell, say: Say) -> Man
     versions = debian.unpack(wanted.packages, sources, wanted.suite, tree, shell, root=os.geteuid() == 0)
     say("Building the guest appliance: kernel, initrd and root ...")
     release = rootfs.kernel_release(tree)
-    kernel = vmlinux(
-        (tree / f"boot/vmlinuz-{release}").read_bytes(), lambda packed: _unzstd(packed, tree, shell)
-    )
+    kernel = vmlinux((tree / f"boot/vmlinuz-{release}").read_bytes(), lambda packed: _unzstd(packed, tree, shell))
     if not has_pvh_entry(kernel):
-        raise ProvisionError(
-            f"Debian's kernel {release} has no PVH entry, so QEMU cannot start it uncompressed."
-        )
+        raise ProvisionError(f"Debian's kernel {release} has no PVH entry, so QEMU cannot start it uncompressed.")
     (made / _KERNEL).write_bytes(kernel)
     modules = rootfs.read_modules(tree, wanted.modules)
     (made / _INITRD).write_bytes(rootfs.initrd(tree, modules, wanted))

@@ -42,9 +42,7 @@ def find_emulator(shell: Shell, host: str) -> str:
     return done.stdout.strip()
 
 
-def place_appliance(
-    host: LabHost, shell: Shell, appliance: Appliance, emulator: str, say: Say
-) -> BootFiles:
+def place_appliance(host: LabHost, shell: Shell, appliance: Appliance, emulator: str, say: Say) -> BootFiles:
     """The appliance's files as the host's QEMU sees them; copied there once by content where it is another machine."""
     paths = {"kernel": appliance.kernel, "initrd": appliance.initrd, "root": appliance.root}
     if host.is_local:

@@ -59,8 +59,8 @@ def host_sources(apt: Path = Path("/etc/apt")) -> dict[str, str]:
 def debian_sources(texts: Mapping[str, str], suite: str) -> tuple[Source, ...]:
     """The host's own Debian mirrors for `suite` and its updates; deb.debian.org where the host names none.
 
-    Other vendors use Debian's suite names too, so an entry counts only with the component main and a path that
-    says debian.
+    Other vendors use Debian's suite names too, so an entry counts only with the component main and a path
+    that says debian.
     """
     wanted = {suite + pocket for pocket in _POCKETS}
     found: dict[Source, None] = {}
@@ -118,7 +118,7 @@ def _fields(stanza: str) -> dict[str, list[str]]:
 def unpack(
     packages: Sequence[str], sources: Sequence[Source], suite: str, tree: Path, shell: Shell, *, root: bool
 ) -> dict[str, str]:
-    """Extract `packages` and all they depend on into the new folder `tree`; returns every package's version by name.
+    """Extract `packages` and all they depend on into the new folder `tree`; returns all versions by name.
 
     `root` says whether this process has root's rights. Raises ProvisionError with the tool's last lines.
     """
@@ -142,9 +142,7 @@ def unpack(
     lines = "".join(source.line() + "\n" for source in sources)
     done = shell.run(argv, timeout_s=_TIMEOUT_S, stdin=lines.encode())
     mirrors = ", ".join(sorted({source.uri for source in sources}))
-    check(
-        done, "downloading the guest appliance's packages", hint=f"Is {mirrors} reachable? Is the disk full?"
-    )
+    check(done, "downloading the guest appliance's packages", hint=f"Is {mirrors} reachable? Is the disk full?")
     return versions((tree / _LIST).read_text())
 
 
@@ -159,10 +157,8 @@ def versions(listing: str) -> dict[str, str]:
 
 
 def require(programs: Mapping[str, str], shell: Shell) -> None:
-    """Raise ProvisionError naming the Debian packages of those `programs` (program -> package) that are not there."""
-    script = "; ".join(
-        f"command -v {shlex.quote(name)} || echo missing {shlex.quote(name)}" for name in programs
-    )
+    """Raise ProvisionError naming the packages of those `programs` (program -> package) that are not there."""
+    script = "; ".join(f"command -v {shlex.quote(name)} || echo missing {shlex.quote(name)}" for name in programs)
     lines = shell.run(["sh", "-c", script]).stdout.splitlines()
     missing = [line.split()[1] for line in lines if line.startswith("missing ")]
     if missing:
@@ -174,7 +170,7 @@ def require(programs: Mapping[str, str], shell: Shell) -> None:
 
 
 def _proxies(shell: Shell) -> list[str]:
-    # mmdebstrap does not read the host's apt configuration, but behind a proxy it would reach nothing without it.
+    # mmdebstrap does not read the host's apt configuration; behind a proxy it would reach nothing.
     keys = ("Acquire::http::Proxy", "Acquire::https::Proxy")
     done = shell.run(["apt-config", "dump", "--format", '%f "%v";%n', *keys])
     if done.returncode == NOT_FOUND:

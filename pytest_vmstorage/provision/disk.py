@@ -6,7 +6,7 @@ import re
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.command import Shell, check
+from pytest_vmstorage.command import NOT_FOUND, Shell, check
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError
 from pytest_vmstorage.units import format_about
@@ -63,9 +63,7 @@ def prepare_folder(shell: Shell, path: str, *, chosen: bool) -> FolderFacts:
 
 def folder_facts(shell: Shell, path: str) -> FolderFacts:
     """File system, device and free space of a folder, from df(1)."""
-    done = check(
-        shell.run(["df", "-B1", "--output=fstype,avail,source", "--", path]), f"looking at the folder {path}"
-    )
+    done = check(shell.run(["df", "-B1", "--output=fstype,avail,source", "--", path]), f"looking at the folder {path}")
     fstype, free, device = done.stdout.splitlines()[-1].split(maxsplit=2)
     return FolderFacts(path=path, file_system=fstype, device=device, free_bytes=int(free))
 
@@ -92,8 +90,8 @@ def create_argv(config: StorageConfig, path: str) -> tuple[str, ...]:
 
 def make_disk(shell: Shell, config: StorageConfig, path: str) -> ImageFacts:
     """Make the image and prove its preallocation; raises ProvisionError, AttestationError."""
-    hint = "Install qemu-utils." if not shell.run(["qemu-img", "--version"]).ok else ""
-    check(shell.run(create_argv(config, path), timeout_s=_MAKING_S), f"making the disk for {config}", hint=hint)
+    done = shell.run(create_argv(config, path), timeout_s=_MAKING_S)
+    check(done, f"making the disk for {config}", hint="Install qemu-utils." if done.returncode == NOT_FOUND else "")
     facts = image_facts(shell, path)
     verify_preallocation(config, facts)
     return facts
@@ -119,7 +117,8 @@ def image_facts(shell: Shell, path: str) -> ImageFacts:
     done = check(shell.run(["stat", "-c", "%s %b %B", "--", path]), f"looking at {path}")
     length, blocks, block_bytes = (int(word) for word in done.stdout.split())
     extents = shell.run(["filefrag", "-s", "-v", path])
-    unwritten = None if not extents.ok else bool(re.search(r"\bunwritten\b", extents.stdout))
+    # lines of extents begin with their number; the image's path, in a line before, may hold any word
+    unwritten = re.search(r"^ *\d+:.*\bunwritten\b", extents.stdout, re.MULTILINE) is not None if extents.ok else None
     return ImageFacts(length_bytes=length, allocated_bytes=blocks * block_bytes, unwritten=unwritten)
 
 

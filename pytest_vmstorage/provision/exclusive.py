@@ -39,5 +39,7 @@ def _open() -> int:
             return os.open(path, os.O_RDONLY)
         with contextlib.suppress(OSError):
             handle = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+            # whatever the umask: a file that others cannot open is a lock of one's own
+            os.fchmod(handle, 0o644)
             return handle
     raise HostError(f"No lock file can be made in {' or '.join(str(folder) for folder in _FOLDERS)}.")

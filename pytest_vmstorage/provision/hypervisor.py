@@ -51,6 +51,9 @@ class Hypervisor(Protocol):
     def start(self, xml: str) -> Domain:
         """Make and start a transient guest; raises HypervisorError."""
 
+    def find(self, uuid: str) -> Domain | None:
+        """The running guest of that UUID, None where there is none."""
+
     def versions(self) -> Mapping[str, str]:
         """Versions of `qemu` and `libvirt`."""
 
@@ -64,7 +67,8 @@ class Hypervisor(Protocol):
 def connect_embedded(root: Path, cache: Path, *, as_root: bool) -> LibvirtHypervisor:
     """The embedded driver with its state below root, a short private folder: no daemon is needed.
 
-    `cache` outlives the run: what libvirt found out about QEMU takes it seconds to find again. Raises HostError where libvirt's Python binding, its QEMU driver or QEMU itself is missing.
+    `cache` outlives the run: what libvirt found out about QEMU takes it seconds to find again. Raises HostError
+    where libvirt's Python binding, its QEMU driver or QEMU itself is missing.
     """
     conf = root / "etc" / "qemu.conf"
     conf.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +76,8 @@ def connect_embedded(root: Path, cache: Path, *, as_root: bool) -> LibvirtHyperv
     user = 'user = "root"\ngroup = "root"\n' if as_root else ""
     conf.write_text(EMBED_CONF + user)
     cache.mkdir(parents=True, exist_ok=True)
-    (root / "cache").symlink_to(cache)
+    if not (root / "cache").exists():
+        (root / "cache").symlink_to(cache)
     # the driver logs from inside this process; read when libvirt is first imported
     os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", f"3:file:{root}/libvirt.log")
     return LibvirtHypervisor(f"qemu:///embed?root={root}")
@@ -103,10 +108,20 @@ class LibvirtHypervisor:
             handle = self._conn.createXML(xml, flags)
         return LibvirtDomain(self, handle)
 
+    def find(self, uuid: str) -> LibvirtDomain | None:
+        """The running guest of that UUID, None where there is none."""
+        try:
+            return LibvirtDomain(self, self._conn.lookupByUUIDString(uuid))
+        except self._libvirt.libvirtError:
+            return None
+
     def versions(self) -> Mapping[str, str]:
         """Versions of `qemu` and `libvirt` as the lab host has them."""
         with translated("asking for versions"):
-            return {"qemu": _version(self._conn.getVersion()), "libvirt": _version(self._conn.getLibVersion())}
+            return {
+                "qemu": _version(self._conn.getVersion()),
+                "libvirt": _version(self._conn.getLibVersion()),
+            }
 
     def supports_kvm(self, emulator: str) -> bool:
         """Whether libvirt's domain capabilities for KVM can be had."""
@@ -191,7 +206,7 @@ class LibvirtDomain:
 
     def destroy(self) -> None:
         """End it; libvirt sends SIGTERM, then SIGKILL, and returns when the process is gone."""
-        with contextlib.suppress(HypervisorError, GuestDiedError), translated("destroying the guest"):
+        with contextlib.suppress(GuestDiedError), translated("destroying the guest", ended=self._ended):
             self._handle.destroy()
 
 
@@ -216,7 +231,8 @@ def translated(doing: str, *, ended: threading.Event | None = None) -> Iterator[
     except libvirt.libvirtError as error:
         code = error.get_error_code() or -1
         message = " ".join(str(error.get_error_message() or error).split())
-        if code in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID) or (ended and ended.is_set()):
+        gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
+        if ended is not None and (code in gone or ended.is_set()):
             raise GuestDiedError(f"The guest ended during: {doing}.") from None
         if code in (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED):
             raise GuestError(f"{doing}: the guest's agent does not answer ({message}).") from None
@@ -251,7 +267,7 @@ _stop = threading.Event()
 
 def _start_event_loop(libvirt: Any) -> None:
     """Start the one event loop of this process; the embedded driver does nothing without it."""
-    global _loop
+    global _loop  # noqa: PLW0603 (libvirt has one event loop a process)
     if _loop is not None:
         return
     # libvirt prints every error to stderr unless a handler takes it; ours are raised anyway

@@ -106,9 +106,7 @@ def module(path: str, packed: bytes) -> Module:
         elif field.startswith(b"alias=") and b":" not in field:
             aliases.append(field[6:].decode("ascii"))
     names = dict.fromkeys(need.replace("-", "_") for need in needs if need)
-    return Module(
-        name=module_name(path), data=data, needs=tuple(names), aliases=tuple(dict.fromkeys(aliases))
-    )
+    return Module(name=module_name(path), data=data, needs=tuple(names), aliases=tuple(dict.fromkeys(aliases)))
 
 
 def _pre(words: Sequence[str]) -> list[str]:
@@ -140,7 +138,7 @@ def load_order(wanted: Sequence[str], modules: Mapping[str, Module]) -> tuple[st
 
 
 def dependency_file(modules: Mapping[str, Module]) -> str:
-    """modules.dep as modprobe reads it: each file and all it needs, nearest first; they lie flat in kernel/."""
+    """modules.dep as modprobe reads it: each file and its needs, nearest first; all lie flat in kernel/."""
     lines = []
     for name in sorted(modules):
         before = load_order([name], modules)[:-1]

@@ -21,7 +21,7 @@ _REPORT: Final = "Report this with the kernel's version: its image has a layout 
 
 
 def vmlinux(image: bytes, unzstd: Callable[[bytes], bytes]) -> bytes:
-    """The ELF kernel inside `image`, a bzImage; `unzstd` is for a zstd payload only. Raises ProvisionError."""
+    """The ELF kernel inside a bzImage; `unzstd` is called for a zstd payload only. Raises ProvisionError."""
     packed = payload(image)
     try:
         elf = _decompress(packed, unzstd)
@@ -38,21 +38,17 @@ def payload(image: bytes) -> bytes:
         raise ProvisionError("The kernel image is no bzImage.", hint=_REPORT)
     (version,) = struct.unpack_from("<H", image, 0x206)
     if version < _PAYLOAD_SINCE:
-        raise ProvisionError(
-            f"The kernel image speaks boot protocol {version:#06x}, older than 2.08.", hint=_REPORT
-        )
+        raise ProvisionError(f"The kernel image speaks boot protocol {version:#06x}, older than 2.08.", hint=_REPORT)
     setup_sectors: int = image[0x1F1] or 4
     offset, length = struct.unpack_from("<II", image, 0x248)
     start = (setup_sectors + 1) * 512 + offset
     if start + length > len(image):
-        raise ProvisionError(
-            "The kernel image is cut short.", hint="Try again: the download may have been damaged."
-        )
+        raise ProvisionError("The kernel image is cut short.", hint="Try again: the download may have been damaged.")
     return bytes(image[start : start + length])
 
 
 def has_pvh_entry(elf: bytes) -> bool:
-    """Whether `elf` carries the Xen note 18, PHYS32_ENTRY, without which QEMU refuses an uncompressed kernel."""
+    """Whether `elf` carries the Xen note PHYS32_ENTRY, without which QEMU refuses an uncompressed kernel."""
     return any(struct.pack("<III", 4, size, 18) + b"Xen\0" in elf for size in (4, 8))
 
 
@@ -64,6 +60,4 @@ def _decompress(packed: bytes, unzstd: Callable[[bytes], bytes]) -> bytes:
         return zlib.decompressobj(wbits=31).decompress(packed)
     if packed.startswith(b"\x28\xb5\x2f\xfd"):
         return unzstd(packed[:-4])
-    raise ProvisionError(
-        f"The kernel image is compressed in an unknown way ({packed[:4].hex()}).", hint=_REPORT
-    )
+    raise ProvisionError(f"The kernel image is compressed in an unknown way ({packed[:4].hex()}).", hint=_REPORT)

@@ -100,10 +100,6 @@ class LeaseBook:
         """Forget a lease whose things are gone."""
         self._file(lease.run_id).unlink(missing_ok=True)
 
-    def dead(self) -> Iterator[Lease]:
-        """The leases whose owners are gone."""
-        yield from (lease for lease in self if is_dead(lease))
-
     def __iter__(self) -> Iterator[Lease]:
         for path in sorted(self.folder.glob("*.json")):
             try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import uuid
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from pytest_vmstorage.command import Shell, check
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import GuestDiedError
+from pytest_vmstorage.errors import GuestDiedError, ProvisionError, VmStorageError
 from pytest_vmstorage.provision.boot import BootFiles
 from pytest_vmstorage.provision.disk import (
     FolderFacts,
@@ -72,6 +73,7 @@ class GuestPool:
         self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vmstorage-teardown")
         self._teardowns: list[Future[None]] = []
+        self._leftovers: list[BaseException] = []
         self._alive: list[Machine] = []
         self._count = 0
 
@@ -97,25 +99,43 @@ class GuestPool:
         self._count += 1
         name = f"vms-{self._lease.run_id}-{self._count}"
         disk = f"{self.folder}/disk-{self._count}.{config.format}" if config else ""
-        spec = self._spec(name, config, disk, accel)
+        spec = self.spec(name, config, disk, accel)
         self._note_domain(spec.uuid)
         try:
             image = self._make_disk(config, disk, say) if config else None
             say("booting")
             domain = self._hypervisor.start(domain_xml(spec, self._lease))
         except BaseException:
-            remove_disk(self._shell, disk or f"{self.folder}/none")
+            self._undo(spec)
             raise
         machine = Machine(spec, domain, image, self._shell)
         self._alive.append(machine)
         return machine
 
+    def _undo(self, spec: GuestSpec) -> None:
+        """Remove what `make` left: after Ctrl-C libvirt may have started a guest that nobody holds yet."""
+        try:
+            domain = self._hypervisor.find(spec.uuid)
+            if domain is not None:
+                domain.destroy()
+            if spec.disk:
+                remove_disk(self._shell, spec.disk)
+        except VmStorageError as error:
+            # what made `make` fail is told first
+            self._leftovers.append(error)
+
     def _make_disk(self, config: StorageConfig, disk: str, say: Say) -> ImageFacts:
         say("making disk")
-        check_space(self.folder_facts(), config)
+        try:
+            check_space(self.folder_facts(), config)
+        except ProvisionError:
+            # the disk of the guest before this one may be on its way out
+            self.settle()
+            check_space(self.folder_facts(), config)
         return make_disk(self._shell, config, disk)
 
-    def _spec(self, name: str, config: StorageConfig | None, disk: str, accel: Accel) -> GuestSpec:
+    def spec(self, name: str, config: StorageConfig | None, disk: str, accel: Accel) -> GuestSpec:
+        """What a guest of that cell and disk is made from."""
         return GuestSpec(
             name=name,
             uuid=str(uuid.uuid4()),
@@ -144,10 +164,16 @@ class GuestPool:
     def settle(self) -> None:
         """Wait until every teardown that was begun has ended, so that it disturbs no measurement."""
         while self._teardowns:
-            self._teardowns.pop().result()
+            error = self._teardowns.pop().exception()
+            if error is not None:
+                # not the fault of the cell at hand: told when the pool closes
+                self._leftovers.append(error)
 
     def close(self, *, keep: Machine | None = None) -> None:
-        """Remove every guest and the run's folder, then the lease; a kept guest keeps all three."""
+        """Remove every guest and the run's folder, then the lease; a kept guest keeps all three.
+
+        Raises the first error of a teardown; the lease then stays, so that the next run tries again.
+        """
         if keep is not None and keep in self._alive:
             self._alive.remove(keep)
         for machine in list(self._alive):
@@ -159,12 +185,12 @@ class GuestPool:
             self._book.write(self._lease)
         else:
             check(self._shell.run(["rm", "-rf", "--", self.folder]), f"removing {self.folder}")
+            if self._leftovers:
+                raise self._leftovers[0]
             self._book.drop(self._lease)
 
     def _tear_down(self, machine: Machine) -> None:
-        try:
+        with contextlib.suppress(GuestDiedError):
             machine.domain.destroy()
-        except GuestDiedError:
-            pass
         if machine.spec.disk:
             remove_disk(self._shell, machine.spec.disk)

@@ -2,51 +2,74 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
 from pytest_vmstorage.command import Shell, check
-from pytest_vmstorage.provision.lease import Lease, LeaseBook
+from pytest_vmstorage.errors import ProvisionError
+from pytest_vmstorage.provision.lease import Lease, LeaseBook, boot_id, is_dead
 
 _PATIENCE_S = 10.0
 
 
-def reap(book: LeaseBook, shell: Shell) -> list[str]:
-    """Remove guests and folders of dead owners; returns a sentence for each lease that was cleared.
+def reap(book: LeaseBook, shell: Shell, *, kept: bool = False) -> list[str]:
+    """Remove guests and folders of dead owners; returns a sentence for each lease that was cleared, or could not be.
 
     Only what a lease names is touched: QEMU processes that carry a leased UUID, and the two leased folders.
-    Leases of other lab hosts are left for a run that can reach them.
+    Leases of other lab hosts are left for a run that can reach them. `kept` takes guests of --vm-keep as well.
     """
-    done = []
-    for lease in book.dead():
-        if lease.ssh is not None:
+    said = []
+    for lease in list(book):
+        wanted = is_dead(lease) or (kept and lease.kept)
+        if not wanted or not _is_here(lease):
             continue
-        guests = sum(_kill_guest(domain) for domain in lease.domains)
-        for folder in (lease.folder, lease.root):
-            if folder and _is_ours(lease, folder):
-                check(shell.run(["rm", "-rf", "--", folder]), f"removing {folder}")
-        book.drop(lease)
-        owner = f"pid {lease.owner.pid} of {lease.owner.host}"
-        done.append(f"removed what run {lease.run_id} ({owner}, dead) left: {guests} guest(s), {lease.folder}")
-    return done
+        try:
+            said.append(_clear(lease, shell))
+        except ProvisionError as error:
+            # a later run may have the means; this one has work of its own to do
+            said.append(f"could not remove all that run {lease.run_id} left: {error}")
+        else:
+            book.drop(lease)
+    return said
+
+
+def _clear(lease: Lease, shell: Shell) -> str:
+    guests = sum(_kill_guest(domain) for domain in lease.domains)
+    folders = [folder for folder in (lease.folder, lease.root) if _is_ours(lease, folder)]
+    for folder in folders:
+        check(shell.run(["rm", "-rf", "--", folder]), f"removing {folder}")
+    owner = f"pid {lease.owner.pid} of {lease.owner.host}, gone"
+    return f"removed what run {lease.run_id} ({owner}) left: {', '.join([f'{guests} guest(s)', *folders])}"
+
+
+def _is_here(lease: Lease) -> bool:
+    # a home folder may be shared by machines: the things of another one cannot be removed here
+    owner = lease.owner
+    return lease.ssh is None and (owner.host == socket.gethostname() or owner.boot_id == boot_id())
 
 
 def _is_ours(lease: Lease, folder: str) -> bool:
-    # a lease file could be damaged or hostile: only folders that carry the run's id are ever removed
-    return lease.run_id in Path(folder).name
+    # a lease file could be damaged or hostile: only folders that end in the run's id are ever removed
+    return bool(lease.run_id) and Path(folder).name.endswith(f"-{lease.run_id}")
 
 
 def _kill_guest(domain_uuid: str) -> int:
-    """Kill the QEMU that runs the domain of that UUID; 1 if there was one."""
+    """Kill the QEMU that runs the domain of that UUID; how many there were. Raises ProvisionError if one lives on."""
     pids = [pid for pid in _qemu_processes() if domain_uuid in _arguments(pid)]
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        try:
             os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            raise ProvisionError(f"QEMU (pid {pid}) belongs to another user.", hint="Run this as that user.") from None
     deadline = time.monotonic() + _PATIENCE_S
-    while any(domain_uuid in _arguments(pid) for pid in pids) and time.monotonic() < deadline:
+    while any(domain_uuid in _arguments(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            raise ProvisionError(f"QEMU (pid {pids[0]}) is still there {_PATIENCE_S:.0f} s after SIGKILL.")
         time.sleep(0.02)
     return len(pids)
 

@@ -63,14 +63,14 @@ MODULES_BY_BUS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "vmpvscsi": ("vmw_pvscsi", "sd_mod"),
     }
 )
-"""What the guest loads before its agent starts, for a disk under test on that bus or libvirt SCSI controller model.
+"""What the guest loads before its agent starts, by the test disk's bus or libvirt SCSI controller model.
 
-virtio-blk is there from the initrd. All but the virtio ones are probed in the background: the disk may appear up
-to a second (usb: 2 s) after the agent's first answer.
+virtio-blk is there from the initrd. Most others are probed in the background: the disk may appear up to a
+second (usb: 2 s) after the agent's first answer.
 """
 
-# cryptomgr.notests: the built-in ciphers' self-tests take an emulated CPU 0.2 s. no_timer_check: KVM guests skip
-# that check anyway. mitigations= and tsc= stay alone, for they change what is measured.
+# cryptomgr.notests: the ciphers' self-tests take an emulated CPU 0.2 s. no_timer_check: KVM guests skip it
+# anyway. mitigations= and tsc= are left alone, for they change what is measured.
 _FLAGS: Final = ("console=ttyS0", "quiet", "panic=-1", "cryptomgr.notests", "no_timer_check")
 
 
@@ -80,7 +80,7 @@ def kernel_cmdline(modules: Sequence[str] = ()) -> str:
 
 
 class Recipe(BaseModel):
-    """Everything that decides what a build makes, except which versions the Debian archive holds on that day."""
+    """Everything that decides what a build makes, except which versions the archive holds on that day."""
 
     model_config = ConfigDict(frozen=True)
 

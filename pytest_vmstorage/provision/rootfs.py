@@ -51,7 +51,7 @@ _DROP: Final = (
 )
 _FOLDERS: Final = ("dev", "mnt", "proc", "root", "run", "sys", "tmp", "var/tmp", "usr/share")
 _LINKS: Final = {
-    # Static busybox starts several times faster than the dynamic originals, and no package script made these links.
+    # Static busybox starts faster than the dynamic originals, and no package script made these links.
     **{f"usr/sbin/{name}": "../bin/busybox" for name in ("modprobe", "insmod", "rmmod", "lsmod")},
     "usr/bin/awk": "gawk",
     "etc/mtab": "../proc/self/mounts",
@@ -62,8 +62,7 @@ _FILES: Final = {
     "etc/group": "root:x:0:\ndisk:x:6:\nnogroup:x:65534:\n",
     "etc/hosts": "127.0.0.1 localhost\n",
     "etc/hostname": "vmstorage\n",
-    "etc/fstab": "proc /proc proc defaults 0 0\n"
-    + "".join(f"tmpfs /{d} tmpfs mode=1777 0 0\n" for d in _TMPFS),
+    "etc/fstab": "proc /proc proc defaults 0 0\n" + "".join(f"tmpfs /{d} tmpfs mode=1777 0 0\n" for d in _TMPFS),
     "etc/ld.so.conf": "/usr/lib/x86_64-linux-gnu\n",
 }
 _SHUTDOWN: Final = """#!/bin/busybox sh
@@ -99,23 +98,17 @@ def read_modules(tree: Path, wanted: tuple[str, ...]) -> dict[str, Module]:
 
 
 def initrd(tree: Path, modules: Mapping[str, Module], recipe: Recipe) -> bytes:
-    """The initrd as bytes: busybox, our init, and in load order the modules that find the root and the agent's port."""
+    """The initrd as bytes: busybox, our init and the modules that find the root and the agent's port."""
     order = load_order(recipe.boot_modules, modules)
     busybox = (tree / "usr/bin/busybox").read_bytes()
     return archive(
         [
-            *(
-                Entry(path=name, kind="folder", mode=0o755)
-                for name in ("bin", "dev", "modules", "root", "sys")
-            ),
+            *(Entry(path=name, kind="folder", mode=0o755) for name in ("bin", "dev", "modules", "root", "sys")),
             # The kernel opens it for the first process, before devtmpfs can be mounted.
             Entry(path="dev/console", kind="node", mode=0o600, device=(5, 1)),
             Entry(path="bin/busybox", mode=0o755, data=busybox),
             Entry(path="init", mode=0o755, data=recipe.initrd_init.encode()),
-            *(
-                Entry(path=f"modules/{n:02}-{name}.ko", data=modules[name].data)
-                for n, name in enumerate(order)
-            ),
+            *(Entry(path=f"modules/{n:02}-{name}.ko", data=modules[name].data) for n, name in enumerate(order)),
         ]
     )
 

@@ -58,8 +58,7 @@ def place(run: Run) -> tuple[Placed, ...]:
             key=key,
             measurement=m,
             columns=tuple(
-                Column(workload=m.workload, test=tags[m.workload](key), metric=m.metric(name))
-                for name in m.shown
+                Column(workload=m.workload, test=tags[m.workload](key), metric=m.metric(name)) for name in m.shown
             ),
         )
         for key, m in pairs

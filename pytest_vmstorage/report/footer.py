@@ -43,12 +43,8 @@ def _failures(run: Run) -> Section:
 
 def _comparison(comparison: Comparison) -> Iterable[Section]:
     name = comparison.baseline
-    reasons = {
-        kind: tuple(v.reason for v in comparison.verdicts if v.kind is kind and v.gates) for kind in Kind
-    }
-    missing = tuple(
-        f"{m.workload} on {m.config.label}, {m.host} ({function_of(m.nodeid)})" for m in comparison.missing
-    )
+    reasons = {kind: tuple(v.reason for v in comparison.verdicts if v.kind is kind and v.gates) for kind in Kind}
+    missing = tuple(f"{m.workload} on {m.config.label}, {m.host} ({function_of(m.nodeid)})" for m in comparison.missing)
     yield Section(title=f"regressed against baseline {name!r}", lines=reasons[Kind.REGRESSED])
     yield Section(title="invalid figures", lines=reasons[Kind.INVALID])
     yield Section(title="not compared", lines=reasons[Kind.INCONCLUSIVE])
@@ -80,9 +76,7 @@ def _guests(run: Run) -> Section:
 
 
 def _hygiene(run: Run) -> Section:
-    return Section(
-        title="before each round", lines=_summary([m.hygiene for m in run.measurements], "; ", ": ")
-    )
+    return Section(title="before each round", lines=_summary([m.hygiene for m in run.measurements], "; ", ": "))
 
 
 def _summary(facts: Sequence[Mapping[str, str]], between: str, after_name: str) -> tuple[str, ...]:

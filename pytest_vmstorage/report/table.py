@@ -178,10 +178,7 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
 
 def _order(row: _Place, run: Run) -> tuple[int, ...]:
     """Hosts as met, then size, then the axes in the order in which their values are declared."""
-    ranks = (
-        get_args(StorageConfig.model_fields[name].annotation).index(getattr(row.config, name))
-        for name in AXES
-    )
+    ranks = (get_args(StorageConfig.model_fields[name].annotation).index(getattr(row.config, name)) for name in AXES)
     return (host_names(run).index(row.host), row.config.size, *ranks)
 
 
@@ -218,15 +215,9 @@ def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
 
 def _legend(cells: Iterable[Cell], rows: Sequence[_Place]) -> str:
     there = list(cells)
-    spread = (
-        "± half of smallest to largest round, in % of the median"
-        if any("±" in c.spread for c in there)
-        else ""
-    )
+    spread = "± half of smallest to largest round, in % of the median" if any("±" in c.spread for c in there) else ""
     single = "n=1 one round, spread unknown" if any(c.spread == "n=1" for c in there) else ""
     scope = "its column and acceleration" if len({row.accel for row in rows}) > 1 else "its column"
     marks = f"{BEST} best and {WORST} worst of {scope}" if any(c.mark for c in there) else ""
-    change = (
-        "signed % change of the figure against the baseline" if any("%" in c.change for c in there) else ""
-    )
+    change = "signed % change of the figure against the baseline" if any("%" in c.change for c in there) else ""
     return "; ".join(part for part in (marks, spread, single, change) if part)

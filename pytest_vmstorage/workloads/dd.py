@@ -170,7 +170,5 @@ class Dd(Workload):
         if copied != self.region_bytes:
             raise WorkloadError(f"dd copied {copied} of {self.region_bytes} bytes.", output=text)
         if seconds <= 0:
-            raise WorkloadError(
-                "dd took no time that it could measure.", hint="Give a larger count.", output=text
-            )
+            raise WorkloadError("dd took no time that it could measure.", hint="Give a larger count.", output=text)
         return {"bw": copied / _MIB / seconds, "seconds": seconds}

@@ -179,7 +179,7 @@ class Fio(Workload):
     @property
     def output_file(self) -> str:
         """A file, because fio prints warnings where it prints results."""
-        return "/tmp/vmstorage-fio.json"  # noqa: S108 - in the guest, whose /tmp holds nothing else
+        return "/tmp/vmstorage-fio.json"
 
     def argv(self, target: Target) -> tuple[str, ...]:
         """The command line; fio never makes a file. Raises ConfigError where the region does not fit."""

@@ -23,9 +23,7 @@ def percentile_name(text: str) -> str:
     return f"p{int(whole)}{fraction.rstrip('0')}"
 
 
-def figures(
-    text: str, *, directions: Sequence[str], percentiles: Sequence[str], syncs: bool
-) -> Mapping[str, float]:
+def figures(text: str, *, directions: Sequence[str], percentiles: Sequence[str], syncs: bool) -> Mapping[str, float]:
     """Figures of the one group of jobs in fio's output (json or json+), by metric name.
 
     Times are seconds (fio's nanoseconds), `bw` is MiB/s (fio's `bw_bytes`; its `bw` is KiB/s). One direction
@@ -37,22 +35,16 @@ def figures(
     for direction in directions:
         prefix = f"{direction}_" if len(directions) > 1 else ""
         if not _number(job, f"{direction}.total_ios"):
-            raise WorkloadError(
-                f"fio did no {direction} in the time measured.", hint=_NO_IO_HINT, output=said
-            )
+            raise WorkloadError(f"fio did no {direction} in the time measured.", hint=_NO_IO_HINT, output=said)
         found |= {f"{prefix}{name}": value for name, value in _direction(job, direction, percentiles)}
     if len(directions) > 1:
-        found |= {
-            rate: sum(found[f"{direction}_{rate}"] for direction in directions) for rate in ("iops", "bw")
-        }
+        found |= {rate: sum(found[f"{direction}_{rate}"] for direction in directions) for rate in ("iops", "bw")}
     if syncs:
         found |= dict(_percentiles(job, "sync.lat_ns", "fsync", percentiles))
     return found | {name: _number(job, name) for name in ("usr_cpu", "sys_cpu")}
 
 
-def _direction(
-    job: Mapping[str, Any], direction: str, percentiles: Sequence[str]
-) -> Iterator[tuple[str, float]]:
+def _direction(job: Mapping[str, Any], direction: str, percentiles: Sequence[str]) -> Iterator[tuple[str, float]]:
     yield "iops", _number(job, f"{direction}.iops")
     yield "bw", _number(job, f"{direction}.bw_bytes") / _MIB
     yield "lat_mean", _number(job, f"{direction}.lat_ns.mean") * _NS

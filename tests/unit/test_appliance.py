@@ -40,16 +40,12 @@ class Debian:
         self.failing = failing
         self.calls: list[tuple[str, ...]] = []
 
-    def run(
-        self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None
-    ) -> CommandResult:
+    def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
         """Do what argv[0] does."""
         self.calls.append(tuple(argv))
         out = f"missing {self.missing}\n" if argv[0] == "sh" and self.missing else ""
         if argv[0] == self.failing:
-            return CommandResult(
-                argv=tuple(argv), returncode=25, stdout="", stderr="E: no archive", seconds=0
-            )
+            return CommandResult(argv=tuple(argv), returncode=25, stdout="", stderr="E: no archive", seconds=0)
         if argv[0] == "mmdebstrap":
             self._tree(Path(argv[-2]))
         if argv[0] == "mkfs.erofs":
@@ -59,6 +55,10 @@ class Debian:
     def put(self, source: Path, target: str) -> None:
         """Never used here."""
         raise AssertionError(target)
+
+    def read(self, path: str) -> str:
+        """Never used here either."""
+        raise AssertionError(path)
 
     def builds(self) -> int:
         """How often packages were downloaded."""
@@ -72,9 +72,7 @@ class Debian:
         (tree / "boot/vmlinuz-6.1.0-1-amd64").write_bytes(bzimage())
         (tree / "usr/bin/busybox").write_bytes(b"busybox")
         (modules / "virtio_blk.ko").write_bytes(b"\x7fELF\0depends=\0")
-        (tree / "downloaded-packages").write_text(
-            "fio_3.33-3_amd64.deb\nqemu-guest-agent_1%3a7.2_amd64.deb\npartial\n"
-        )
+        (tree / "downloaded-packages").write_text("fio_3.33-3_amd64.deb\nqemu-guest-agent_1%3a7.2_amd64.deb\npartial\n")
 
 
 @pytest.fixture(autouse=True)

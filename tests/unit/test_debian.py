@@ -62,9 +62,7 @@ def test_every_source_is_held_to_debians_key() -> None:
 
 def test_mirror_list_of_cloud_images_is_debian() -> None:
     """Debian's own cloud images name a local mirror list."""
-    text = (
-        "Types: deb\nURIs: mirror+file:///etc/apt/mirrors/debian.list\nSuites: bookworm\nComponents: main\n"
-    )
+    text = "Types: deb\nURIs: mirror+file:///etc/apt/mirrors/debian.list\nSuites: bookworm\nComponents: main\n"
     (found,) = debian_sources({"debian.sources": text}, "bookworm")
     assert found.uri == "mirror+file:///etc/apt/mirrors/debian.list"
 

@@ -25,11 +25,7 @@ from pytest_vmstorage.provision.initrd import (
 
 ELF = b"\x7fELF module body\0"
 SIGNED = (
-    ELF
-    + b"S" * 300
-    + bytes([0, 0, 2, 0, 0, 0, 0, 0])
-    + (300).to_bytes(4, "big")
-    + b"~Module signature appended~\n"
+    ELF + b"S" * 300 + bytes([0, 0, 2, 0, 0, 0, 0, 0]) + (300).to_bytes(4, "big") + b"~Module signature appended~\n"
 )
 
 
@@ -45,9 +41,7 @@ def graph(*modules: Module) -> dict[str, Module]:
 
 def test_needs_come_before_what_needs_them() -> None:
     """A diamond is loaded bottom first, the shared module once."""
-    modules = graph(
-        named("top", "left", "right"), named("left", "base"), named("right", "base"), named("base")
-    )
+    modules = graph(named("top", "left", "right"), named("left", "base"), named("right", "base"), named("base"))
     assert load_order(["top", "base"], modules) == ("base", "left", "right", "top")
 
 
@@ -104,9 +98,7 @@ def test_module_name_is_the_kernels(file: str, name: str) -> None:
 
 @pytest.mark.parametrize("pack", [bytes, lzma.compress, gzip.compress], ids=["plain", "xz", "gzip"])
 @pytest.mark.parametrize("data", [ELF, SIGNED], ids=["unsigned", "signed"])
-def test_plain_module_has_neither_compression_nor_signature(
-    pack: Callable[[bytes], bytes], data: bytes
-) -> None:
+def test_plain_module_has_neither_compression_nor_signature(pack: Callable[[bytes], bytes], data: bytes) -> None:
     """What is left is exactly the module."""
     assert plain_module(pack(data)) == ELF
 

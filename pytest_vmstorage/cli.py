@@ -1,0 +1,103 @@
+"""The `vmstorage` command: doctor, image, reap, exec."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+
+from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage.errors import ConfigError, VmStorageError
+from pytest_vmstorage.lab import LabSettings, lease_book, open_kept, open_lab
+from pytest_vmstorage.provision import appliance
+from pytest_vmstorage.provision.reaper import reap
+from pytest_vmstorage.units import format_about
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand; 0 if it did what it says, 1 with one sentence on stderr if it could not, 2 for wrong usage."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except VmStorageError as error:
+        print(f"vmstorage: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="vmstorage", description="What pytest-vmstorage needs beside pytest.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    doctor = commands.add_parser("doctor", help="say whether guests can run, and on what")
+    doctor.add_argument("--vm-host", metavar="NAME", help="lab host (default: this machine)")
+    doctor.add_argument("--vm-dir", metavar="FOLDER", help="folder for the disks under test")
+    doctor.set_defaults(run=_doctor)
+
+    image = commands.add_parser("image", help="build the guest appliance, or check the one there is")
+    image.add_argument("--rebuild", action="store_true", help="build it anew, with today's packages")
+    image.set_defaults(run=_image)
+
+    reaping = commands.add_parser("reap", help="remove what dead runs left on this machine")
+    reaping.add_argument("--kept", action="store_true", help="also what --vm-keep left running")
+    reaping.set_defaults(run=_reap)
+
+    execute = commands.add_parser("exec", help="run a command in a guest that --vm-keep left running")
+    execute.add_argument("run_id", metavar="RUN", help="the run's id, as --vm-keep printed it")
+    execute.add_argument("command", nargs=argparse.REMAINDER, help="the command and its arguments")
+    execute.set_defaults(run=_exec)
+    return parser
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    lab = open_lab(LabSettings(host=arguments.vm_host, folder=arguments.vm_dir), _say)
+    try:
+        facts = lab.facts
+        print(f"host          {facts.name}: {facts.cpu}, {facts.cores} cores, {format_about(facts.memory_bytes)}")
+        print(f"kernel        {facts.kernel}, CPU governor {facts.governor}")
+        print(f"hypervisor    QEMU {facts.qemu}, libvirt {facts.libvirt}")
+        print(f"acceleration  {facts.accel}: {facts.accel_reason}")
+        free = format_about(lab.pool.folder_facts().free_bytes)
+        print(f"disks         {facts.folder} on {facts.file_system} ({facts.device}), {free} free")
+        print(f"appliance     kernel {lab.appliance.manifest.kernel_version}, in {lab.appliance.kernel.parent}")
+    finally:
+        lab.close()
+    return 0
+
+
+def _image(arguments: argparse.Namespace) -> int:
+    if arguments.rebuild:
+        appliance.discard()
+    found = appliance.ensure(LocalShell(), say=_say)
+    tools = ", ".join(f"{name} {version}" for name, version in found.manifest.tools.items())
+    print(f"the guest appliance is in {found.kernel.parent}: kernel {found.manifest.kernel_version}, {tools}")
+    return 0
+
+
+def _reap(arguments: argparse.Namespace) -> int:
+    sentences = reap(lease_book(), LocalShell(), kept=arguments.kept)
+    for sentence in sentences:
+        print(sentence)
+    if not sentences:
+        print("nothing to remove: no dead run left anything")
+    return 0
+
+
+def _exec(arguments: argparse.Namespace) -> int:
+    if not arguments.command:
+        raise ConfigError("There is no command to run.", hint="Write `vmstorage exec RUN uname -a`.")
+    with open_kept(arguments.run_id) as shell:
+        done = shell.run(["/bin/sh", "-c", shlex.join(arguments.command)])
+    sys.stdout.write(done.stdout)
+    sys.stderr.write(done.stderr)
+    return done.returncode
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
