@@ -15,6 +15,7 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import BootTimeoutError, GuestError
 from pytest_vmstorage.provision.domain import ROOT_SERIAL
 from pytest_vmstorage.provision.pool import Machine
+from pytest_vmstorage.units import format_duration
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -73,7 +74,7 @@ class GuestFacts(BaseModel):
 class Guest:
     """A running guest with the disk under test: `disk` is its device path there, `facts` what it found.
 
-    `ready_seconds` is how long it took from its start to the answer to its first command.
+    `ready_seconds` is how long `connect` waited for the answer to its first command.
     """
 
     def __init__(self, machine: Machine, shell: AgentShell, facts: GuestFacts, ready_seconds: float) -> None:
@@ -112,7 +113,7 @@ def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str]) -> 
     try:
         if not machine.domain.wait_for_agent(timeout_s):
             raise BootTimeoutError(
-                f"The guest of {machine.config} did not answer within {timeout_s:.0f} s.",
+                f"The guest of {machine.config} did not answer within {format_duration(timeout_s)}.",
                 hint="Give it more time with --vm-timeout, or keep it for a look with --vm-keep.",
             )
         shell = AgentShell(machine.domain)

@@ -171,6 +171,9 @@ def lease_book() -> LeaseBook:
     return LeaseBook(appliances.cache_folder() / "leases")
 
 
+_RECONNECT_S = 20.0
+
+
 @contextmanager
 def open_kept(run_id: str) -> Iterator[Shell]:
     """A shell in the guest that a run left running with --vm-keep; raises ConfigError, HostError."""
@@ -183,7 +186,7 @@ def open_kept(run_id: str) -> Iterator[Shell]:
     try:
         for domain_uuid in reversed(lease.domains):
             domain = hypervisor.find(domain_uuid)
-            if domain is not None:
+            if domain is not None and domain.answers(_RECONNECT_S):
                 yield AgentShell(domain)
                 return
         raise ConfigError(f"The guest of run {run_id} runs no more.", hint="`vmstorage reap --kept` clears it away.")

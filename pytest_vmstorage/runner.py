@@ -18,8 +18,8 @@ from pytest_vmstorage.units import format_size
 from pytest_vmstorage.workloads.base import Target, Workload
 
 FILL_ARGV = (
-    "fio --name=fill --filename={path} --rw=write --bs=1M --size={size} --offset={offset} --direct=1"
-    " --ioengine=libaio --iodepth=8 --refill_buffers --end_fsync=1 --output-format=terse --output=/dev/null"
+    "fio --name=fill --filename={path} --allow_file_create=0 --rw=write --bs=1M --size={size} --offset={offset}"
+    " --direct=1 --ioengine=libaio --iodepth=8 --refill_buffers --end_fsync=1 --output-format=terse --output=/dev/null"
 )
 """How blocks are written before a `filled` measurement: sequentially, with data that no layer can shrink."""
 
@@ -155,7 +155,7 @@ def _fill(subject: Subject, region: int, plan: Plan) -> None:
         reason = f"exit status {result.returncode}"
         if result.returncode == TIMED_OUT:
             reason = f"no end after {result.seconds:.0f} s"
-        raise WorkloadError(f"Filling the disk before the measurement failed: {reason}.", output=result.tail(15))
+        raise WorkloadError(f"Filling {subject.disk} before the measurement failed: {reason}.", output=result.tail(15))
 
 
 def _forget(subject: Subject, workload: Workload) -> str:

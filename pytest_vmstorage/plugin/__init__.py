@@ -102,11 +102,13 @@ def pytest_runtest_makereport(
     return report
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Remove all that was made, also after Ctrl-C."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    """Remove all that was made, also after Ctrl-C, before other plugins' summaries can fail."""
     storage_session = session.config.stash.get(SESSION, None)
     if storage_session is not None:
         storage_session.close()
+    return (yield)
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:

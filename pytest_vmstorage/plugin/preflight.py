@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin import axes, options
 from pytest_vmstorage.plugin.keys import SESSION
+
+_NO_PYGAL = (
+    "--benchmark-histogram needs pygal, which is not here. Install it: pip install 'pytest-benchmark[histogram]'."
+)
 
 
 def check_options(config: pytest.Config) -> None:
@@ -14,11 +20,14 @@ def check_options(config: pytest.Config) -> None:
 
     A controller of xdist sees no tests and cannot wait for the first of ours, so it looks for the baseline too.
     """
+    from pytest_vmstorage.report.files import check_report_path
+
     try:
         options.lab_settings(config)
         options.rounds(config)
         options.tolerated(config)
-        options.report_paths(config)
+        for path in options.report_paths(config):
+            check_report_path(path)
         if config.getoption("dist", "no") != "no":
             options.baseline(config)
     except VmStorageError as error:
@@ -41,11 +50,15 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> None:
         raise pytest.UsageError("\n".join(refused))
     if config.option.collectonly or config.option.setupplan:
         return
+    if config.getoption("benchmark_histogram", None) and importlib.util.find_spec("pygal") is None and not is_worker:
+        raise pytest.UsageError(_NO_PYGAL)
     # imported here: `--collect-only` must work where nothing of this is installed
     from pytest_vmstorage.plugin.session import StorageSession
 
     try:
         config.stash[SESSION] = storage_session = StorageSession(config, items)
+        # the end of the session closes it; this is for when another plugin fails in that hook before ours
+        config.add_cleanup(storage_session.close)
         if not is_worker:
             storage_session.lab()
     except VmStorageError as error:

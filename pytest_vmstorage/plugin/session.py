@@ -74,9 +74,12 @@ class StorageSession:
     def guest(self, item: pytest.Item, config: StorageConfig) -> Guest:
         """The guest of the test's cell."""
         self.live.begin_cell(str(config))
-        with self._outcomes(item):
-            return self.lab().guest(config, self.live.say)
-        raise AssertionError("unreachable")
+        # a guest that boots, or is torn down, takes CPU time from another process's measurement: it takes its turn
+        with self._outcomes(item), measuring_alone(self.live.say):
+            lab = self.lab()
+            guest = lab.guest(config, self.live.say)
+            lab.pool.settle()
+        return guest
 
     def measure(
         self, item: pytest.Item, guest: Guest, workload: Workload, rounds: int | None, warmup: int

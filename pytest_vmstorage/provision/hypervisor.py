@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HostError, HypervisorError
+from pytest_vmstorage.provision.event_loop import start_event_loop
 
 EMBED_CONF = """\
 stdio_handler = "file"
@@ -88,7 +89,7 @@ class LibvirtHypervisor:
 
     def __init__(self, uri: str) -> None:
         libvirt = load_libvirt()
-        _start_event_loop(libvirt)
+        start_event_loop(libvirt)
         try:
             self._conn = libvirt.open(uri)
         except libvirt.libvirtError as error:
@@ -181,6 +182,16 @@ class LibvirtDomain:
             raise GuestDiedError("The guest ended before it answered.")
         return came
 
+    def answers(self, timeout_s: float) -> bool:
+        """Whether the agent answers within the time; for a guest that was running before this connection."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(GuestError):
+                self.agent("guest-ping", {}, 1)
+                return True
+            time.sleep(0.1)
+        return False
+
     def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
         """One agent command; libvirt's time limit is in whole seconds, at least 1."""
         request = json.dumps({"execute": command, "arguments": dict(arguments)})
@@ -259,34 +270,3 @@ def _host_error(uri: str, error: Any) -> HostError:
 
 def _version(number: int) -> str:
     return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
-
-
-_loop: threading.Thread | None = None
-_stop = threading.Event()
-
-
-def _start_event_loop(libvirt: Any) -> None:
-    """Start the one event loop of this process; the embedded driver does nothing without it."""
-    global _loop  # noqa: PLW0603 (libvirt has one event loop a process)
-    if _loop is not None:
-        return
-    # libvirt prints every error to stderr unless a handler takes it; ours are raised anyway
-    libvirt.registerErrorHandler(lambda _context, _error: None, None)
-    libvirt.virEventRegisterDefaultImpl()
-    # a timer, so that the loop looks at _stop even when nothing happens
-    libvirt.virEventAddTimeout(100, lambda _timer, _opaque: None, None)
-    _loop = threading.Thread(target=_run_event_loop, args=(libvirt,), name="libvirt-events", daemon=True)
-    _loop.start()
-    atexit.register(_stop_event_loop)
-
-
-def _run_event_loop(libvirt: Any) -> None:
-    while not _stop.is_set():
-        libvirt.virEventRunDefaultImpl()
-
-
-def _stop_event_loop() -> None:
-    # a thread inside libvirt while the interpreter ends can crash it
-    _stop.set()
-    if _loop is not None:
-        _loop.join(2)

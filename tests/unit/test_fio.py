@@ -216,9 +216,7 @@ def test_shown_are_the_rate_and_the_tail(options: dict[str, Any], shown: tuple[s
         ({"rw": "read"}, False),
     ],
 )
-def test_first_writes_only_where_no_block_is_written_twice(
-    options: dict[str, Any], *, is_possible: bool
-) -> None:
+def test_first_writes_only_where_no_block_is_written_twice(options: dict[str, Any], *, is_possible: bool) -> None:
     """Time, jobs on one region and chance all come back to a block."""
     assert Fio(**options).fresh_is_possible is is_possible
 
@@ -260,9 +258,7 @@ def test_figures_of_a_real_run(name: str, options: dict[str, Any]) -> None:
         rates["bw"] += told["io_bytes"] / 2**20 / seconds
         assert figures[f"{prefix}lat_mean"] == pytest.approx(told["lat_ns"]["mean"] / 1e9)
         assert figures[f"{prefix}clat_p99"] == pytest.approx(told["clat_ns"]["percentile"]["99.000000"] / 1e9)
-        assert figures[f"{prefix}clat_p999"] == pytest.approx(
-            told["clat_ns"]["percentile"]["99.900000"] / 1e9
-        )
+        assert figures[f"{prefix}clat_p999"] == pytest.approx(told["clat_ns"]["percentile"]["99.900000"] / 1e9)
         assert told["clat_ns"]["min"] / 1e9 <= figures[f"{prefix}clat_p50"] <= told["clat_ns"]["max"] / 1e9
     assert figures["iops"] == pytest.approx(rates["iops"], rel=0.01)
     assert figures["bw"] == pytest.approx(rates["bw"], rel=0.01)

@@ -23,18 +23,14 @@ def saved(*measurements: Measurement, host: HostFacts | None = None) -> Baseline
     )
 
 
-def verdict(
-    now: Measurement, baseline: Baseline, limit: float | None = 0.1, host: HostFacts | None = None
-) -> Verdict:
+def verdict(now: Measurement, baseline: Baseline, limit: float | None = 0.1, host: HostFacts | None = None) -> Verdict:
     """The primary metric judged, on the usual host unless another is given."""
     return judge(now, baseline, limit, host=host or make_host(now.host))
 
 
 def test_a_regressed_figure_is_told_in_one_sentence() -> None:
     """The sentence is the red test's message: cell, change, both figures with spread, tolerance."""
-    found = verdict(
-        make_measurement(iops=(11900, 12282, 12800)), saved(make_measurement(iops=(13800, 14100, 14400)))
-    )
+    found = verdict(make_measurement(iops=(11900, 12282, 12800)), saved(make_measurement(iops=(13800, 14100, 14400))))
     assert found.kind is Kind.REGRESSED
     assert found.fails
     assert found.change == pytest.approx(-0.1289, abs=1e-4)

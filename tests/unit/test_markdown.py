@@ -17,9 +17,7 @@ from pytest_vmstorage.testing import make_failure, make_measurement, make_run
 RUN = make_run(
     make_measurement(workload="fio a|b", clat_p99=(0.001, 0.00102)),
     make_measurement(StorageConfig(cache="unsafe"), workload="fio a|b", clat_p99=(0.003,)),
-    failures=[
-        make_failure(StorageConfig(bus="sata"), reason="No *boot*, and nothing that a guest could say.")
-    ],
+    failures=[make_failure(StorageConfig(bus="sata"), reason="No *boot*, and nothing that a guest could say.")],
 )
 
 EXPECTED = r"""
@@ -50,9 +48,7 @@ all rows: raw, preallocation off, size 1G
 
 def test_the_whole_text() -> None:
     """Bold best, shortened reason in the cell and all of it below, markup of others taken literally."""
-    assert render_markdown(build_table(RUN)) == EXPECTED.lstrip().replace(
-        "{single}", "n=1 one round, spread unknown"
-    )
+    assert render_markdown(build_table(RUN)) == EXPECTED.lstrip().replace("{single}", "n=1 one round, spread unknown")
 
 
 @pytest.mark.parametrize("suffix", [".md", ".csv", ".json"])

@@ -115,14 +115,10 @@ def test_a_figure_stays_where_its_test_failed_afterwards() -> None:
         (("t.py::a", "u.py::a"), ["t.py::a", "u.py::a"]),
     ],
 )
-def test_equal_workloads_of_one_cell_do_not_overwrite_each_other(
-    nodeids: tuple[str, str], names: list[str]
-) -> None:
+def test_equal_workloads_of_one_cell_do_not_overwrite_each_other(nodeids: tuple[str, str], names: list[str]) -> None:
     """The column names the test by as little as tells the two apart."""
     first, second = (nodeid.format(RAW) for nodeid in nodeids)
-    table = build_table(
-        make_run(make_measurement(nodeid=first, iops=(5,)), make_measurement(nodeid=second, iops=(6,)))
-    )
+    table = build_table(make_run(make_measurement(nodeid=first, iops=(5,)), make_measurement(nodeid=second, iops=(6,))))
     assert [column.test for column in table.columns] == names
     assert texts(table) == [["5 IOPS n=1", "6 IOPS n=1"]]
 
@@ -199,9 +195,7 @@ def test_sizes_and_states_are_axes_where_they_differ() -> None:
 def test_under_it_stands_what_the_rows_were_measured_on() -> None:
     """Host, CPU, kernel, QEMU, libvirt, tools, acceleration with its reason, folder, hygiene."""
     measured = make_measurement(guest={"kernel": "6.1", "fio": "3.33"}, hygiene={"host cache": "dropped"})
-    other = make_measurement(
-        QCOW2, guest={"kernel": "6.1", "fio": "3.33"}, hygiene={"host cache": "bypassed"}
-    )
+    other = make_measurement(QCOW2, guest={"kernel": "6.1", "fio": "3.33"}, hygiene={"host cache": "bypassed"})
     table = build_table(make_run(measured, other))
     assert section(table, "host local") == (
         "Example CPU 3.0 GHz, 2 cores, 8 GiB memory, governor unknown",

@@ -1,4 +1,4 @@
-"""The shipped fakes: builders of runs, to test reports and gates without a guest."""
+"""Builders of runs, to test reports and gates without a guest."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.results import Better, Failure, HostFacts, Measurement, Metric, Run, Sample
-
-# ---- run builders ------------------------------------------------------------------------------------------
 
 _UNITS: Mapping[str, tuple[str, Better]] = {
     "iops": ("IOPS", "higher"),

@@ -1,0 +1,239 @@
+"""FakeHypervisor and FakeDomain: guests without QEMU, which speak the guest agent's own protocol."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+import shlex
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError
+from pytest_vmstorage.testing.shell import FakeShell
+
+MESSAGE_BYTES = 64 * 1024
+"""A longer message to an agent corrupts libvirt's channel to it."""
+
+ANSWER_BYTES = 4 * 2**20
+"""A longer answer libvirt cannot pass on."""
+
+_UUID = re.compile("<uuid>(.*)</uuid>")
+
+
+@dataclass
+class _Process:
+    ends: float
+    code: int
+
+
+@dataclass
+class _File:
+    path: str
+    at: int = 0
+
+
+@dataclass
+class FakeDomain:
+    """A guest whose agent runs commands on a FakeShell and whose files are that shell's.
+
+    It answers as qemu-ga does: a finished process can be asked about once, one that a signal killed has no exit code,
+    and what does not exist is a HypervisorError. `boots` says whether it ever does; `write_at_most` and
+    `read_at_most` make the agent take and give less than it is asked to; `dies_after` ends the guest at that command
+    (0 is before it answers). `asked` is every agent command with its arguments, `monitor_answers` what QMP returns.
+    """
+
+    shell: FakeShell
+    live_xml: str = ""
+    boots: bool = True
+    dies_after: int | None = None
+    write_at_most: int = MESSAGE_BYTES
+    read_at_most: int = ANSWER_BYTES
+    monitor_answers: Mapping[str, Any] = field(default_factory=dict)
+    asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    destroyed: bool = False
+    _dead: bool = False
+    _processes: dict[int, _Process] = field(default_factory=dict)
+    _open: dict[int, _File] = field(default_factory=dict)
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1000))
+
+    def wait_for_agent(self, timeout_s: float) -> bool:
+        """Whether the agent answers, said at once; raises GuestDiedError where the guest dies while it boots."""
+        del timeout_s
+        if self._dead or self.dies_after == 0:
+            self._dead = True
+            raise GuestDiedError("The guest ended before it answered.")
+        return self.boots
+
+    def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
+        """One agent command and its return value; raises what a LibvirtDomain raises."""
+        del timeout_s
+        self.asked.append((command, dict(arguments)))
+        if self.dies_after is not None and len(self.asked) > self.dies_after:
+            self._dead = True
+        if self._dead:
+            raise GuestDiedError(f"The guest ended during: guest agent command {command}.")
+        _check_message({"execute": command, "arguments": dict(arguments)}, MESSAGE_BYTES, command)
+        method = getattr(self, f"_{command.replace('-', '_')}", None)
+        if method is None:
+            raise HypervisorError(f"guest agent command {command} failed: the command {command} has not been found.")
+        answer = method(**{name.replace("-", "_"): value for name, value in arguments.items()})
+        _check_message({"return": answer}, ANSWER_BYTES, command)
+        return answer
+
+    def monitor(self, command: str, **arguments: Any) -> Any:
+        """What `monitor_answers` has for that QMP command; raises HypervisorError where it has nothing."""
+        del arguments
+        if command not in self.monitor_answers:
+            raise HypervisorError(f"monitor command {command} failed: The command {command} has not been found.")
+        return self.monitor_answers[command]
+
+    def xml(self) -> str:
+        """The XML it was started with."""
+        return self.live_xml
+
+    def is_active(self) -> bool:
+        """Whether it has neither died nor been destroyed."""
+        return not self._dead
+
+    def die(self) -> None:
+        """End it as a kernel panic does."""
+        self._dead = True
+
+    def destroy(self) -> None:
+        """End it; no error if it is gone already."""
+        self.destroyed = self._dead = True
+
+    def _guest_ping(self) -> Any:
+        return {}
+
+    def _guest_exec(self, path: str, arg: list[str]) -> Any:
+        if path != "/bin/sh" or arg[:1] != ["-c"]:
+            raise HypervisorError(f"FakeDomain runs /bin/sh -c SCRIPT and not {path} {shlex.join(arg)}.")
+        argv, limit, feed, out, err = _read_script(arg[1])
+        stdin = None if feed == "/dev/null" else self._content(feed)
+        # the shell gets no limit of its own: it is the guest's timeout(1) that ends the command
+        done = self.shell.run(argv, stdin=stdin)
+        is_late = limit is not None and done.seconds > limit
+        self.shell.files.update({out: done.stdout.encode(), err: done.stderr.encode()})
+        pid = next(self._numbers)
+        lasts = limit if is_late and limit is not None else 0.0
+        self._processes[pid] = _Process(time.monotonic() + lasts, -signal.SIGKILL if is_late else done.returncode)
+        return {"pid": pid}
+
+    def _guest_exec_status(self, pid: int) -> Any:
+        if pid not in self._processes:
+            raise HypervisorError("guest agent command guest-exec-status failed: Invalid parameter 'pid'.", code=1)
+        process = self._processes[pid]
+        if time.monotonic() < process.ends:
+            return {"exited": False}
+        del self._processes[pid]
+        return {"exited": True, **({"signal": -process.code} if process.code < 0 else {"exitcode": process.code})}
+
+    def _guest_file_open(self, path: str, mode: str = "r") -> Any:
+        if mode == "w":
+            self.shell.files[path] = b""
+        self._content(path)
+        handle = next(self._numbers)
+        self._open[handle] = _File(path)
+        return handle
+
+    def _guest_file_read(self, handle: int, count: int = 4096) -> Any:
+        file = self._file(handle)
+        data = self._content(file.path)
+        piece = data[file.at : file.at + min(count, self.read_at_most)]
+        file.at += len(piece)
+        text = base64.b64encode(piece).decode()
+        # as feof(3): only a read that wanted more than there was has met the end
+        return {"count": len(piece), "buf-b64": text, "eof": file.at >= len(data) and len(piece) < count}
+
+    def _guest_file_write(self, handle: int, buf_b64: str) -> Any:
+        piece = base64.b64decode(buf_b64)[: self.write_at_most]
+        self.shell.files[self._file(handle).path] += piece
+        return {"count": len(piece), "eof": False}
+
+    def _guest_file_close(self, handle: int) -> Any:
+        self._file(handle)
+        del self._open[handle]
+        return {}
+
+    @property
+    def open_files(self) -> list[str]:
+        """Files that were opened and not closed."""
+        return [file.path for file in self._open.values()]
+
+    def _file(self, handle: int) -> _File:
+        if handle not in self._open:
+            raise HypervisorError(f"guest agent failed: handle '{handle}' has not been found.", code=1)
+        return self._open[handle]
+
+    def _content(self, path: str) -> bytes:
+        if path not in self.shell.files:
+            raise HypervisorError(f"guest agent failed: Failed to open file '{path}': No such file.", code=1)
+        return self.shell.files[path]
+
+
+class FakeHypervisor:
+    """A Hypervisor whose guests are FakeDomains made by `boot` from their XML; `domains` has them by UUID.
+
+    `refusals` are raised, one each, by the next starts. `has_kvm` is what it says of KVM.
+    """
+
+    def __init__(self, boot: Callable[[str], FakeDomain], *, has_kvm: bool = False) -> None:
+        self.domains: dict[str, FakeDomain] = {}
+        self.refusals: list[BaseException] = []
+        self.has_kvm = has_kvm
+        self.closed = False
+        self._boot = boot
+
+    def start(self, xml: str) -> FakeDomain:
+        """Boot a guest; raises the next of `refusals`, if there is one."""
+        if self.refusals:
+            raise self.refusals.pop(0)
+        domain = self._boot(xml)
+        domain.live_xml = domain.live_xml or xml
+        self.domains["".join(_UUID.findall(xml))] = domain
+        return domain
+
+    def find(self, uuid: str) -> FakeDomain | None:
+        """The running guest of that UUID, None where there is none."""
+        domain = self.domains.get(uuid)
+        return domain if domain is not None and domain.is_active() else None
+
+    def versions(self) -> Mapping[str, str]:
+        """Those of Debian 12."""
+        return {"qemu": "7.2.22", "libvirt": "9.0.0"}
+
+    def supports_kvm(self, emulator: str) -> bool:
+        """What it was made to say."""
+        del emulator
+        return self.has_kvm
+
+    def close(self) -> None:
+        """Remember that it was closed."""
+        self.closed = True
+
+    @property
+    def running(self) -> list[FakeDomain]:
+        """Guests that have not ended."""
+        return [domain for domain in self.domains.values() if domain.is_active()]
+
+
+def _check_message(message: Mapping[str, Any], limit: int, command: str) -> None:
+    size = len(json.dumps(message))
+    if size > limit:
+        raise GuestError(f"guest agent command {command}: a message of {size} bytes, and {limit} is the most.")
+
+
+def _read_script(script: str) -> tuple[list[str], float | None, str, str, str]:
+    """argv, time limit, and the files of stdin, stdout and stderr of `exec [timeout -s KILL N] ARGV <IN >OUT 2>ERR`."""
+    *argv, feed, out, err = shlex.split(script)
+    argv = argv[1:]
+    limit = None
+    if argv[:3] == ["timeout", "-s", "KILL"]:
+        limit, argv = float(argv[3]), argv[4:]
+    return argv, limit, feed.removeprefix("<"), out.removeprefix(">"), err.removeprefix("2>")

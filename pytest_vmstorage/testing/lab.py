@@ -1,0 +1,142 @@
+"""A whole lab of fakes: what a healthy host and a booted guest answer, and a Lab on top of them."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_vmstorage.command import CommandResult
+from pytest_vmstorage.inventory import LabHost
+from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.provision.accel import AccelChoice
+from pytest_vmstorage.provision.appliance import Appliance, Manifest
+from pytest_vmstorage.provision.boot import BootFiles
+from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
+from pytest_vmstorage.provision.pool import GuestPool
+from pytest_vmstorage.testing.builders import make_host
+from pytest_vmstorage.testing.hypervisor import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.shell import Asked, FakeShell
+
+CONSOLE = "[    1.2] virtio_blk virtio1: 1/0/0 queues\n[    1.9] init: ready\n"
+"""What every guest's console ends with."""
+
+FOLDER = "/srv/vm"
+"""Where the disks of a fake host lie."""
+
+
+def make_guest_shell(size_bytes: int = 2**30) -> FakeShell:
+    """A booted guest with a disk under test of that size as /dev/vdb: it tells its facts, forgets and fills.
+
+    Give it the workloads' output with `answer`.
+    """
+    facts = (
+        "6.1.0-18-amd64|1|489300\n"
+        "vda|102400|vmstorage-root|write back|[none] mq-deadline|512|1|virtio_blk\n"
+        f"vdb|{size_bytes // 512}|vmstorage-test|write back|[mq-deadline] none|512|1|virtio_blk\n"
+    )
+    shell = FakeShell()
+    shell.answer(re.compile(r"uname -r"), facts)
+    shell.answer(re.compile(r"blockdev --flushbufs"))
+    shell.answer(re.compile(r"^fio --name=fill "))
+    return shell
+
+
+class _Image(NamedTuple):
+    kind: str
+    preallocation: str
+    size: int
+
+
+def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
+    """A healthy host: qemu-img makes what it is asked to, df, stat and filefrag tell of it, rm removes it."""
+    shell = FakeShell()
+    images: dict[str, _Image] = {}
+
+    def create(asked: Asked) -> CommandResult:
+        *_, kind, _o, options, path, size = asked.argv
+        images[path] = _Image(kind, options.partition(",")[0].removeprefix("preallocation="), int(size))
+        shell.files[path] = b""
+        return _said(asked)
+
+    def stat(asked: Asked) -> CommandResult:
+        image = images[asked.argv[-1]]
+        is_whole = image.preallocation in ("falloc", "full")
+        length = image.size if image.kind == "raw" or image.preallocation != "off" else 196616
+        return _said(asked, f"{length} {image.size // 512 if is_whole else 8} 512\n")
+
+    def extents(asked: Asked) -> CommandResult:
+        flags = "last,unwritten,eof" if images[asked.argv[-1]].preallocation == "falloc" else "last,eof"
+        return _said(asked, f"   0:        0..    2047:    3918848..   3920895:   2048:             {flags}\n")
+
+    def remove(asked: Asked) -> CommandResult:
+        gone = asked.argv[-1]
+        for path in [path for path in shell.files if path == gone or path.startswith(f"{gone}/")]:
+            del shell.files[path]
+        return _said(asked)
+
+    shell.do(re.compile(r"^qemu-img create "), create)
+    shell.do(re.compile(r"^stat "), stat)
+    shell.do(re.compile(r"^filefrag "), extents)
+    shell.do(re.compile(r"^rm "), remove)
+    shell.answer(re.compile(r"^df "), f"Type Avail Filesystem\next4 {free_bytes} /dev/vda\n")
+    shell.answer(re.compile(r"^tail "), CONSOLE)
+    shell.answer(re.compile(r"^(mkdir|sync) "))
+    shell.answer(re.compile(r"drop_caches"))
+    return shell
+
+
+def make_lab(
+    folder: Path,
+    *,
+    hypervisor: FakeHypervisor | None = None,
+    shell: FakeShell | None = None,
+    settings: LabSettings | None = None,
+) -> Lab:
+    """A Lab on fakes; its leases lie in `folder`. Without a hypervisor each cell gets a guest with a disk of 1 GiB."""
+    hypervisor = hypervisor or FakeHypervisor(lambda _xml: FakeDomain(make_guest_shell()))
+    shell = shell or make_host_shell()
+    lease = Lease(
+        run_id="0123456789",
+        owner=this_process(),
+        expires=4102444800.0,
+        uri="test:///default",
+        ssh=None,
+        folder=f"{FOLDER}/run-0123456789",
+    )
+    boot = BootFiles(emulator="/usr/bin/qemu-system-x86_64", kernel="/a/kernel", initrd="/a/initrd", root="/a/root")
+    book = LeaseBook(folder / "leases")
+    book.write(lease)
+    return Lab(
+        settings=settings or LabSettings(),
+        host=LabHost(name="local", uri="test:///default", ssh=None, folder=FOLDER),
+        shell=shell,
+        hypervisor=hypervisor,
+        pool=GuestPool(shell=shell, hypervisor=hypervisor, boot=boot, lease=lease, book=book),
+        appliance=_appliance(),
+        accel=AccelChoice(used="tcg", requested="tcg", reason="asked for"),
+        facts=make_host("local", accel="tcg", accel_reason="asked for"),
+        root="",
+    )
+
+
+def _appliance() -> Appliance:
+    manifest = Manifest(
+        schema_number=1,
+        key="0" * 64,
+        suite="bookworm",
+        arch="amd64",
+        kernel_version="6.1.0-18-amd64",
+        root_format="erofs",
+        files={},
+        tools={"fio": "3.33-3"},
+        built_at=datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
+    )
+    return Appliance(
+        kernel=Path("/a/kernel"), initrd=Path("/a/initrd"), root=Path("/a/root"), root_format="erofs", manifest=manifest
+    )
+
+
+def _said(asked: Asked, stdout: str = "") -> CommandResult:
+    return CommandResult(argv=asked.argv, returncode=0, stdout=stdout, stderr="", seconds=0.0)

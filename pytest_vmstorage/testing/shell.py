@@ -1,0 +1,117 @@
+"""FakeShell: a machine on which commands answer from recordings."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_vmstorage.command import TIMED_OUT, CommandResult
+
+
+class Asked(NamedTuple):
+    """A command that a fake was asked to run."""
+
+    argv: tuple[str, ...]
+    timeout_s: float | None = None
+    stdin: bytes | None = None
+
+    @property
+    def line(self) -> str:
+        """The command as one would type it."""
+        return shlex.join(self.argv)
+
+
+class NoRecordingError(LookupError):
+    """A command was asked for that no recording answers: a mistake in the test, never an outcome of the command."""
+
+
+Answer = CommandResult | Callable[[Asked], CommandResult]
+
+
+@dataclass(frozen=True)
+class _Recording:
+    key: tuple[str, ...] | re.Pattern[str]
+    answer: Answer
+    writes: Mapping[str, str]
+
+    def fits(self, asked: Asked) -> bool:
+        if isinstance(self.key, re.Pattern):
+            return self.key.search(asked.line) is not None
+        return self.key == asked.argv
+
+    def __str__(self) -> str:
+        return f"/{self.key.pattern}/" if isinstance(self.key, re.Pattern) else shlex.join(self.key)
+
+
+class FakeShell:
+    """A Shell that replays recordings: `asked` is all it was asked to run, `files` the files of its machine.
+
+    A command's recording is found by its exact argv or by a pattern that is searched in its line; of several that
+    fit, the one given last answers. A command without one raises NoRecordingError.
+    """
+
+    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
+        self.asked: list[Asked] = []
+        self.files: dict[str, bytes] = dict(files or {})
+        self._recordings: list[_Recording] = []
+
+    def answer(
+        self,
+        command: Sequence[str] | re.Pattern[str],
+        stdout: str = "",
+        *,
+        stderr: str = "",
+        returncode: int = 0,
+        seconds: float = 0.0,
+        writes: Mapping[str, str] | None = None,
+    ) -> FakeShell:
+        """Give a command its result, and the files it writes; returns the shell, so that calls can be chained.
+
+        A negative return code is death by that signal. `seconds` is how long the command claims to take: beyond a
+        time limit it is killed there, and nobody sleeps.
+        """
+        argv = () if isinstance(command, re.Pattern) else tuple(command)
+        result = CommandResult(argv=argv, returncode=returncode, stdout=stdout, stderr=stderr, seconds=seconds)
+        return self._record(command, result, writes or {})
+
+    def do(self, command: Sequence[str] | re.Pattern[str], action: Callable[[Asked], CommandResult]) -> FakeShell:
+        """Let a function answer a command, for what depends on earlier commands."""
+        return self._record(command, action, {})
+
+    def _record(self, command: Sequence[str] | re.Pattern[str], answer: Answer, writes: Mapping[str, str]) -> FakeShell:
+        if isinstance(command, str):
+            raise TypeError(f"{command!r} is neither an argv nor a compiled pattern")
+        key = command if isinstance(command, re.Pattern) else tuple(command)
+        self._recordings.insert(0, _Recording(key, answer, writes))
+        return self
+
+    def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
+        """Replay the command's recording; raises NoRecordingError where there is none."""
+        asked = Asked(tuple(argv), timeout_s, stdin)
+        self.asked.append(asked)
+        found = next((recording for recording in self._recordings if recording.fits(asked)), None)
+        if found is None:
+            there = "; ".join(map(str, reversed(self._recordings))) or "none"
+            raise NoRecordingError(f"FakeShell was asked for `{asked.line}`, but its recordings are: {there}.")
+        result = found.answer if isinstance(found.answer, CommandResult) else found.answer(asked)
+        if timeout_s is not None and result.seconds > timeout_s:
+            return result.model_copy(update={"argv": asked.argv, "returncode": TIMED_OUT, "seconds": timeout_s})
+        self.files.update({path: text.encode() for path, text in found.writes.items()})
+        return result.model_copy(update={"argv": asked.argv})
+
+    def put(self, source: Path, target: str) -> None:
+        """Keep a copy of the local file's bytes in `files`."""
+        self.files[target] = source.read_bytes()
+
+    def read(self, path: str) -> str:
+        """The text of one of `files`, "" where there is none."""
+        return self.files.get(path, b"").decode(errors="replace")
+
+    @property
+    def lines(self) -> list[str]:
+        """All commands asked for, as one would type them."""
+        return [asked.line for asked in self.asked]

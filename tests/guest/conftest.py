@@ -1,0 +1,17 @@
+"""Real guests: these tests fail, and do not skip, where QEMU cannot boot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_vmstorage.lab import Lab, LabSettings, open_lab
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """A lab on this machine for the tests that need no pytest run of their own."""
+    opened = open_lab(LabSettings(), print)
+    yield opened
+    opened.close()

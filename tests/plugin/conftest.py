@@ -1,0 +1,24 @@
+"""Projects for pytester runs, in which a fake lab stands for QEMU and libvirt."""
+
+from __future__ import annotations
+
+import pytest
+from projects import HERE, TWO_CELLS, Project
+
+# kept in sys.modules over in-process runs, which forget what they import
+import pytest_vmstorage.plugin.session
+import pytest_vmstorage.report.files  # noqa: F401
+
+
+@pytest.fixture
+def project(pytester, monkeypatch):
+    """An empty project with a fake lab."""
+    monkeypatch.syspath_prepend(str(HERE))
+    return Project(pytester, monkeypatch)
+
+
+@pytest.fixture
+def two_cells(project):
+    """A project with one test in two cells, which measure 10000 IOPS."""
+    project.write(test_two=TWO_CELLS)
+    return project

@@ -1,0 +1,180 @@
+"""A plugin for pytester runs: a lab without QEMU, libvirt or root, told by VMS_FAKE (JSON) how to behave.
+
+`speed` is a factor on every figure, or factors by a pattern of cells; `broken`, `unsupported`, `hang` are patterns
+of cells; `open` is the sentence with which the host refuses; `log` is a file that gets a line for each event.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import fnmatch
+import json
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+RECORDINGS = Path(__file__).parents[1] / "unit" / "recordings"
+ROUNDS = (1.0, 0.99, 1.0, 1.01)
+"""What a warm-up and three rounds measure, of 10000 IOPS times the speed."""
+
+
+def wish(name, default=None):
+    """What the test at hand wants of the lab."""
+    return json.loads(os.environ.get("VMS_FAKE", "{}")).get(name, default)
+
+
+def note(line):
+    """Write down an event, with the process it happened in."""
+    if wish("log"):
+        with Path(wish("log")).open("a") as stream:
+            stream.write(f"{os.getpid()} {line}\n")
+
+
+def matches(name, config):
+    """Whether the wish of that name is about this cell."""
+    return wish(name) is not None and fnmatch.fnmatch(str(config), wish(name))
+
+
+def speed(config):
+    """The factor on the figures of this cell."""
+    factors = wish("speed", 1.0)
+    if not isinstance(factors, dict):
+        return factors
+    return next((f for pattern, f in factors.items() if fnmatch.fnmatch(str(config), pattern)), 1.0)
+
+
+class FakeShell:
+    """A guest's shell that answers fio and dd."""
+
+    def __init__(self, config):
+        self.config = config
+        self.rounds = 0
+        self.fio = json.loads((RECORDINGS / "fio-3.33-randwrite.json").read_text())
+        self.files = {}
+
+    def run(self, argv, *, timeout_s=None, stdin=None):
+        """Do as the tool would."""
+        from pytest_vmstorage.command import CommandResult
+
+        text = ""
+        if {"fio", "dd"} & set(argv) and "--name=fill" not in argv:
+            factor = ROUNDS[self.rounds % len(ROUNDS)] * speed(self.config)
+            self.rounds += 1
+            if matches("hang", self.config) and self.rounds > 3:
+                note("hanging")
+                time.sleep(60)
+            if "dd" in argv:
+                text = f"64+0 records in\n64+0 records out\n67108864 bytes copied, {0.32 / factor:.9f} s, x MB/s\n"
+            else:
+                output = next(word.partition("=")[2] for word in argv if word.startswith("--output="))
+                self.files[output] = json.dumps(self._fio(factor))
+        return CommandResult(argv=tuple(argv), returncode=0, stdout="", stderr=text, seconds=0.01)
+
+    def _fio(self, factor):
+        document = copy.deepcopy(self.fio)
+        job = document["jobs"][0]
+        write = job["write"]
+        write["iops"] = 10000.0 * factor
+        write["bw_bytes"] = int(10000 * factor * 4096)
+        percentiles = write["clat_ns"]["percentile"]
+        write["clat_ns"]["percentile"] = {name: value / factor for name, value in percentiles.items()}
+        job["read"] = write
+        return document
+
+    def read(self, path):
+        """The text of a file that the tool left."""
+        return self.files.get(path, "")
+
+
+class FakeGuest:
+    """A guest with nothing in it."""
+
+    def __init__(self, config):
+        self.config = config
+        self.disk = "/dev/vdb"
+        self.shell = FakeShell(config)
+        self.facts = SimpleNamespace(as_text=lambda: {"kernel": "6.1.0-fake", "fio": "fio-3.33"})
+        self.machine = SimpleNamespace(
+            config=config, domain=SimpleNamespace(is_active=lambda: True), console_tail=lambda: "panic"
+        )
+
+
+class FakePool:
+    """A pool that has nothing to tear down."""
+
+    def settle(self):
+        """Nothing to wait for."""
+
+    def discard(self, machine):
+        """A guest is let go."""
+        note(f"discard {machine.config}")
+
+    def close(self, keep=None):
+        """The end; fails if the test wants that."""
+        note("close")
+        if wish("close"):
+            from pytest_vmstorage.errors import ProvisionError
+
+            raise ProvisionError(wish("close"))
+
+
+def make_guest(config, say):
+    """The guest of a cell, or the error that the test wants."""
+    from pytest_vmstorage.errors import BootTimeoutError, UnsupportedError
+
+    say("making disk")
+    say("booting")
+    if matches("broken", config):
+        note(f"failed {config}")
+        raise BootTimeoutError(
+            f"The guest of {config} did not answer within 5 s.", hint="Look closer.", console="Kernel panic"
+        )
+    if matches("unsupported", config):
+        raise UnsupportedError(f"{config}: no such thing here.", hint="Use another host.")
+    note(f"guest {config}")
+    return FakeGuest(config)
+
+
+def pytest_sessionstart(session):
+    """Leave the machine's measuring lock to real measurements, which may go on beside these tests."""
+    from pytest_vmstorage.plugin import session as plugin_session
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(plugin_session, "measuring_alone", lambda _say: contextlib.nullcontext())
+    session.config.add_cleanup(patch.undo)
+
+
+def pytest_vmstorage_open_lab(config, settings, say):
+    """Open the fake in place of the real lab."""
+    from pytest_vmstorage.errors import HostError
+    from pytest_vmstorage.lab import Lab
+    from pytest_vmstorage.results import HostFacts
+
+    class FakeLab(Lab):
+        """The lab itself with its ways to the world cut."""
+
+        def _make(self, config, say):
+            return make_guest(config, say)
+
+        def drop_host_caches(self, guest):
+            return "not dropped"
+
+    if wish("open"):
+        raise HostError(wish("open"), hint="Install it.")
+    say("opening the fake lab")
+    note("open")
+    return FakeLab(
+        settings=settings,
+        host=SimpleNamespace(name="fakehost"),
+        shell=SimpleNamespace(run=lambda *args, **kwargs: None),
+        hypervisor=SimpleNamespace(close=lambda: None),
+        pool=FakePool(),
+        appliance=None,
+        accel=None,
+        facts=HostFacts(name="fakehost", cpu="Fake CPU", cores=2, accel=wish("accel", "kvm"), qemu="7.2"),
+        root="/tmp/vms-fakefakefa",
+    )

@@ -1,0 +1,100 @@
+"""What tests of the plugin share: projects for pytester runs, and how to judge those runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+RANDOM_WRITE = """
+import pytest
+from pytest_vmstorage import Dd, Fio
+FIO = Fio(rw="randwrite", bs="4k", iodepth=32, size="256M", runtime=5)
+"""
+"""How most test files begin."""
+
+TWO_CELLS = (
+    RANDOM_WRITE
+    + """
+@pytest.mark.parametrize("format", ["raw", "qcow2"])
+def test_random_write(measure):
+    assert measure(FIO).iops > 500
+"""
+)
+RAW = "test_two.py::test_random_write[raw]"
+QCOW2 = "test_two.py::test_random_write[qcow2]"
+
+
+class Project:
+    """A folder with tests, and a fake lab to run them in."""
+
+    def __init__(self, pytester, monkeypatch):
+        self.pytester = pytester
+        self.path = pytester.path
+        self._monkeypatch = monkeypatch
+        monkeypatch.setenv("PYTEST_PLUGINS", "fakelab")
+        monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
+        monkeypatch.setenv("COLUMNS", "120")
+        monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+        for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "CI"):
+            monkeypatch.delenv(name, raising=False)
+        self.wish()
+
+    def wish(self, **wishes):
+        """Say how the lab behaves from now on."""
+        self._monkeypatch.setenv("VMS_FAKE", json.dumps({"log": str(self.path / "events"), **wishes}))
+
+    def write(self, **files):
+        """Write Python files, and others with `name_suffix`."""
+        for name, text in files.items():
+            stem, _, suffix = name.rpartition("__")
+            path = self.path / (f"{stem}.{suffix}" if stem else f"{name}.py")
+            path.write_text(text)
+
+    def run(self, *args, own_process=False):
+        """Run pytest there."""
+        run = self.pytester.runpytest_subprocess if own_process else self.pytester.runpytest_inprocess
+        return run(*args)
+
+    @property
+    def events(self):
+        """What happened in labs so far, without process ids."""
+        return [line.partition(" ")[2] for line in self.log()]
+
+    def log(self):
+        """What happened in labs so far; then it is forgotten."""
+        path = self.path / "events"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return lines
+
+    def ids(self, *args):
+        """The names of the tests that are collected, in order."""
+        result = self.run("--co", "-q", *args)
+        assert result.ret == 0, result.stdout.str()
+        return [line.partition("::")[2] for line in result.outlines if "::" in line]
+
+
+def text_of(result):
+    """All that a run printed."""
+    return result.stdout.str() + result.stderr.str()
+
+
+def flat(result):
+    """The same with lines and columns undone, to find a sentence that was wrapped."""
+    return " ".join(text_of(result).split())
+
+
+def assert_refused(result, sentence):
+    """The run ended as a usage error with that sentence, and no test ran."""
+    text = text_of(result)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR, text
+    assert sentence in text
+    assert "Traceback" not in text
+    assert "INTERNALERROR" not in text
+    assert " passed" not in text
+    assert " failed" not in text

@@ -1,0 +1,99 @@
+"""A saved run as baseline: what got worse is red, what has no counterpart is listed."""
+
+from __future__ import annotations
+
+import pytest
+from projects import QCOW2, RANDOM_WRITE, RAW, TWO_CELLS, flat, text_of
+
+JUDGED = ("--vm-baseline=base", "--vm-max-regression=20%")
+
+
+@pytest.fixture
+def saved(two_cells):
+    """A project whose two cells were saved at 10000 IOPS."""
+    assert two_cells.run("--benchmark-save=base").ret == 0
+    two_cells.log()
+    return two_cells
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+def test_a_worse_figure_is_red(saved, workers):
+    """The test that got worse by more than tolerated fails with a sentence, in JUnit too; the other passes."""
+    saved.wish(speed={"qcow2-*": 0.75, "raw-*": 0.85})
+    result = saved.run(*JUDGED, *workers, "--junitxml=j.xml", own_process=bool(workers))
+    result.assert_outcomes(passed=1, failed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    sentence = "iops of fio randwrite 4k qd32 on qcow2-none-virtio-blk-off 1G is 25.0 % worse than baseline 'base'"
+    assert sentence in flat(result)
+    assert "tolerated 20 %" in flat(result)
+    assert "-25.0 % REGRESSED" in text_of(result)
+    assert "-15.0 %" in text_of(result)
+    assert "Traceback" not in text_of(result)
+    junit = (saved.path / "j.xml").read_text()
+    assert 'failures="1"' in junit
+    assert sentence.replace("'", "&apos;") in junit or sentence in junit
+
+
+def test_a_better_figure_is_green_and_said(saved):
+    """An improvement passes and stands in the matrix."""
+    saved.wish(speed=2.0)
+    result = saved.run(*JUDGED)
+    result.assert_outcomes(passed=2)
+    assert "+100.0 % IMPROVED" in text_of(result)
+
+
+def test_a_cell_without_counterpart_is_listed(saved):
+    """A new cell is listed and does not fail; one that is gone is listed, but not one that was deselected."""
+    saved.write(test_two=TWO_CELLS.replace('["raw", "qcow2"]', '["raw"]'), test_new=RANDOM_WRITE + NEW)
+    result = saved.run(*JUDGED)
+    result.assert_outcomes(passed=2)
+    said = flat(result)
+    assert "not compared: iops of fio randwrite 4k qd32 on raw-unsafe-virtio-blk-off 1G was not compared" in said
+    assert "the baseline has no such cell." in said
+    assert "in baseline 'base' and not in this run: fio randwrite 4k qd32 on qcow2-none-virtio-blk-off 1G" in said
+    saved.write(test_two=TWO_CELLS)
+    result = saved.run(*JUDGED, "-k", "raw")
+    result.assert_outcomes(passed=1, deselected=2)
+    assert "not in this run" not in text_of(result)
+
+
+NEW = '@pytest.mark.parametrize("cache", ["unsafe"])\ndef test_new(measure): measure(FIO)\n'
+
+
+def test_a_run_is_not_compared_with_itself(saved):
+    """Saved under the baseline's own name, a run is still judged and shown against what was there before."""
+    saved.wish(speed=0.5)
+    result = saved.run(*JUDGED, "--benchmark-save=base")
+    result.assert_outcomes(failed=2)
+    assert "-50.0 % REGRESSED" in text_of(result)
+    assert len(list(saved.path.glob(".benchmarks/*/*_base.json"))) == 2
+
+
+def test_a_baseline_by_path_and_from_the_ini_file(saved):
+    """The file itself will do, be it pytest-benchmark's or our JSON report, and so will the ini file."""
+    saved.run("--vm-report=mine/report.json").assert_outcomes(passed=2)
+    (path,) = saved.path.glob(".benchmarks/*/0001_base.json")
+    saved.wish(speed={"qcow2-*": 0.5})
+    for name in (str(path), "mine/report.json"):
+        saved.run(f"--vm-baseline={name}").assert_outcomes(passed=1, failed=1)
+    saved.write(pytest__ini="[pytest]\nvm_baseline = base\nvm_max_regression = 60%\n")
+    result = saved.run()
+    result.assert_outcomes(passed=2)
+    assert "-50.0 %" in text_of(result)
+
+
+def test_rows_of_other_acceleration_are_not_compared(saved):
+    """KVM against TCG is no comparison: the test passes, and says why there is no verdict."""
+    saved.wish(speed=0.1, accel="tcg")
+    result = saved.run(*JUDGED)
+    result.assert_outcomes(passed=2)
+    assert "it was saved under kvm and measured under tcg now" in flat(result)
+
+
+def test_a_failed_cell_is_not_called_missing(saved):
+    """A cell whose guest failed is listed as failed, once."""
+    saved.wish(broken="qcow2-*")
+    result = saved.run(*JUDGED)
+    result.assert_outcomes(passed=1, errors=1)
+    assert "not in this run" not in text_of(result)
+    assert QCOW2 not in RAW

@@ -1,0 +1,177 @@
+"""The bridge to pytest-benchmark: its options and its command work on our figures, with and without xdist."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from importlib.util import find_spec
+
+import pytest
+from projects import QCOW2, RANDOM_WRITE, RAW, assert_refused, flat, text_of
+
+from pytest_vmstorage.plugin import benchmark
+from pytest_vmstorage.results import Metric
+from pytest_vmstorage.testing import make_measurement
+
+# runs with --benchmark-json have a process of their own: before 5.2 its file stayed open until the process ended
+WORKERS = pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+
+
+def saved_files(project):
+    """What pytest-benchmark saved, oldest first."""
+    return [json.loads(path.read_text()) for path in sorted(project.path.glob(".benchmarks/*/*.json"))]
+
+
+@WORKERS
+def test_what_is_saved(two_cells, workers):
+    """--benchmark-save and --benchmark-json hold a row for each cell once, whose OPS are IOPS, and the whole run."""
+    two_cells.wish(speed={"qcow2-*": 0.5})
+    result = two_cells.run("--benchmark-save=base", "--benchmark-json=now.json", *workers, own_process=True)
+    result.assert_outcomes(passed=2)
+    (saved,) = saved_files(two_cells)
+    now = json.loads((two_cells.path / "now.json").read_text())
+    for content in (saved, now):
+        rows = {row["fullname"]: row for row in content["benchmarks"]}
+        assert set(rows) == {RAW, QCOW2}
+        assert rows[RAW]["stats"]["median"] == pytest.approx(1 / 10000)
+        assert rows[RAW]["stats"]["rounds"] == 3
+        assert rows[QCOW2]["stats"]["ops"] == pytest.approx(5000, rel=1e-3)
+        assert rows[QCOW2]["params"]["format"] == "qcow2"
+        assert rows[QCOW2]["group"] == "fio randwrite 4k qd32: time = s per I/O, OPS = IOPS"
+        assert rows[QCOW2]["extra_info"]["metrics"]["iops"] == {"unit": "IOPS", "median": 5000.0}
+        block = content["vmstorage"]
+        assert block["schema_version"] == 1
+        assert sorted(one["nodeid"] for one in block["measurements"]) == sorted([RAW, QCOW2])
+        assert [host["name"] for host in block["hosts"]] == ["fakehost"]
+        assert len(block["measurements"][0]["samples"]) == 3
+        assert block["measurements"][0]["samples"][0]["raw"].startswith('{"fio version"')
+    assert "data" not in saved["benchmarks"][0]["stats"]
+    assert len(now["benchmarks"][0]["stats"]["data"]) == 3
+
+
+@WORKERS
+def test_comparing(two_cells, workers):
+    """--benchmark-compare shows both runs, and --benchmark-compare-fail ends with status 1, the matrix printed."""
+    two_cells.run("--benchmark-save=base").assert_outcomes(passed=2)
+    compare = ("--benchmark-compare", *workers)
+    fine = two_cells.run(*compare, "--benchmark-compare-fail=mean:5%", own_process=True)
+    assert fine.ret == 0, text_of(fine)
+    assert "(0001_base)" in text_of(fine)
+    two_cells.wish(speed={"qcow2-*": 0.9})
+    slower = two_cells.run(*compare, "--benchmark-compare-fail=mean:5%", "--vm-report=m.md", own_process=True)
+    assert slower.ret == pytest.ExitCode.TESTS_FAILED
+    assert f"{QCOW2.partition('::')[2]} (0001_base) - Field 'mean' has failed" in text_of(slower)
+    assert "9000 IOPS ±1 %" in text_of(slower)
+    assert "9000 IOPS" in (two_cells.path / "m.md").read_text()
+
+
+def test_the_command_of_pytest_benchmark(two_cells):
+    """`pytest-benchmark compare` reads what we saved."""
+    two_cells.run("--benchmark-save=base").assert_outcomes(passed=2)
+    two_cells.wish(speed=0.5)
+    two_cells.run("--benchmark-save=slow").assert_outcomes(passed=2)
+    command = "import sys; from pytest_benchmark.cli import main; sys.exit(main())"
+    result = two_cells.pytester.run(sys.executable, "-c", command, "compare", "--columns=ops,median", "0001", "0002")
+    assert result.ret == 0
+    assert "fio randwrite 4k qd32: time = s per I/O, OPS = IOPS" in text_of(result)
+    assert "test_random_write[raw] (0001_base)" in text_of(result)
+    assert "test_random_write[qcow2] (0002_slow)" in text_of(result)
+
+
+# looked for and not imported: a backport it imports gets in the way of later in-process runs
+@pytest.mark.skipif(find_spec("pygal") is None, reason="install pytest-benchmark[histogram] to have this tested")
+@WORKERS
+def test_histogram(two_cells, workers):
+    """--benchmark-histogram draws our rows; it needs the extra pytest-benchmark[histogram]."""
+    result = two_cells.run("--benchmark-histogram=h/x", *workers, own_process=True)
+    assert result.ret == 0, text_of(result)
+    (picture,) = (two_cells.path / "h").glob("*.svg")
+    assert "test_random_write[qcow2]" in picture.read_text()
+
+
+def test_histogram_without_its_extra(two_cells, monkeypatch):
+    """Without pygal the option is refused before anything is measured, and not by a traceback after it."""
+    monkeypatch.setitem(sys.modules, "pygal", None)
+    result = two_cells.run("--benchmark-histogram=h/x")
+    assert_refused(result, "Install it: pip install 'pytest-benchmark[histogram]'.")
+    assert two_cells.events == []
+
+
+def test_nothing_is_added_unasked(two_cells):
+    """Without an option of pytest-benchmark there is no table of its, and with its plugin off nothing is missed."""
+    assert "OPS = IOPS" not in text_of(two_cells.run())
+    result = two_cells.run("-p", "no:benchmark")
+    result.assert_outcomes(passed=2)
+    assert "10k IOPS" in text_of(result)
+
+
+def test_several_measurements_of_one_test(project):
+    """Each has a name of its own: the first the test's, others with their workload, a repeated one with a number."""
+    project.write(
+        test_it=RANDOM_WRITE
+        + "def test_x(measure):\n"
+        + '    for w in (FIO, Dd(count=64), FIO, FIO, Fio(rw="write", bs="1M")): measure(w, rounds=1)\n'
+    )
+    project.run("--benchmark-json=now.json", own_process=True).assert_outcomes(passed=1)
+    rows = json.loads((project.path / "now.json").read_text())["benchmarks"]
+    head = "test_it.py::test_x"
+    assert [row["fullname"] for row in rows] == [
+        head,
+        f"{head}::{rows[1]['group'].partition(':')[0]}",
+        f"{head}::fio randwrite 4k qd32",
+        f"{head}::fio randwrite 4k qd32 #2",
+        f"{head}::fio write 1M qd1",
+    ]
+    assert rows[1]["group"].endswith("time = s per MiB, OPS = MiB/s")
+    assert rows[1]["stats"]["ops"] == pytest.approx(200, rel=0.02)
+
+
+def test_beside_ordinary_benchmarks(two_cells):
+    """A project's own benchmarks are saved in the same file, and storage tests alone say nothing of xdist."""
+    two_cells.write(test_own="def test_own(benchmark): benchmark.pedantic(lambda: 1, rounds=2)\n")
+    two_cells.run("--benchmark-save=base").assert_outcomes(passed=3)
+    (saved,) = saved_files(two_cells)
+    assert sorted(row["fullname"] for row in saved["benchmarks"]) == sorted(["test_own.py::test_own", RAW, QCOW2])
+
+
+def test_figures_that_are_no_time_are_left_out():
+    """A percentage, a rate of 0 and a value that is not finite have no seconds per operation."""
+    percent = make_measurement(iops=(5.0,)).model_copy(
+        update={"metrics": (Metric(name="iops", unit="%", better="lower"),)}
+    )
+    assert benchmark.seconds_per_operation(percent) is None
+    assert benchmark.seconds_per_operation(make_measurement(iops=(5.0, 0.0))) is None
+    assert benchmark.seconds_per_operation(make_measurement(iops=(5.0, math.nan))) is None
+    assert benchmark.seconds_per_operation(make_measurement(iops=(4.0, 5.0))) == [0.25, 0.2]
+    assert benchmark.seconds_per_operation(make_measurement(clat_p99=(0.002,))) == [0.002]
+
+
+def test_what_is_used_of_pytest_benchmark(pytestconfig):
+    """The undocumented names are what they were: the plugin's name, its list, and Metadata's eight attributes."""
+    session = pytestconfig.pluginmanager.get_plugin("pytest-benchmark")
+    assert isinstance(session.benchmarks, list)
+    read = set()
+
+    class Spy:
+        def __getattr__(self, name):
+            read.add(name)
+
+    row = benchmark._row_type()(Spy(), 1, {"timer": "fio"})
+    assert row.has_error is None
+    assert read == {"name", "fullname", "group", "param", "params", "extra_info", "cprofile_stats", "has_error"}
+    assert read == set(vars(benchmark._duck(make_measurement(), set())))
+    for seconds in (0.1, 0.2):
+        row.update(seconds)
+    assert row.as_dict()["stats"]["data"] == [0.1, 0.2]
+    assert row.as_dict()["options"] == {"timer": "fio"}
+
+
+def test_a_baseline_and_comparing_live_together(two_cells):
+    """Our gate and pytest-benchmark's comparison in one run say the same."""
+    two_cells.run("--benchmark-save=base").assert_outcomes(passed=2)
+    two_cells.wish(speed={"raw-*": 0.5})
+    result = two_cells.run("--benchmark-compare", "--vm-baseline=base")
+    result.assert_outcomes(passed=1, failed=1)
+    assert "is 50.0 % worse than baseline 'base'" in flat(result)
+    assert "test_random_write[raw] (NOW)" in text_of(result)

@@ -1,0 +1,179 @@
+"""What the plugin needs, and what it costs those who do not use it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import sys
+
+import pytest
+from projects import RANDOM_WRITE, text_of
+
+BLOCKER = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"libvirt", "libvirt_qemu", "libvirtmod", "testinfra"}:
+            raise ImportError(f"{name} is blocked by this test")
+
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def test_collecting_without_libvirt_and_qemu(project, monkeypatch):
+    """`--co -q` lists the tests where libvirt and testinfra cannot be imported and PATH has no QEMU and no fio."""
+    monkeypatch.setenv("PATH", str(project.path / "nothing"))
+    monkeypatch.delenv("PYTEST_PLUGINS")
+    monkeypatch.setenv("PYTHONPATH", str(project.path), prepend=os.pathsep)
+    project.write(
+        sitecustomize=BLOCKER,
+        test_it=RANDOM_WRITE
+        + '@pytest.mark.parametrize("format", ["raw", "qcow2"])\ndef test_x(guest, measure): ...\n'
+        + "def test_blocked():\n    with pytest.raises(ImportError): import libvirt\n",
+    )
+    # pytest-testinfra's own plugin cannot be loaded there either
+    off = ("-p", "no:testinfra", "-p", "no:pytest11.testinfra")
+    result = project.run("--co", "-q", *off, own_process=True)
+    assert result.ret == 0, text_of(result)
+    assert [line for line in result.outlines if "::" in line] == [
+        "test_it.py::test_x[raw]",
+        "test_it.py::test_x[qcow2]",
+        "test_it.py::test_blocked",
+    ]
+    assert project.run("-k", "blocked", *off, own_process=True).ret == 0
+
+
+def test_without_storage_tests_it_is_not_there(project, monkeypatch):
+    """A run without storage tests has none of our words in it and imports nothing of weight for us."""
+    project.write(
+        conftest="import pathlib, sys\ndef pytest_unconfigure(config):\n"
+        "    pathlib.Path('modules').write_text('\\n'.join(sys.modules))\n",
+        test_it="def test_x(cache, tmp_path): ...\n",
+    )
+    monkeypatch.delenv("PYTEST_PLUGINS")
+    seen = []
+    for option in ("vmstorage", "no:vmstorage"):
+        args = ["-p", option] if option.startswith("no:") else []
+        result = project.run(*args, own_process=True)
+        result.assert_outcomes(passed=1)
+        text = text_of(result).replace("vmstorage-0.1.0", "")
+        assert "vmstorage" not in text
+        assert "VM storage" not in text
+        seen.append(set((project.path / "modules").read_text().split()))
+    ours, others = seen
+    added = {name.partition(".")[0] for name in ours - others}
+    assert "pytest_vmstorage.plugin.recorder" in ours
+    assert not added & {"pydantic", "pydantic_core", "libvirt", "testinfra", "tabulate"}
+    assert not {"pytest_vmstorage.config", "pytest_vmstorage.lab", "pytest_vmstorage.results"} & ours
+    assert not (project.path / ".vmstorage").exists()
+
+
+def test_options_alone_open_nothing(project):
+    """A good option in the ini file is checked and does no more in a run without storage tests."""
+    project.write(pytest__ini="[pytest]\nvm_accel = tcg\n", test_it="def test_x(): ...\n")
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    assert "VM storage" not in text_of(result)
+    assert project.events == []
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
+def test_warnings_as_errors(two_cells, workers):
+    """Nothing we do warns, from collection to the saved file."""
+    args = ("-W", "error", "--strict-markers", "--strict-config", "--benchmark-save=x", "--vm-report=r.md")
+    result = two_cells.run(*args, *workers, own_process=True)
+    result.assert_outcomes(passed=2)
+    assert result.ret == 0
+    # before 5.2.2, pytest-benchmark says of itself on stderr that xdist disables it
+    said = text_of(result).replace("PytestBenchmarkWarning", "")
+    assert "Warning" not in said
+    assert " warning" not in said
+
+
+ESCAPE = re.compile(r"\x1b[78]|\x1b\[[0-9;]*[A-Za-z]")
+
+
+class Screen:
+    """What a terminal shows: its lines in the end, and every state of the line at hand.
+
+    `states` are those that the live line left, `others` those that anything else left.
+    """
+
+    def __init__(self, text):
+        self.lines = [""]
+        self.states = []
+        self.others = []
+        column = saved = 0
+        is_live = False
+        for token in re.findall(r"\x1b[78]|\x1b\[[0-9;]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", text):
+            line = self.lines[-1]
+            if token == "\n":
+                self.lines.append("")
+                column = 0
+            elif token == "\r":
+                column = 0
+            elif token == "\x1b7":
+                saved, is_live = column, True
+            elif token == "\x1b8":
+                column, is_live = saved, False
+            elif token == "\x1b[K":
+                self.lines[-1] = line[:column]
+            elif not token.startswith("\x1b"):
+                self.lines[-1] = line[:column].ljust(column) + token + line[column + len(token) :]
+                column += len(token)
+                assert column < 120 or not is_live, "the live line must not wrap"
+            (self.states if is_live or token == "\x1b8" else self.others).append(self.lines[-1])
+
+
+def on_a_terminal(project, *args):
+    """What a run writes to a terminal of 120 columns."""
+    ours, its = pty.openpty()
+    process = project.pytester.popen([sys.executable, "-m", "pytest", *args], stdout=its, stderr=its, stdin=its)
+    os.close(its)
+    chunks = []
+    # at its end Linux says EIO
+    with contextlib.suppress(OSError):
+        while chunk := os.read(ours, 4096):
+            chunks.append(chunk)
+    os.close(ours)
+    assert process.wait() == 0
+    return b"".join(chunks).decode()
+
+
+def test_the_live_line(two_cells, monkeypatch):
+    """On a terminal it shows cell, step, how many and how long, and is gone when pytest goes on."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.chdir(two_cells.path)
+    screen = Screen(on_a_terminal(two_cells))
+    shown = [state for state in screen.states if "  [" in state]
+    steps = [state.partition("] ")[2] for state in shown if "  [1/2 raw-none-virtio-blk-off] " in state]
+    assert list(dict.fromkeys(steps)) == [
+        "making disk",
+        "booting",
+        "filling the disk",
+        "warming up fio",
+        *(f"measuring fio randwrite 4k qd32, round {number}/3" for number in (1, 2, 3)),
+    ]
+    assert any(re.search(r"\[2/2 qcow2-none-virtio-blk-off\] booting, about \d\.\d s left$", line) for line in shown)
+    final = "\n".join(screen.lines)
+    assert not [state for state in screen.others if "/2 " in state]
+    assert re.search(r"^test_two.py \.\. +\[100%\]$", final, re.MULTILINE)
+    assert "10k IOPS" in final
+
+
+@pytest.mark.parametrize("how", ["file", "quiet", "dumb"])
+def test_no_live_line(two_cells, monkeypatch, how):
+    """A log file, -q and a dumb terminal get none of it, nor an escape code of ours."""
+    monkeypatch.chdir(two_cells.path)
+    monkeypatch.setenv("TERM", "dumb" if how == "dumb" else "xterm")
+    if how == "file":
+        text = text_of(two_cells.run(own_process=True))
+        assert "\x1b" not in text
+    else:
+        text = on_a_terminal(two_cells, *(["-q"] if how == "quiet" else []))
+    assert "\x1b7" not in text
+    assert "booting" not in text
+    assert "10k IOPS" in text

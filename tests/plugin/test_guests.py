@@ -1,0 +1,143 @@
+"""One guest for each configuration; what happens where one fails."""
+
+from __future__ import annotations
+
+import pytest
+from projects import RANDOM_WRITE, flat, text_of
+
+SWEEP = RANDOM_WRITE + '@pytest.mark.parametrize("format", ["raw", "qcow2"])\ndef test_sweep(measure): measure(FIO)\n'
+
+
+def test_one_guest_for_each_configuration(project):
+    """Tests of one configuration come together over tests and files; other tests stay where they are."""
+    project.write(
+        test_a=SWEEP + "def test_plain(): ...\ndef test_raw(guest): ...\n",
+        test_b=SWEEP + '@pytest.mark.storage(format="qcow2")\ndef test_fixed(guest): ...\n',
+    )
+    result = project.run("-v")
+    result.assert_outcomes(passed=7)
+    ran = [line.split()[0] for line in result.outlines if " PASSED" in line]
+    assert ran == [
+        "test_a.py::test_sweep[raw]",
+        "test_a.py::test_raw",
+        "test_b.py::test_sweep[raw]",
+        "test_a.py::test_sweep[qcow2]",
+        "test_b.py::test_sweep[qcow2]",
+        "test_b.py::test_fixed",
+        "test_a.py::test_plain",
+    ]
+    assert project.events == [
+        "open",
+        "guest raw-none-virtio-blk-off",
+        "discard raw-none-virtio-blk-off",
+        "guest qcow2-none-virtio-blk-off",
+        "discard qcow2-none-virtio-blk-off",
+        "close",
+    ]
+
+
+RECYCLED = """
+import fakelab
+
+run = fakelab.FakeShell.run
+ids = set()
+
+def noted(self, argv, **kwargs):
+    if "--name=fill" in argv:
+        fakelab.note(f"fill {self.config.format} {self.config.cache}")
+    return run(self, argv, **kwargs)
+
+class Recycled(fakelab.FakeGuest):
+    def __new__(cls, config):
+        made = [super().__new__(cls)]
+        while ids and id(made[-1]) not in ids and len(made) < 5000:
+            made.append(super().__new__(cls))
+        ids.add(id(made[-1]))
+        fakelab.note(f"ids {len(ids)}")
+        return made[-1]
+
+fakelab.FakeShell.run = noted
+fakelab.FakeGuest = Recycled
+"""
+"""A lab whose later guests get the id of an earlier one, as Python may give it."""
+
+
+def test_each_guest_has_its_disk_filled(project):
+    """A later guest's empty disk is filled before it is read, even if Python gives it an earlier one's id."""
+    project.write(
+        conftest=RECYCLED,
+        test_it=RANDOM_WRITE + '@pytest.mark.parametrize("cache", ["none", "unsafe", "writeback", "directsync"])\n'
+        "def test_x(measure): measure(FIO, rounds=1)\ndef test_again(measure): measure(FIO, rounds=1)\n",
+    )
+    project.run(own_process=True).assert_outcomes(passed=5)
+    events = project.events
+    assert "ids 4" not in events
+    fills = [event for event in events if event.startswith("fill")]
+    assert fills == ["fill raw none", "fill raw unsafe", "fill raw writeback", "fill raw directsync"]
+
+
+def test_a_failed_guest_fails_its_own_tests(project):
+    """The guest that does not boot is tried once and is an error of its tests in a sentence; the others run."""
+    project.wish(broken="qcow2-*")
+    project.write(test_a=SWEEP, test_b=SWEEP)
+    result = project.run()
+    result.assert_outcomes(passed=2, errors=2)
+    text = text_of(result)
+    assert "The guest of qcow2-none-virtio-blk-off did not answer within 5 s. Look closer." in text
+    assert "| Kernel panic" in text
+    assert "Traceback" not in text
+    assert "fakelab.py" not in text
+    assert "failed: The guest of…" in text
+    assert [event for event in project.events if "qcow2" in event] == ["failed qcow2-none-virtio-blk-off"]
+
+
+def test_what_a_host_cannot_do_is_skipped(two_cells):
+    """UnsupportedError skips with the reason, which is also in the matrix."""
+    two_cells.wish(unsupported="qcow2-*")
+    result = two_cells.run("-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    reason = "qcow2-none-virtio-blk-off: no such thing here. Use another host."
+    result.stdout.fnmatch_lines([f"SKIPPED*{reason}"])
+    assert flat(result).count(reason) == 2
+
+
+def test_strict_makes_it_a_failure(two_cells):
+    """Under --vm-strict a lab that lacks something is red."""
+    two_cells.wish(unsupported="qcow2-*")
+    result = two_cells.run("--vm-strict")
+    result.assert_outcomes(passed=1, errors=1)
+    assert "--vm-strict: qcow2-none-virtio-blk-off: no such thing here." in text_of(result)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_guest_is_kept_where_a_test_failed(project):
+    """--vm-keep leaves the first guest in which a test failed, and says how to reach it."""
+    project.write(
+        test_it=RANDOM_WRITE + '@pytest.mark.parametrize("format", ["raw", "qcow2"])\n'
+        "def test_x(measure, format): assert format == 'qcow2'\n"
+    )
+    result = project.run("--vm-keep")
+    result.assert_outcomes(passed=1, failed=1)
+    assert "vmstorage: kept the guest of raw-none-virtio-blk-off: `vmstorage exec fakefakefa" in text_of(result)
+
+
+def test_a_lab_that_cannot_be_cleared_costs_no_report(two_cells):
+    """What cannot be removed at the end is said in a sentence, and the matrix is printed all the same."""
+    two_cells.wish(close="The disk is in use.")
+    result = two_cells.run()
+    result.assert_outcomes(passed=2)
+    text = text_of(result)
+    assert text.index("vmstorage: not all was removed: The disk is in use.") < text.index(" VM storage ")
+    assert "10k IOPS" in text_of(result)
+    assert "INTERNALERROR" not in text_of(result)
+
+
+def test_the_lab_is_cleared_whatever_others_do(two_cells):
+    """A plugin that fails at the end of the session, before ours is asked, leaves no guest behind."""
+    two_cells.write(
+        conftest="import pytest\n@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_sessionfinish():\n    raise RuntimeError('a fault of theirs')\n    yield\n"
+    )
+    result = two_cells.run(own_process=True)
+    assert "a fault of theirs" in text_of(result)
+    assert two_cells.events[-1] == "close"

@@ -1,0 +1,134 @@
+"""Bad input: exit status 4 and one sentence, before any test runs."""
+
+from __future__ import annotations
+
+import pytest
+from projects import RANDOM_WRITE, assert_refused, text_of
+
+BAD_TESTS = {
+    "format": (
+        '@pytest.mark.parametrize("format", ["raw", "qcow3"])\ndef test_x(measure): ...',
+        "test_it.py::test_x[qcow3]: format='qcow3' is not known. format is one of: raw, qcow2.",
+    ),
+    "cache": (
+        '@pytest.mark.parametrize("cache", ["writethru"])\ndef test_x(measure): ...',
+        "cache='writethru' is not known. cache is one of: none, directsync,",
+    ),
+    "size": ('@pytest.mark.storage(size="10X")\ndef test_x(measure): ...', "'10X' is not a size."),
+    "field": (
+        '@pytest.mark.storage(colour="red")\ndef test_x(measure): ...',
+        "a storage configuration has no field 'colour'.",
+    ),
+    "positional": ('@pytest.mark.storage("2G")\ndef test_x(measure): ...', "takes keywords only."),
+    "impossible": (
+        '@pytest.mark.parametrize("preallocation", ["off", "metadata"])\ndef test_x(measure): ...\n'
+        '@pytest.mark.storage(preallocation="metadata")\ndef test_y(measure): ...',
+        "test_it.py::test_x[metadata] and 1 more: raw-none-virtio-blk-metadata cannot exist: raw has no metadata",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "sentence"), BAD_TESTS.values(), ids=BAD_TESTS)
+def test_a_cell_that_cannot_be(project, source, sentence):
+    """A test file that asks for an impossible cell is refused as a whole, and no lab is opened."""
+    project.write(test_it=f"import pytest\ndef test_good(measure): ...\n{source}\n")
+    assert_refused(project.run(), sentence)
+    assert project.events == []
+
+
+def test_a_deselected_cell_is_no_fault(project):
+    """An impossible cell that -k leaves out does not stop the others."""
+    project.write(
+        test_it='import pytest\n@pytest.mark.parametrize("preallocation", ["off", "metadata"])\n'
+        "def test_x(measure): ...\n"
+    )
+    project.run("-k", "not metadata").assert_outcomes(passed=1, deselected=1)
+
+
+BAD_OPTIONS = {
+    "--vm-accel=foo": "--vm-accel=foo is not known. It is one of: auto, kvm, tcg.",
+    "--vm-timeout=abc": "'abc' is not a duration.",
+    "--vm-timeout=0": "--vm-timeout=0 leaves a guest no time to boot.",
+    "--vm-max-regression=abc": "'abc' is not a percentage.",
+    "--vm-report=x.xyz": "a report of the form '.xyz' is not known.",
+    "--vm-report=test_two.py/x.md": "test_two.py is not writable or no folder.",
+    "--vm-baseline=nosuch": "there is no baseline 'nosuch' in ",
+    "--vm-rounds=0": "--vm-rounds=0 is not a number of rounds.",
+    "--vm-acel=kvm": "unrecognized arguments: --vm-acel=kvm",
+}
+
+
+@pytest.mark.parametrize(("option", "sentence"), BAD_OPTIONS.items(), ids=BAD_OPTIONS)
+def test_an_option_that_cannot_be(two_cells, option, sentence):
+    """A bad option is refused before a lab is opened."""
+    assert_refused(two_cells.run(option), sentence)
+    assert two_cells.events == []
+
+
+@pytest.mark.parametrize("option", ["--vm-accel=foo", "--vm-baseline=nosuch"])
+def test_a_bad_option_under_xdist(two_cells, option):
+    """The controller of xdist refuses in the same sentence, and no worker crashes over it."""
+    result = two_cells.run("-n2", option, own_process=True)
+    assert_refused(result, BAD_OPTIONS[option])
+    assert "gw0" not in text_of(result)
+
+
+def test_an_impossible_cell_under_xdist(project):
+    """A worker lets the sentence come from the test itself, and runs the others."""
+    project.write(
+        test_it='import pytest\n@pytest.mark.parametrize("format", ["raw", "qcow3"])\ndef test_x(measure): ...\n'
+    )
+    result = project.run("-n2", own_process=True)
+    result.assert_outcomes(passed=1, errors=1)
+    assert "format='qcow3' is not known." in text_of(result)
+    assert "Traceback" not in text_of(result)
+
+
+def test_the_ini_file_is_checked_alike(two_cells):
+    """A bad value in the ini file is refused as on the command line, which is stronger."""
+    two_cells.write(pytest__ini="[pytest]\nvm_accel = foo\nvm_rounds = 1\nvm_report = out.csv\n")
+    assert_refused(two_cells.run(), "--vm-accel=foo is not known.")
+    two_cells.run("--vm-accel=tcg").assert_outcomes(passed=2)
+    assert ",round_1" in (two_cells.path / "out.csv").read_text()
+    assert ",round_2" not in (two_cells.path / "out.csv").read_text()
+
+
+def test_a_host_that_cannot_be_used(two_cells):
+    """What is wrong with the host is found before any test, and said in a sentence."""
+    two_cells.wish(open="QEMU is not on fakehost.")
+    assert_refused(two_cells.run(), "QEMU is not on fakehost. Install it.")
+
+
+def test_a_host_that_cannot_be_used_under_xdist(two_cells):
+    """A worker's tests fail with the sentence; it is not asked twice."""
+    two_cells.wish(open="QEMU is not on fakehost.")
+    result = two_cells.run("-n1", own_process=True)
+    result.assert_outcomes(errors=2)
+    assert "QEMU is not on fakehost. Install it." in text_of(result)
+    assert "Traceback" not in text_of(result)
+
+
+def test_looking_around_opens_no_lab(two_cells):
+    """--co, --setup-plan, --fixtures and a broken test file next door do not touch the host."""
+    for option in ("--co", "--setup-plan", "--fixtures", "--fixtures-per-test"):
+        assert two_cells.run(option, "-q").ret == 0, option
+    two_cells.write(test_broken="import nosuchmodule\n")
+    assert two_cells.run().ret == pytest.ExitCode.INTERRUPTED
+    assert two_cells.events == []
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        ("measure(FIO, rounds=0)", "measure(rounds=0, warmup=1) is no plan."),
+        ("measure(FIO, warmup=-1)", "measure(rounds=3, warmup=-1) is no plan."),
+        ('measure(Fio(rw="randwrite", size="64G"))', "needs 64G"),
+    ],
+)
+def test_a_measurement_that_cannot_be(project, call, sentence):
+    """A slip in a call of measure() fails that test in one sentence."""
+    project.write(test_it=RANDOM_WRITE + f"def test_x(measure): {call}\ndef test_y(measure): measure(FIO)\n")
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    assert sentence in text_of(result)
+    assert "Traceback" not in text_of(result)

@@ -1,0 +1,139 @@
+"""The report: files, the hook, and results that come from several processes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import time
+
+import pytest
+from projects import RANDOM_WRITE, text_of
+
+MANY = (
+    RANDOM_WRITE
+    + """
+@pytest.mark.parametrize("cache", ["none", "unsafe"])
+@pytest.mark.parametrize("format", ["raw", "qcow2"])
+@pytest.mark.parametrize("bs", ["4k", "8k"])
+def test_x(measure, bs): measure(Fio(rw="randwrite", bs=bs))
+"""
+)
+FILES = ("--vm-report=out/r.md", "--vm-report=out/r.csv", "--vm-report=out/r.json")
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+def test_report_files(project, workers):
+    """Markdown, CSV and JSON hold every cell once, whichever process measured it."""
+    project.write(test_it=MANY)
+    result = project.run(*FILES, *workers, "--benchmark-save=x", own_process=bool(workers))
+    result.assert_outcomes(passed=8)
+    assert text_of(result).count(" VM storage ") == 1
+    for suffix in ("md", "csv", "json"):
+        assert f"wrote {project.path}/out/r.{suffix}" in text_of(result)
+    run = json.loads((project.path / "out/r.json").read_text())
+    assert len({one["nodeid"] for one in run["measurements"]}) == len(run["measurements"]) == 8
+    with (project.path / "out/r.csv").open() as stream:
+        rows = [row for row in csv.DictReader(stream) if row["metric"] == "iops"]
+    assert sorted(row["nodeid"] for row in rows) == sorted(one["nodeid"] for one in run["measurements"])
+    assert {row["median"] for row in rows} == {"10000.0"}
+    assert (project.path / "out/r.md").read_text().count("| qcow2") == 2
+    (saved,) = project.path.glob(".benchmarks/*/*.json")
+    assert len(json.loads(saved.read_text())["benchmarks"]) == 8
+    if workers:
+        assert len({line.split()[0] for line in project.log() if "guest" in line}) == 2
+
+
+def test_a_report_that_cannot_be_written_in_the_end(project):
+    """A place that vanished during the run costs neither the matrix nor the other file, and is no success."""
+    project.write(
+        test_it=RANDOM_WRITE + "import pathlib\ndef test_x(measure):\n    measure(FIO)\n"
+        "    pathlib.Path('place').rmdir(); pathlib.Path('place').touch()\n"
+    )
+    (project.path / "place").mkdir()
+    result = project.run("--vm-report=place/r.md", "--vm-report=r.csv")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "10k IOPS" in text_of(result)
+    assert "place/r.md was not written: " in text_of(result)
+    assert "INTERNALERROR" not in text_of(result)
+    assert (project.path / "r.csv").exists()
+
+
+def test_the_hook_adds_to_the_report(two_cells):
+    """pytest_vmstorage_report gets the run and may add lines."""
+    two_cells.write(
+        conftest="def pytest_vmstorage_report(config, run, comparison, lines):\n"
+        "    assert comparison is None\n    lines.append(f'{len(run.measurements)} cells, bought in 2019')\n"
+    )
+    result = two_cells.run()
+    assert "10k IOPS" in text_of(result)
+    assert "2 cells, bought in 2019" in text_of(result)
+
+
+def test_the_hook_replaces_the_report(two_cells):
+    """pytest_vmstorage_report may put its own lines in place of ours."""
+    two_cells.write(conftest="def pytest_vmstorage_report(lines):\n    lines[:] = ['nothing to see']\n")
+    result = two_cells.run()
+    assert "nothing to see" in text_of(result)
+    assert "IOPS" not in text_of(result)
+
+
+def test_a_killed_worker_loses_no_finished_result(project):
+    """What was measured before a worker died is in the report and in the saved file."""
+    project.write(
+        test_it=RANDOM_WRITE
+        + """
+import os
+@pytest.mark.parametrize("cache", ["none", "unsafe", "writeback", "directsync"])
+def test_x(measure, cache):
+    if cache == "directsync":
+        os.kill(os.getpid(), 9)
+    measure(FIO)
+"""
+    )
+    result = project.run("-n1", "--max-worker-restart=0", "--vm-report=r.json", "--benchmark-save=x", own_process=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    run = json.loads((project.path / "r.json").read_text())
+    assert [one["config"]["cache"] for one in run["measurements"]] == ["none", "unsafe", "writeback"]
+    (saved,) = project.path.glob(".benchmarks/*/*.json")
+    assert len(json.loads(saved.read_text())["benchmarks"]) == 3
+
+
+def test_an_interrupted_run(project):
+    """Ctrl-C in a measurement: the lab is closed, finished samples are in the journal, the matrix is printed."""
+    project.wish(hang="qcow2-*")
+    project.write(
+        test_it=RANDOM_WRITE
+        + '@pytest.mark.parametrize("format", ["raw", "qcow2"])\ndef test_x(measure): measure(FIO)\n'
+    )
+    out = project.path / "out.txt"
+    with out.open("w") as stream:
+        process = project.pytester.popen(
+            (*project.pytester._getpytestargs(), "--vm-report=r.csv"), stdout=stream, stderr=stream
+        )
+        wait_for(project.path / "events", "hanging", process)
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(20) == pytest.ExitCode.INTERRUPTED
+    text = out.read_text()
+    assert "1 passed" in text
+    assert "10k IOPS" in text
+    assert "KeyboardInterrupt" in text
+    assert "INTERNALERROR" not in text
+    assert project.events[-1] == "close"
+    assert "test_x[raw]" in (project.path / "r.csv").read_text()
+    (journal,) = project.path.glob(".vmstorage/*.jsonl")
+    kept = [json.loads(line) for line in journal.read_text().splitlines()]
+    # of three rounds in qcow2, the third hung
+    assert [one["config"]["format"] for one in kept] == ["raw"] * 3 + ["qcow2"] * 2
+    assert kept[-1]["sample"]["figures"]["iops"] == 10000.0
+    assert (journal.parent / ".gitignore").read_text() == "*\n"
+
+
+def wait_for(path, word, process):
+    """Wait until the file has that word."""
+    deadline = time.monotonic() + 20
+    while not (path.exists() and word in path.read_text()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

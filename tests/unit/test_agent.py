@@ -1,0 +1,175 @@
+"""The shell in a guest, over an agent with qemu-ga's protocol and limits."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vmstorage import agent
+from pytest_vmstorage.agent import READ_BYTES, WRITE_BYTES, AgentShell
+from pytest_vmstorage.command import TIMED_OUT
+from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError
+from pytest_vmstorage.testing import FakeDomain, FakeShell
+
+
+def guest(shell: FakeShell | None = None) -> FakeDomain:
+    """A guest that runs commands on that shell."""
+    return FakeDomain(shell or FakeShell())
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits half a second for a fake."""
+    monkeypatch.setattr(agent, "_LAST_POLL_S", 0.005)
+
+
+def test_a_command_runs_word_for_word() -> None:
+    """Blanks, quotes, dollars and an empty word reach the guest as they are."""
+    argv = ["printf", "%s", "a b", "it's", '"$HOME"', "`id`", "", ">out", "2>err"]
+    shell = FakeShell().answer(argv, "said", stderr="warned", returncode=3)
+    done = AgentShell(guest(shell)).run(argv)
+    assert (done.argv, done.returncode, done.stdout, done.stderr) == (tuple(argv), 3, "said", "warned")
+    assert shell.asked[0].stdin is None
+
+
+def test_stdin_goes_through_a_file() -> None:
+    """What is fed arrives byte for byte; an empty input is one too."""
+    shell = FakeShell().answer(["cat"])
+    fed = bytes(range(256)) * 1000
+    AgentShell(guest(shell)).run(["cat"], stdin=fed)
+    AgentShell(guest(shell)).run(["cat"], stdin=b"")
+    assert [asked.stdin for asked in shell.asked] == [fed, b""]
+
+
+def test_a_stale_output_is_never_taken_for_a_new_one() -> None:
+    """A command that says nothing says nothing, whatever the one before it said."""
+    shell = FakeShell().answer(["loud"], "much").answer(["mute"])
+    run = AgentShell(guest(shell)).run
+    assert run(["loud"]).stdout == "much"
+    assert run(["mute"]).stdout == ""
+
+
+@pytest.mark.parametrize("size", [0, 1, READ_BYTES - 1, READ_BYTES, READ_BYTES + 1, 3 * READ_BYTES + 17])
+def test_output_of_any_size_comes_back_whole(size: int) -> None:
+    """In pieces that libvirt can pass on, with and without a remainder."""
+    text = "".join(itertools.islice(itertools.cycle("0123456789abc"), size))
+    domain = guest(FakeShell().answer(["fio"], text))
+    assert AgentShell(domain).run(["fio"]).stdout == text
+    assert domain.open_files == []
+
+
+def test_an_agent_that_reads_less_than_asked_is_asked_again() -> None:
+    """Until it says that the end was met."""
+    domain = FakeDomain(FakeShell({"/f": b"x" * 1000}), read_at_most=300)
+    assert AgentShell(domain).read("/f") == "x" * 1000
+
+
+@pytest.mark.parametrize("size", [0, 1, WRITE_BYTES, WRITE_BYTES + 1, 5 * WRITE_BYTES + 3])
+def test_a_file_of_any_size_is_put_whole(tmp_path: Path, size: int) -> None:
+    """In messages below the size that corrupts the channel."""
+    data = bytes(itertools.islice(itertools.cycle(range(251)), size))
+    (tmp_path / "file").write_bytes(data)
+    domain = guest()
+    AgentShell(domain).put(tmp_path / "file", "/run/file")
+    assert domain.shell.files["/run/file"] == data
+    assert domain.open_files == []
+
+
+def test_an_agent_that_writes_less_than_given_gets_the_rest_again(tmp_path: Path) -> None:
+    """A partial write loses nothing and doubles nothing."""
+    data = bytes(range(256)) * 300
+    (tmp_path / "file").write_bytes(data)
+    domain = FakeDomain(FakeShell(), write_at_most=1000)
+    AgentShell(domain).put(tmp_path / "file", "/run/file")
+    assert domain.shell.files["/run/file"] == data
+
+
+def test_messages_stay_below_the_channels_limit() -> None:
+    """The fake refuses what would corrupt the real channel; a write of the largest piece passes."""
+    with pytest.raises(GuestError, match="a message of"):
+        guest().agent("guest-file-write", {"handle": 1, "buf-b64": "A" * 2**16}, 1)
+    assert WRITE_BYTES * 4 / 3 + 200 < 2**16
+
+
+def test_a_file_that_is_not_there_reads_as_nothing() -> None:
+    """No process is started to find that out."""
+    domain = guest()
+    assert AgentShell(domain).read("/none") == ""
+    assert [command for command, _ in domain.asked] == ["guest-file-open"]
+
+
+def test_a_command_is_killed_at_its_time_limit() -> None:
+    """124, and what it had said until then; the limit is the guest's timeout(1), which outlives this process."""
+    domain = guest(FakeShell().answer(["sleep", "9"], "begun", seconds=9))
+    done = AgentShell(domain).run(["sleep", "9"], timeout_s=0.05)
+    assert (done.returncode, done.stdout) == (TIMED_OUT, "begun")
+    assert 0.05 <= done.seconds < 2
+    script = next(arguments for command, arguments in domain.asked if command == "guest-exec")["arg"][1]
+    assert script.startswith("exec timeout -s KILL 0.050 sleep 9 <")
+
+
+@pytest.mark.parametrize(("signal", "timeout_s"), [(9, None), (9, 60.0), (11, 60.0), (15, None)])
+def test_a_command_that_dies_of_a_signal_gives_128_and_its_number(signal: int, timeout_s: float | None) -> None:
+    """A kill long before the time limit, as the kernel does when memory runs out, is told as what it is."""
+    shell = FakeShell().answer(["fio"], returncode=-signal)
+    assert AgentShell(guest(shell)).run(["fio"], timeout_s=timeout_s).returncode == 128 + signal
+
+
+def test_a_finished_command_is_asked_about_once() -> None:
+    """The agent forgets it with its answer: a second question is an error."""
+    domain = guest(FakeShell().answer(["true"]))
+    AgentShell(domain).run(["true"])
+    pid = next(arguments["pid"] for command, arguments in domain.asked if command == "guest-exec-status")
+    with pytest.raises(HypervisorError, match="Invalid parameter 'pid'"):
+        domain.agent("guest-exec-status", {"pid": pid}, 1)
+
+
+def test_a_command_that_outlives_its_killing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process stuck in the kernel does not end the run by never ending."""
+    monkeypatch.setattr(agent, "GRACE_S", 0.0)
+    domain = guest(FakeShell().answer(["dd"]))
+    domain._guest_exec_status = lambda pid: {"exited": False}  # type: ignore[method-assign]
+    with pytest.raises(GuestError, match="did not end 0 s after its time limit"):
+        AgentShell(domain).run(["dd"], timeout_s=0.01)
+
+
+@pytest.mark.parametrize("after", range(1, 8))
+def test_a_guest_that_dies_is_told_wherever_it_dies(after: int) -> None:
+    """In each step of a command: GuestDiedError, and never a result."""
+    domain = FakeDomain(FakeShell().answer(["true"], "out", stderr="err"), dies_after=after)
+    with pytest.raises(GuestDiedError):
+        AgentShell(domain).run(["true"])
+
+
+def test_output_that_is_no_utf8_is_replaced() -> None:
+    """A stray byte of a tool costs no measurement."""
+    assert AgentShell(guest(FakeShell({"/f": b"a\xffb"}))).read("/f") == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_commands_go_one_at_a_time() -> None:
+    """They share their output files, so a second caller waits for the first."""
+
+    class Slow(FakeDomain):
+        def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
+            time.sleep(0.001)
+            return super().agent(command, arguments, timeout_s)
+
+    shell = FakeShell()
+    for number in range(8):
+        shell.answer(["echo", str(number)], str(number))
+    run = AgentShell(Slow(shell)).run
+    said: dict[str, str] = {}
+    threads = [
+        threading.Thread(target=lambda n=n: said.update({n: run(["echo", n]).stdout})) for n in map(str, range(8))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said == {n: n for n in map(str, range(8))}

@@ -1,0 +1,245 @@
+"""The disk under test: its qemu-img line, what its image proves, and where it may lie. Recordings of Debian 12."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from pytest_vmstorage.command import NOT_FOUND
+from pytest_vmstorage.config import Format, Preallocation, StorageConfig, refusal
+from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError
+from pytest_vmstorage.provision.disk import (
+    HEADROOM_BYTES,
+    FolderFacts,
+    ImageFacts,
+    check_space,
+    create_argv,
+    drop_caches,
+    folder_facts,
+    image_facts,
+    make_disk,
+    observed_preallocation,
+    prepare_folder,
+    remove_disk,
+    verify_preallocation,
+)
+from pytest_vmstorage.testing import FakeShell
+
+RECORDINGS = Path(__file__).parent / "recordings"
+SIZE = 8 * 2**20
+CELLS = [
+    config
+    for kind in get_args(Format)
+    for preallocation in get_args(Preallocation)
+    if not refusal(config := StorageConfig(format=kind, preallocation=preallocation, size=SIZE))
+]
+
+
+def recording(name: str) -> str:
+    """What the real tool said."""
+    return (RECORDINGS / f"{name}.txt").read_text()
+
+
+def host(image: str = "raw-off") -> FakeShell:
+    """A host on which every image is that recorded one."""
+    shell = FakeShell()
+    shell.answer(re.compile("^stat "), recording(f"stat-9.1-{image}"))
+    shell.answer(re.compile("^filefrag "), recording(f"filefrag-1.47.0-{image}"))
+    shell.answer(re.compile("^qemu-img create "))
+    return shell
+
+
+def name(config: StorageConfig) -> str:
+    """The cell's part of a recording's name."""
+    return f"{config.format}-{config.preallocation}"
+
+
+def test_a_raw_disk_is_made_by_one_line() -> None:
+    """The format is said, the size is bytes."""
+    config = StorageConfig(preallocation="falloc", size="1G")
+    assert (
+        " ".join(create_argv(config, "/srv/d")) == "qemu-img create -q -f raw -o preallocation=falloc /srv/d 1073741824"
+    )
+
+
+def test_a_qcow2_disk_says_its_version() -> None:
+    """Old tools make compat 0.10, which has no zero clusters."""
+    config = StorageConfig(format="qcow2", preallocation="metadata", size="1G")
+    assert "preallocation=metadata,compat=1.1" in create_argv(config, "/srv/d")
+
+
+@pytest.mark.parametrize("config", CELLS, ids=name)
+def test_what_qemu_img_made_is_seen_as_what_was_asked(config: StorageConfig) -> None:
+    """On ext4 every preallocation can be told from every other by length, blocks and extents."""
+    facts = image_facts(host(name(config)), "/srv/d")
+    assert observed_preallocation(config, facts) == config.preallocation
+    verify_preallocation(config, facts)
+
+
+@pytest.mark.parametrize("config", CELLS, ids=name)
+def test_a_preallocation_that_was_ignored_is_an_error(config: StorageConfig) -> None:
+    """Every image is refused in the place of every other; both values are told."""
+    for other in CELLS:
+        if other.format == config.format and other != config:
+            with pytest.raises(AttestationError) as caught:
+                verify_preallocation(config, image_facts(host(name(other)), "/srv/d"))
+            assert (caught.value.asked, caught.value.found.split()[0]) == (config.preallocation, other.preallocation)
+
+
+@pytest.mark.parametrize(
+    ("kind", "length", "allocated", "unwritten", "found"),
+    [
+        ("raw", SIZE, 0, False, "off"),
+        ("raw", SIZE, SIZE // 2, False, "off"),
+        ("raw", SIZE, SIZE // 2 + 1, False, "partial"),
+        ("raw", SIZE, SIZE, True, "falloc"),
+        ("raw", SIZE, SIZE, False, "full"),
+        ("raw", SIZE, SIZE, None, "falloc or full"),
+        ("qcow2", 196616, 200704, False, "off"),
+        ("qcow2", SIZE + 327680, 266240, False, "metadata"),
+        ("qcow2", SIZE + 327680, 266240, None, "metadata"),
+        ("qcow2", SIZE + 327680, SIZE, None, "falloc or full"),
+    ],
+)
+def test_what_an_image_says_of_its_preallocation(
+    kind: Format, length: int, allocated: int, unwritten: bool | None, found: str
+) -> None:
+    """Length, blocks and extents decide, and what cannot be seen is not guessed."""
+    facts = ImageFacts(length_bytes=length, allocated_bytes=allocated, unwritten=unwritten)
+    assert observed_preallocation(StorageConfig(format=kind, size=SIZE), facts) == found
+
+
+@pytest.mark.parametrize("asked", ["falloc", "full"])
+def test_where_extents_cannot_be_seen_both_full_allocations_pass(asked: Preallocation) -> None:
+    """A tmpfs has no FIEMAP; half a proof is taken, a wrong one is not."""
+    shell = host("raw-full").answer(re.compile("^filefrag "), stderr="FIBMAP/FIEMAP unsupported", returncode=22)
+    facts = image_facts(shell, "/srv/d")
+    assert facts.unwritten is None
+    verify_preallocation(StorageConfig(preallocation=asked, size=SIZE), facts)
+    with pytest.raises(AttestationError, match="asked to be off but is falloc or full"):
+        verify_preallocation(StorageConfig(size=SIZE), facts)
+
+
+def test_a_path_does_not_count_as_an_extent() -> None:
+    """filefrag prints the path, which may hold the very word that is looked for."""
+    text = recording("filefrag-1.47.0-raw-full").replace("d-raw-full", "/srv/unwritten data/d")
+    assert image_facts(host("raw-full").answer(re.compile("^filefrag "), text), "/srv/d").unwritten is False
+
+
+def test_an_attestation_error_tells_what_was_allocated() -> None:
+    """Sizes of both sides and what may be the cause."""
+    with pytest.raises(AttestationError) as caught:
+        make_disk(host("raw-off"), StorageConfig(preallocation="full", size=SIZE), "/srv/d")
+    assert str(caught.value) == (
+        "preallocation of the raw image was asked to be full but is off (4 KiB of 8 MiB allocated). "
+        "The folder's file system may compress, or lack fallocate; try another --vm-dir."
+    )
+
+
+def test_a_disk_is_made_proved_and_told_of() -> None:
+    """One qemu-img and no more; the facts come back in bytes."""
+    shell = host("qcow2-metadata")
+    facts = make_disk(shell, StorageConfig(format="qcow2", preallocation="metadata", size=SIZE), "/srv/d")
+    assert facts == ImageFacts(length_bytes=8716288, allocated_bytes=520 * 512, unwritten=False)
+    assert [asked.argv[0] for asked in shell.asked].count("qemu-img") == 1
+
+
+def test_a_failing_qemu_img_speaks_for_itself() -> None:
+    """The cell, the tool's words, the line to try by hand."""
+    shell = FakeShell().answer(re.compile("qemu-img"), stderr="qemu-img: No space left on device", returncode=1)
+    with pytest.raises(ProvisionError) as caught:
+        make_disk(shell, StorageConfig(size=SIZE), "/srv/d")
+    assert str(caught.value).startswith(
+        "making the disk for raw-none-virtio-blk-off failed: qemu-img: No space left on device (command:"
+    )
+    assert not caught.value.hint
+
+
+def test_without_qemu_img_the_package_is_named() -> None:
+    """What to install stands in the message."""
+    shell = FakeShell().answer(re.compile("qemu-img"), stderr="qemu-img: command not found", returncode=NOT_FOUND)
+    with pytest.raises(ProvisionError, match=r"command not found .* Install qemu-utils\.$"):
+        make_disk(shell, StorageConfig(size=SIZE), "/srv/d")
+
+
+def test_a_disk_that_cannot_be_removed_is_told() -> None:
+    """A leftover of a gigabyte is no detail."""
+    remove_disk(FakeShell().answer(["rm", "-f", "--", "/srv/d"]), "/srv/d")
+    with pytest.raises(ProvisionError, match="removing /srv/d failed: Read-only"):
+        remove_disk(FakeShell().answer(["rm", "-f", "--", "/srv/d"], stderr="Read-only", returncode=1), "/srv/d")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "kind", "device", "free"),
+    [("ext4", "ext4", "/dev/vda", 83880488960), ("tmpfs", "tmpfs", "tmpfs", 25276502016)],
+)
+def test_a_folder_tells_what_it_lies_on(recorded: str, kind: str, device: str, free: int) -> None:
+    """df's three columns, bytes as bytes."""
+    facts = folder_facts(FakeShell().answer(re.compile("^df "), recording(f"df-9.1-{recorded}")), "/srv")
+    assert (facts.file_system, facts.device, facts.free_bytes) == (kind, device, free)
+
+
+def folder(free_bytes: int) -> FolderFacts:
+    """A folder with that much free."""
+    return FolderFacts(path="/srv", file_system="ext4", device="/dev/vda", free_bytes=free_bytes)
+
+
+def test_a_disk_must_fit_with_some_room_beside_it() -> None:
+    """To the byte; the sentence has what is free, what is needed, and three ways out."""
+    config = StorageConfig(size="1G")
+    check_space(folder(config.size + HEADROOM_BYTES), config)
+    with pytest.raises(ProvisionError) as caught:
+        check_space(folder(config.size + HEADROOM_BYTES - 1), config)
+    assert str(caught.value) == (
+        "/srv has 1.06 GiB free, but a disk of 1 GiB may need 1.06 GiB. "
+        "Free some space, name another folder with --vm-dir, or ask for a smaller size."
+    )
+
+
+def folder_host(df: str) -> FakeShell:
+    """A host whose folder can be written and lies on that."""
+    shell = FakeShell().answer(["mkdir", "-p", "--", "/srv/vm"]).answer(re.compile("write-test"))
+    return shell.answer(re.compile("^df "), recording(f"df-9.1-{df}"))
+
+
+def test_a_folder_is_made_and_tried() -> None:
+    """A disk's folder is used as it is."""
+    assert prepare_folder(folder_host("ext4"), "/srv/vm", chosen=False).path == "/srv/vm"
+
+
+def test_a_tmpfs_is_never_taken_silently() -> None:
+    """Memory is no disk, unless the user says so."""
+    with pytest.raises(HostError, match=r"is a tmpfs, which is memory and no disk\. Name a folder .*--vm-dir"):
+        prepare_folder(folder_host("tmpfs"), "/srv/vm", chosen=False)
+    assert prepare_folder(folder_host("tmpfs"), "/srv/vm", chosen=True).file_system == "tmpfs"
+
+
+@pytest.mark.parametrize("failing", ["^mkdir", "write-test"])
+def test_a_folder_that_cannot_be_written_is_refused(failing: str) -> None:
+    """Whether it cannot be made or not be written to: one sentence with the cause and the option."""
+    shell = folder_host("ext4").answer(re.compile(failing), stderr="sh: 1: Permission denied", returncode=1)
+    with pytest.raises(HostError) as caught:
+        prepare_folder(shell, "/srv/vm", chosen=True)
+    assert str(caught.value) == (
+        "The folder for disks /srv/vm cannot be written: sh: 1: Permission denied. "
+        "Name another one with --vm-dir=FOLDER."
+    )
+
+
+@pytest.mark.parametrize(
+    ("drop", "dd", "said"),
+    [
+        (0, 1, "dropped before each round"),
+        (1, 0, "image evicted by advice before each round"),
+        (1, 1, "not dropped"),
+    ],
+)
+def test_how_the_hosts_caches_were_dropped_is_told(drop: int, dd: int, said: str) -> None:
+    """The best means this user has, after the image was synced, and its name in the report."""
+    shell = FakeShell().answer(["sync", "/srv/d"])
+    shell.answer(re.compile("drop_caches"), returncode=drop).answer(re.compile("^dd "), returncode=dd)
+    assert drop_caches(shell, "/srv/d") == said
+    assert shell.lines[0] == "sync /srv/d"

@@ -1,0 +1,211 @@
+"""The domain XML of every cell, read back by a parser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import get_args
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from pytest_vmstorage.config import Bus, Cache, Format, StorageConfig
+from pytest_vmstorage.provision.domain import (
+    AGENT_PORT,
+    LEASE_NAMESPACE,
+    ROOT_SERIAL,
+    TEST_ALIAS,
+    TEST_SERIAL,
+    Accel,
+    GuestSpec,
+    domain_xml,
+)
+from pytest_vmstorage.provision.lease import Lease, Owner
+
+UUID = "6f7f5bb6-6ad5-4b19-8b7c-3d3f1b6f2d10"
+OWNER = Owner(host="lab", boot_id="b-1", pid=77, started_ticks=12345)
+LEASE = Lease(run_id="0123456789", owner=OWNER, expires=1700000000.6, uri=None, ssh=None, folder="/srv/run-0123456789")
+
+
+def spec(config: StorageConfig | None = None, **fields: object) -> GuestSpec:
+    """A guest of that cell under TCG."""
+    known = {
+        "name": "vms-0123456789-1",
+        "uuid": UUID,
+        "config": config,
+        "disk": "/srv/disk-1",
+        "kernel": "/a/kernel",
+        "initrd": "/a/initrd",
+        "cmdline": "console=ttyS0 quiet",
+        "root": "/a/root",
+        "console": "/srv/console",
+        "accel": "tcg",
+        "emulator": "/usr/bin/qemu-system-x86_64",
+    }
+    return GuestSpec.model_validate({**known, **fields})
+
+
+def parsed(config: StorageConfig | None = None, lease: Lease | None = None, **fields: object) -> ET.Element:
+    """The XML as a parser sees it."""
+    return ET.fromstring(domain_xml(spec(config, **fields), lease))
+
+
+def find(tree: ET.Element, path: str) -> ET.Element:
+    """The only element at that path."""
+    found = tree.findall(path)
+    assert len(found) == 1, f"{path}: {len(found)} elements"
+    return found[0]
+
+
+def disk_under_test(tree: ET.Element) -> ET.Element:
+    """The disk under test."""
+    return next(disk for disk in tree.findall("devices/disk") if disk.findtext("serial") == TEST_SERIAL)
+
+
+@pytest.mark.parametrize("kind", get_args(Format))
+def test_the_format_is_said_and_never_probed(kind: Format) -> None:
+    """A raw image that a guest wrote a qcow2 header into would otherwise be opened as one."""
+    assert find(disk_under_test(parsed(StorageConfig(format=kind))), "driver").get("type") == kind
+
+
+@pytest.mark.parametrize("cache", get_args(Cache))
+def test_the_cache_mode_stands_on_the_disk_under_test_alone(cache: Cache) -> None:
+    """The root disk keeps libvirt's default."""
+    tree = parsed(StorageConfig(cache=cache))
+    assert find(disk_under_test(tree), "driver").get("cache") == cache
+    root = next(disk for disk in tree.findall("devices/disk") if disk.findtext("serial") == ROOT_SERIAL)
+    assert find(root, "driver").get("cache") is None
+
+
+@pytest.mark.parametrize(
+    ("bus", "target", "name"),
+    [("virtio-blk", "virtio", "vdb"), ("virtio-scsi", "scsi", "sda"), ("ide", "ide", "hda"), ("sata", "sata", "sda")],
+)
+def test_the_bus_is_libvirts_name_of_it(bus: Bus, target: str, name: str) -> None:
+    """Each bus has its target; there is no name twice."""
+    tree = parsed(StorageConfig(bus=bus))
+    assert find(disk_under_test(tree), "target").attrib == {"dev": name, "bus": target}
+    names = [element.get("dev") for element in tree.findall("devices/disk/target")]
+    assert len(set(names)) == len(names) == 2
+
+
+def test_every_bus_has_a_case_here() -> None:
+    """A bus that is added must be checked above."""
+    assert set(get_args(Bus)) == {"virtio-blk", "virtio-scsi", "ide", "sata"}
+
+
+@pytest.mark.parametrize("bus", get_args(Bus))
+def test_virtio_scsi_brings_its_controller_and_no_other_bus_does(bus: Bus) -> None:
+    """Without it libvirt silently makes an LSI 53C895A."""
+    models = [
+        controller.get("model")
+        for controller in parsed(StorageConfig(bus=bus)).findall("devices/controller")
+        if controller.get("type") == "scsi"
+    ]
+    assert models == (["virtio-scsi"] if bus == "virtio-scsi" else [])
+
+
+@pytest.mark.parametrize("bus", get_args(Bus))
+def test_the_machine_has_the_bus(bus: Bus) -> None:
+    """q35 has no IDE: QEMU would refuse such a guest."""
+    assert find(parsed(StorageConfig(bus=bus)), "os/type").get("machine") == ("pc" if bus == "ide" else "q35")
+
+
+def test_the_disk_under_test_can_be_found_again() -> None:
+    """Its alias is one that libvirt keeps, its serial short enough for virtio-blk, its path the cell's."""
+    disk = disk_under_test(parsed(StorageConfig()))
+    assert find(disk, "alias").get("name") == TEST_ALIAS
+    assert TEST_ALIAS.startswith("ua-")
+    assert len(TEST_SERIAL) <= 20
+    assert len(ROOT_SERIAL) <= 20
+    assert find(disk, "source").get("file") == "/srv/disk-1"
+    assert disk.find("readonly") is None
+
+
+def test_the_root_is_read_only_and_not_the_disk_under_test() -> None:
+    """All guests share it; the measured disk holds nothing but the measurement."""
+    root = parsed(StorageConfig()).findall("devices/disk")[0]
+    assert root.findtext("serial") == ROOT_SERIAL
+    assert root.find("readonly") is not None
+    assert find(root, "source").get("file") == "/a/root"
+
+
+def test_a_canary_has_its_root_alone() -> None:
+    """A guest without a cell is no reason for a second disk."""
+    assert len(parsed(None).findall("devices/disk")) == 1
+
+
+@pytest.mark.parametrize(("accel", "kind", "cpu"), [("kvm", "kvm", "host-passthrough"), ("tcg", "qemu", None)])
+def test_acceleration_is_the_domains_type(accel: str, kind: str, cpu: str | None) -> None:
+    """TCG knows no host-passthrough."""
+    tree = parsed(StorageConfig(), accel=accel)
+    assert tree.get("type") == kind
+    element = tree.find("cpu")
+    assert (element.get("mode") if element is not None else None) == cpu
+
+
+def test_a_guest_boots_straight_into_its_kernel_and_ends_when_it_fails() -> None:
+    """Panic and reboot end it, so that its death is seen at once."""
+    tree = parsed(StorageConfig(), memory_bytes=2**29, vcpus=2)
+    assert [tree.findtext(f"os/{name}") for name in ("kernel", "initrd", "cmdline")] == [
+        "/a/kernel",
+        "/a/initrd",
+        "console=ttyS0 quiet",
+    ]
+    assert [tree.findtext(name) for name in ("on_poweroff", "on_reboot", "on_crash")] == ["destroy"] * 3
+    assert (find(tree, "memory").get("unit"), tree.findtext("memory"), tree.findtext("vcpu")) == ("b", "536870912", "2")
+    assert (tree.findtext("name"), tree.findtext("uuid")) == ("vms-0123456789-1", UUID)
+
+
+def test_a_guest_has_an_agent_and_a_console_and_no_network() -> None:
+    """These are the two ways in and out."""
+    tree = parsed(StorageConfig())
+    assert find(tree, "devices/channel/target").attrib == {"type": "virtio", "name": AGENT_PORT}
+    assert find(tree, "devices/serial/source").get("path") == "/srv/console"
+    assert tree.find("devices/interface") is None
+
+
+def test_a_path_with_xml_in_it_is_escaped() -> None:
+    """A folder may be called anything."""
+    assert (
+        find(disk_under_test(parsed(StorageConfig(), disk="/srv/<a> & 'b'\"")), "source").get("file")
+        == "/srv/<a> & 'b'\""
+    )
+
+
+def test_the_lease_stands_in_the_metadata() -> None:
+    """Whoever finds the guest can say whose it is; without a lease there is no metadata."""
+    lease = find(parsed(StorageConfig(), LEASE), f"metadata/{{{LEASE_NAMESPACE}}}lease")
+    assert lease.attrib == {
+        "run": "0123456789",
+        "host": "lab",
+        "boot_id": "b-1",
+        "pid": "77",
+        "started_ticks": "12345",
+        "expires": "1700000001",
+    }
+    assert parsed(StorageConfig()).find("metadata") is None
+
+
+@pytest.fixture(scope="module")
+def schema() -> Iterator[Callable[[str], None]]:
+    """libvirt's own schema, by its test driver: no QEMU and no daemon, but libvirt itself is needed."""
+    try:
+        import libvirt
+
+        connection = libvirt.open("test:///default")
+    except Exception as error:
+        # a libvirtError cannot be named where libvirt is not there
+        pytest.skip(f"no libvirt with a test driver here: {error}")
+    yield lambda xml: connection.defineXMLFlags(xml, libvirt.VIR_DOMAIN_DEFINE_VALIDATE).undefine()
+    connection.close()
+
+
+@pytest.mark.parametrize("bus", get_args(Bus))
+@pytest.mark.parametrize("accel", get_args(Accel))
+def test_libvirts_schema_has_every_word_of_it(schema: Callable[[str], None], bus: Bus, accel: Accel) -> None:
+    """An unknown element is refused by the schema, and without it silently dropped."""
+    for cache in get_args(Cache):
+        for kind in get_args(Format):
+            schema(domain_xml(spec(StorageConfig(bus=bus, cache=cache, format=kind), accel=accel), LEASE))
+    with pytest.raises(Exception, match="failed to validate against schema"):
+        schema(domain_xml(spec(StorageConfig(bus=bus))).replace("<devices>", "<devices><teapot/>"))

@@ -1,0 +1,66 @@
+"""The journal: each sample a line of its own, on disk when write returns."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.journal import Journal
+from pytest_vmstorage.results import Sample
+
+SAMPLE = Sample(
+    figures={"iops": 14100.5}, started="2026-01-02T03:04:05+00:00", seconds=5.25, raw="line\nline \N{SNOWMAN}"
+)
+CONFIG = StorageConfig(format="qcow2")
+
+
+def test_a_sample_is_on_disk_when_write_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flushed and synced, and all of it can be read back."""
+    synced: list[str] = []
+    path = tmp_path / ".vmstorage" / "run.jsonl"
+    monkeypatch.setattr(os, "fsync", lambda _handle: synced.append(path.read_text()))
+    journal = Journal(path)
+    journal.write("t.py::test[x]", "fio randwrite", CONFIG, "local", SAMPLE)
+    journal.write("t.py::test[y]", "fio randwrite", CONFIG, "local", SAMPLE)
+    assert [text.count("\n") for text in synced] == [1, 2]
+    first, second = (json.loads(line) for line in path.read_text().splitlines())
+    assert Sample.model_validate(first["sample"]) == SAMPLE
+    assert StorageConfig.model_validate(first["config"]) == CONFIG
+    assert (first["nodeid"], first["workload"], first["host"]) == ("t.py::test[x]", "fio randwrite", "local")
+    assert second["nodeid"] == "t.py::test[y]"
+    journal.close()
+
+
+def test_a_run_that_measured_nothing_leaves_no_file(tmp_path: Path) -> None:
+    """Closing twice, or without a sample, is no error."""
+    journal = Journal(tmp_path / ".vmstorage" / "run.jsonl")
+    journal.close()
+    journal.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_is_nobodys_to_commit(tmp_path: Path) -> None:
+    """As pytest's cache: git ignores it; a user's own .gitignore there is left alone."""
+    journal = Journal(tmp_path / ".vmstorage" / "run.jsonl")
+    journal.write("n", "w", CONFIG, "h", SAMPLE)
+    journal.close()
+    ignore = tmp_path / ".vmstorage" / ".gitignore"
+    assert ignore.read_text() == "*\n"
+    ignore.write_text("mine")
+    again = Journal(tmp_path / ".vmstorage" / "other.jsonl")
+    again.write("n", "w", CONFIG, "h", SAMPLE)
+    again.close()
+    assert ignore.read_text() == "mine"
+
+
+def test_a_journal_is_only_ever_added_to(tmp_path: Path) -> None:
+    """A second one of the same name, as after a crash in the same second, loses nothing."""
+    for _ in range(2):
+        journal = Journal(tmp_path / "run.jsonl")
+        journal.write("n", "w", CONFIG, "h", SAMPLE)
+        journal.close()
+    assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 2

@@ -1,0 +1,281 @@
+"""A lab: one guest for a cell, a broken cell stays broken, and all is gone at the end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import threading
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, HostError, ProvisionError
+from pytest_vmstorage.inventory import find_host
+from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.provision import exclusive
+from pytest_vmstorage.provision.exclusive import measuring_alone
+from pytest_vmstorage.provision.lease import LeaseBook
+from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell, make_guest_shell, make_host_shell, make_lab
+
+RAW = StorageConfig()
+QCOW2 = StorageConfig(format="qcow2")
+IDE = StorageConfig(bus="ide")
+
+
+class Host:
+    """What a lab stands on: guests of a cell in `dead` die, those in `mute` never answer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shell = make_host_shell()
+        self.mute: set[StorageConfig] = set()
+        self.booted: list[str] = []
+        self.hypervisor = FakeHypervisor(self._boot)
+
+    def _boot(self, xml: str) -> FakeDomain:
+        kind = "qcow2" if 'type="qcow2"' in xml else "ide" if 'bus="ide"' in xml else "raw"
+        self.booted.append(kind)
+        return FakeDomain(make_guest_shell(), boots={"qcow2": QCOW2, "ide": IDE, "raw": RAW}[kind] not in self.mute)
+
+    def lab(self, **settings: object) -> Lab:
+        """A lab with these settings."""
+        return make_lab(
+            self.folder,
+            hypervisor=self.hypervisor,
+            shell=self.shell,
+            settings=LabSettings.model_validate({"timeout_s": 5, **settings}),
+        )
+
+    def leases(self) -> int:
+        """How many leases are on disk."""
+        return len(list(LeaseBook(self.folder / "leases")))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A healthy host."""
+    return Host(tmp_path)
+
+
+def test_a_cell_has_one_guest(host: Host) -> None:
+    """All its tests share it; the next cell's guest takes its place."""
+    lab = host.lab()
+    first = lab.guest(RAW)
+    assert lab.guest(RAW) is first
+    second = lab.guest(QCOW2)
+    assert host.booted == ["raw", "qcow2"]
+    lab.pool.settle()
+    assert host.hypervisor.running == [second.machine.domain]
+
+
+def test_a_cell_that_failed_fails_again_without_another_try(host: Host) -> None:
+    """With the same error, console and all; the other cells go on."""
+    lab = host.lab()
+    host.mute = {QCOW2}
+    with pytest.raises(BootTimeoutError, match="init: ready") as first:
+        lab.guest(QCOW2)
+    assert lab.guest(RAW).config == RAW
+    with pytest.raises(BootTimeoutError) as second:
+        lab.guest(QCOW2)
+    assert second.value is first.value
+    assert host.booted == ["qcow2", "raw"]
+
+
+def test_a_guest_that_does_not_boot_leaves_nothing(host: Host) -> None:
+    """Guest and disk go at once, and not at the end of the run."""
+    lab = host.lab()
+    host.mute = {RAW}
+    with pytest.raises(BootTimeoutError):
+        lab.guest(RAW)
+    lab.pool.settle()
+    assert host.hypervisor.running == []
+    assert host.shell.files == {}
+
+
+def test_a_disk_that_cannot_be_made_breaks_its_cell_alone(host: Host) -> None:
+    """Nothing is tried twice."""
+    lab = host.lab()
+    host.shell.answer(re.compile("qemu-img create .*qcow2"), stderr="qemu-img: I/O error", returncode=1)
+    for _ in range(2):
+        with pytest.raises(ProvisionError, match="I/O error"):
+            lab.guest(QCOW2)
+    assert sum("qemu-img" in line for line in host.shell.lines) == 1
+    assert lab.guest(IDE).config == IDE
+
+
+def test_a_guest_that_died_between_its_tests_breaks_its_cell(host: Host) -> None:
+    """No second guest is made, whose disk would be another one than the first test's."""
+    lab = host.lab()
+    lab.guest(RAW).machine.domain.die()  # type: ignore[attr-defined]
+    for _ in range(2):
+        with pytest.raises(GuestDiedError, match=r"ended before this test(.|\n)*init: ready"):
+            lab.guest(RAW)
+    assert host.booted == ["raw"]
+    assert lab.guest(QCOW2).config == QCOW2
+
+
+def test_closing_leaves_nothing(host: Host) -> None:
+    """Guests, disks, connection, lease."""
+    lab = host.lab()
+    lab.guest(RAW)
+    lab.guest(QCOW2)
+    assert host.leases() == 1
+    assert lab.close() is None
+    assert host.hypervisor.running == []
+    assert host.hypervisor.closed
+    assert host.shell.files == {}
+    assert host.leases() == 0
+
+
+def test_closing_goes_on_where_something_cannot_be_removed(host: Host) -> None:
+    """The connection is closed and the root removed; the error is told, the lease stays."""
+    lab = host.lab()
+    lab.root = "/tmp/vms-0123456789"
+    lab.guest(RAW)
+    host.shell.answer(re.compile("^rm -rf -- /srv"), stderr="rm: busy", returncode=1)
+    with pytest.raises(ProvisionError, match="rm: busy"):
+        lab.close()
+    assert host.hypervisor.closed
+    assert host.shell.lines[-1] == "rm -rf -- /tmp/vms-0123456789"
+    assert host.leases() == 1
+
+
+def test_the_last_guest_is_kept_where_none_failed(host: Host) -> None:
+    """--vm-keep: running, with its disk, its root and a lease that says so."""
+    lab = host.lab(keep=True)
+    lab.root = "/tmp/vms-0123456789"
+    lab.guest(RAW)
+    last = lab.guest(QCOW2).machine
+    assert lab.close() is last
+    assert host.hypervisor.running == [last.domain]
+    assert list(host.shell.files) == [last.spec.disk]
+    assert "rm -rf -- /tmp/vms-0123456789" not in host.shell.lines
+    assert next(iter(LeaseBook(host.folder / "leases"))).kept
+
+
+def test_the_first_guest_that_a_test_failed_in_is_kept(host: Host) -> None:
+    """Not the last one, and not a later failure's."""
+    lab = host.lab(keep=True)
+    first = lab.guest(RAW).machine
+    lab.note_failure()
+    lab.guest(QCOW2)
+    lab.note_failure()
+    assert lab.close() is first
+    assert host.hypervisor.running == [first.domain]
+
+
+def test_a_guest_that_did_not_boot_is_kept_for_a_look(host: Host) -> None:
+    """The message of the time-out says so."""
+    lab = host.lab(keep=True)
+    host.mute = {RAW}
+    with pytest.raises(BootTimeoutError, match="keep it for a look with --vm-keep"):
+        lab.guest(RAW)
+    lab.guest(QCOW2)
+    kept = lab.close()
+    assert kept is not None
+    assert kept.config == RAW
+    assert host.hypervisor.running == [kept.domain]
+
+
+def test_without_the_option_nothing_is_kept(host: Host) -> None:
+    """A failure alone keeps no guest."""
+    lab = host.lab()
+    lab.guest(RAW)
+    lab.note_failure()
+    assert lab.close() is None
+    assert host.hypervisor.running == []
+
+
+def test_the_hosts_caches_of_the_guests_disk_are_dropped(host: Host) -> None:
+    """Of that disk's image."""
+    lab = host.lab()
+    guest = lab.guest(RAW)
+    assert lab.drop_host_caches(guest) == "dropped before each round"
+    assert f"sync {guest.machine.spec.disk}" in host.shell.lines
+
+
+def test_this_machine_is_used_without_a_daemon() -> None:
+    """No name, or "local": the embedded driver, and a folder of this user's that is no tmpfs by custom."""
+    for name in (None, "local"):
+        here = find_host(name, None)
+        assert (here.uri, here.ssh, here.is_local) == (None, None, True)
+        assert here.folder.startswith("/var/tmp/pytest-vmstorage-")
+    assert find_host(None, "/data").folder == "/data"
+
+
+def test_a_user_without_a_name_has_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may run under a number that no passwd knows."""
+
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 1000650000")
+
+    monkeypatch.setattr("getpass.getuser", nameless)
+    assert find_host(None, None).folder == f"/var/tmp/pytest-vmstorage-{os.getuid()}"
+
+
+@pytest.mark.parametrize("name", ["lab01", "root@lab01.example.org", "10.0.0.1"])
+def test_another_machine_is_reached_through_ssh(name: str) -> None:
+    """The URI never lets ssh ask for a password."""
+    there = find_host(name, None)
+    assert (there.uri, there.ssh, there.is_local) == (f"qemu+ssh://{name}/system?no_tty=1", name, False)
+
+
+@pytest.mark.parametrize("name", ["lab 01", "-oProxyCommand=x", "-l@lab01", "lab01/system", "qemu+ssh://lab01", ""])
+def test_what_is_no_host_name_is_refused(name: str) -> None:
+    """Nothing that ssh could take for an option, or libvirt for a path."""
+    with pytest.raises(Exception, match=r"is not a host name\. Write NAME or USER@NAME"):
+        find_host(name, None)
+
+
+def test_one_measurement_runs_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second says that it waits, and goes on when the first is done."""
+    monkeypatch.setattr(exclusive, "_FOLDERS", (tmp_path,))
+    said: list[str] = []
+    order: list[str] = []
+    waiting = threading.Event()
+
+    def second() -> None:
+        with measuring_alone(lambda sentence: (said.append(sentence), waiting.set())[0]):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with measuring_alone(said.append):
+        thread.start()
+        assert waiting.wait(5)
+        order.append("first")
+    thread.join(5)
+    assert order == ["first", "second"]
+    assert said == ["waiting: another measurement runs on this host"]
+
+
+def test_the_measuring_lock_is_every_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under any umask others can open it; where the first folder cannot be written the next one is taken."""
+    monkeypatch.setattr(exclusive, "_FOLDERS", (tmp_path / "none", tmp_path))
+    before = os.umask(0o077)
+    try:
+        with measuring_alone():
+            (lock,) = tmp_path.iterdir()
+            assert lock.stat().st_mode & 0o777 == 0o644
+            with lock.open() as stream, pytest.raises(BlockingIOError):
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.umask(before)
+    with lock.open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_without_a_place_for_the_lock_nothing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence that names the folders."""
+    monkeypatch.setattr(exclusive, "_FOLDERS", (tmp_path / "none",))
+    with pytest.raises(HostError, match=r"No lock file can be made in .*none"), measuring_alone():
+        pytest.fail("measured")
+
+
+def test_a_fake_lab_needs_no_more_than_a_folder(tmp_path: Path) -> None:
+    """The shipped builder: a guest that answers, on fakes alone."""
+    lab = make_lab(tmp_path)
+    assert lab.guest(RAW).run(["/bin/sh", "-c", "uname -r"]).ok
+    assert isinstance(lab.shell, FakeShell)
+    assert lab.close() is None

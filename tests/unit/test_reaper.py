@@ -1,0 +1,210 @@
+"""The reaper: what belongs to a dead owner, all of it, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage.provision import reaper
+from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
+from pytest_vmstorage.provision.reaper import reap
+from pytest_vmstorage.testing import FakeShell
+
+RUN = "0123456789"
+GONE = this_process().model_copy(update={"started_ticks": 1})
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> LeaseBook:
+    """A book of leases."""
+    return LeaseBook(tmp_path / "leases")
+
+
+def lease(tmp_path: Path, **fields: object) -> Lease:
+    """A dead run's lease with a disk in its folder and a root, both there."""
+    folder, root = tmp_path / f"run-{RUN}", tmp_path / f"vms-{RUN}"
+    for path in (folder, root):
+        path.mkdir()
+        (path / "disk").write_text("x")
+    known = {"owner": GONE, "expires": time.time() + 3600, "uri": None, "ssh": None}
+    return Lease.model_validate({"run_id": RUN, "folder": str(folder), "root": str(root), **known, **fields})
+
+
+@pytest.fixture
+def process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a process with these words as its name and arguments."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, *words: str) -> subprocess.Popen[bytes]:
+        script = f'exec -a {name} sh -c "sleep 30 & wait" {name} {" ".join(words)}'
+        child = subprocess.Popen(["bash", "-c", script], start_new_session=True)
+        started.append(child)
+        wanted = f"{name}\0".encode()
+        deadline = time.monotonic() + 5
+        while not Path(f"/proc/{child.pid}/cmdline").read_bytes().startswith(wanted) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        return child
+
+    yield start
+    for child in started:
+        # its sleep is in its group, and nobody else is
+        subprocess.run(["kill", "-KILL", "--", f"-{child.pid}"], check=False, stderr=subprocess.DEVNULL)
+        child.wait()
+
+
+def bury(child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the reaper's look at a process bury this child first: a real QEMU is nobody's child."""
+    arguments = reaper._arguments
+
+    def look(pid: int) -> list[str]:
+        if pid == child.pid:
+            child.poll()
+        return arguments(pid)
+
+    monkeypatch.setattr(reaper, "_arguments", look)
+
+
+def test_a_dead_runs_folders_and_lease_go(tmp_path: Path, book: LeaseBook) -> None:
+    """One sentence says whose they were and what went."""
+    dead = lease(tmp_path)
+    book.write(dead)
+    (sentence,) = reap(book, LocalShell())
+    assert sentence == (
+        f"removed what run {RUN} (pid {GONE.pid} of {GONE.host}, gone) left: 0 guest(s), {dead.folder}, {dead.root}"
+    )
+    assert not Path(dead.folder).exists()
+    assert not Path(dead.root).exists()
+    assert list(book) == []
+    assert reap(book, LocalShell()) == []
+
+
+def test_a_living_owners_things_stay(tmp_path: Path, book: LeaseBook) -> None:
+    """This very process's, even past its expiry."""
+    alive = lease(tmp_path, owner=this_process(), expires=0.0)
+    book.write(alive)
+    assert reap(book, LocalShell()) == []
+    assert Path(alive.folder, "disk").exists()
+    assert list(book) == [alive]
+
+
+def test_a_kept_guest_stays_until_it_is_asked_for(tmp_path: Path, book: LeaseBook) -> None:
+    """--vm-keep outlives its run; `vmstorage reap --kept` ends it."""
+    book.write(lease(tmp_path, kept=True))
+    assert reap(book, LocalShell()) == []
+    assert len(reap(book, LocalShell(), kept=True)) == 1
+
+
+@pytest.mark.parametrize("name", ["home", f"run-{RUN}-not", f"{RUN}x", "run-012345678"])
+def test_a_folder_without_the_runs_id_is_never_removed(tmp_path: Path, book: LeaseBook, name: str) -> None:
+    """A damaged lease must not cost a home folder."""
+    (tmp_path / name).mkdir()
+    book.write(lease(tmp_path, folder=str(tmp_path / name)))
+    (sentence,) = reap(book, LocalShell())
+    assert (tmp_path / name).is_dir()
+    assert str(tmp_path / name) + "," not in sentence
+
+
+@pytest.mark.parametrize("run_id", ["", "/", "."])
+def test_a_lease_without_an_id_removes_nothing(tmp_path: Path, run_id: str) -> None:
+    """The empty id is a part of every name."""
+    shell = FakeShell()
+    bad = lease(tmp_path, run_id=run_id, folder="/srv", root="/")
+    assert "0 guest(s)" in reaper._clear(bad, shell)
+    assert shell.asked == []
+
+
+@pytest.mark.parametrize("elsewhere", [{"ssh": "lab01", "uri": "qemu+ssh://lab01/system"}, {"owner": "other machine"}])
+def test_another_machines_things_are_not_looked_for_here(
+    tmp_path: Path, book: LeaseBook, elsewhere: dict[str, object]
+) -> None:
+    """A lease of a lab host, or of another machine that shares this home, stays for those who can reach it."""
+    if "owner" in elsewhere:
+        elsewhere = {"owner": GONE.model_copy(update={"host": "elsewhere", "boot_id": "b"}), "expires": 0.0}
+    far = lease(tmp_path, **elsewhere)
+    book.write(far)
+    assert reap(book, LocalShell()) == []
+    assert list(book) == [far]
+    assert Path(far.folder).exists()
+
+
+def test_a_dead_runs_guest_is_killed_and_no_other(
+    tmp_path: Path,
+    book: LeaseBook,
+    process: Callable[..., subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process must be a QEMU and carry the leased UUID as a word of its own."""
+    leased, foreign = str(uuid.uuid4()), str(uuid.uuid4())
+    victim = process("qemu-fake", "-uuid", leased)
+    others = [
+        process("qemu-fake", "-uuid", foreign),
+        process("editor", "-uuid", leased),
+        process("qemu-fake", f"-name=notes-on-{leased}"),
+    ]
+    bury(victim, monkeypatch)
+    book.write(lease(tmp_path, domains=(leased, str(uuid.uuid4()))))
+    (sentence,) = reap(book, LocalShell())
+    assert "left: 1 guest(s), " in sentence
+    assert victim.wait(5) == -9
+    assert [other.poll() for other in others] == [None] * 3
+
+
+def test_a_zombie_is_no_guest(process: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """It has no arguments any more, so nobody waits for it."""
+    child = process("qemu-fake", "-uuid", "u")
+    child.kill()
+    deadline = time.monotonic() + 5
+    while reaper._arguments(child.pid) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    assert reaper._arguments(child.pid) == []
+
+
+def test_what_cannot_be_removed_is_told_and_tried_again(tmp_path: Path, book: LeaseBook) -> None:
+    """A sentence and a lease that stays; the run at hand goes on, and other dead runs are cleared."""
+    stuck = lease(tmp_path)
+    other = stuck.model_copy(update={"run_id": "zz", "folder": str(tmp_path / "run-zz"), "root": ""})
+    book.write(stuck)
+    book.write(other)
+    shell = FakeShell().answer(["rm", "-rf", "--", other.folder])
+    shell.answer(["rm", "-rf", "--", stuck.folder], stderr="rm: Read-only file system", returncode=1)
+    first, second = reap(book, shell)
+    assert first.startswith(f"could not remove all that run {RUN} left: removing {stuck.folder} failed: rm: Read-only")
+    assert second.startswith("removed what run zz")
+    assert list(book) == [stuck]
+
+
+def test_a_guest_of_another_user_is_told(tmp_path: Path, book: LeaseBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not killed, so its lease and its folders stay."""
+
+    def refuse(_pid: int, _signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(reaper, "_qemu_processes", lambda: [4711])
+    monkeypatch.setattr(reaper, "_arguments", lambda _pid: ["qemu", "u"])
+    monkeypatch.setattr("os.kill", refuse)
+    dead = lease(tmp_path, domains=("u",))
+    book.write(dead)
+    (sentence,) = reap(book, LocalShell())
+    assert sentence.endswith("QEMU (pid 4711) belongs to another user. Run this as that user.")
+    assert Path(dead.folder).exists()
+    assert list(book) == [dead]
+
+
+def test_a_guest_that_outlives_sigkill_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, book: LeaseBook
+) -> None:
+    """A process in uninterruptible I/O is not claimed to be gone."""
+    monkeypatch.setattr(reaper, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(reaper, "_qemu_processes", lambda: [4711])
+    monkeypatch.setattr(reaper, "_arguments", lambda _pid: ["qemu", "u"])
+    monkeypatch.setattr("os.kill", lambda _pid, _signal: None)
+    book.write(lease(tmp_path, domains=("u",)))
+    (sentence,) = reap(book, LocalShell())
+    assert "is still there 0 s after SIGKILL" in sentence
+    assert len(list(book)) == 1

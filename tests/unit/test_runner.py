@@ -1,0 +1,347 @@
+"""Measuring: fill, warm up, rounds, and what is handed on when."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import pytest
+
+from pytest_vmstorage.command import TIMED_OUT, CommandResult
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.results import Measurement, Metric, Sample
+from pytest_vmstorage.runner import Plan, Regions, Subject, check_fits, measure
+from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.workloads.base import Target, Workload
+
+MIB = 2**20
+DISK = "/dev/vdb"
+
+
+class Tool(Workload):
+    """A tool that prints its figure, or writes it to a file."""
+
+    tool: ClassVar[str] = "tool"
+    region: int | None = 16 * MIB
+    is_reader: bool = False
+    file: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The column."""
+        return "tool write"
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """One rate."""
+        return (Metric(name="bw", unit="MiB/s", better="higher"),)
+
+    @property
+    def primary(self) -> str:
+        """The rate."""
+        return "bw"
+
+    @property
+    def region_bytes(self) -> int | None:
+        """What it was given."""
+        return self.region
+
+    @property
+    def reads(self) -> bool:
+        """What it was told."""
+        return self.is_reader
+
+    @property
+    def expected_seconds(self) -> float:
+        """Two seconds."""
+        return 2.0
+
+    @property
+    def output_file(self) -> str | None:
+        """What it was given."""
+        return self.file
+
+    def argv(self, target: Target) -> tuple[str, ...]:
+        """Region and path."""
+        return ("tool", target.path, str(target.offset_bytes), str(target.size_bytes))
+
+    def parse(self, text: str) -> Mapping[str, float]:
+        """The number it printed."""
+        return {"bw": float(text)}
+
+
+class Scene:
+    """A subject whose tool prints 1, 2, 3 ..., and all that happened, in order."""
+
+    def __init__(self, state: str = "filled", size: str = "64M") -> None:
+        self.events: list[str] = []
+        self.samples: list[Sample] = []
+        self.shell = FakeShell()
+        self.regions = Regions(StorageConfig(size=size).size)
+        self._count = 0
+        self.shell.do(re.compile("^tool "), self._tool)
+        self.shell.do(re.compile("^fio --name=fill"), self._note("fill"))
+        self.shell.do(re.compile("flushbufs"), self._note("forget"))
+        self.subject = Subject(
+            shell=self.shell,
+            disk=DISK,
+            config=StorageConfig(state=state, size=size),
+            host="local",
+            facts={"kernel": "6.1"},
+            regions=self.regions,
+            drop_host_caches=self._drop,
+        )
+
+    def _tool(self, asked: object) -> CommandResult:
+        self._count += 1
+        self.events.append(f"tool {self._count}")
+        return CommandResult(argv=(), returncode=0, stdout=str(self._count), stderr="", seconds=2.5)
+
+    def _note(self, event: str) -> Callable[[object], CommandResult]:
+        def note(_asked: object) -> CommandResult:
+            self.events.append(event)
+            return CommandResult(argv=(), returncode=0, stdout="", stderr="", seconds=0)
+
+        return note
+
+    def _drop(self) -> str:
+        self.events.append("drop")
+        return "dropped before each round"
+
+    def keep(self, sample: Sample) -> None:
+        """Take a finished sample."""
+        self.events.append(f"kept {sample.figures['bw']:.0f}")
+        self.samples.append(sample)
+
+    def measure(self, workload: Workload | None = None, **plan: float) -> Measurement:
+        """Run the plan."""
+        return measure(self.subject, workload or Tool(), Plan.model_validate(plan), keep_sample=self.keep)
+
+    def targets(self) -> list[tuple[int, int]]:
+        """Offset and size of each run of the tool, in MiB."""
+        runs = [asked.argv for asked in self.shell.asked if asked.argv[0] == "tool"]
+        return [(int(offset) // MIB, int(size) // MIB) for _tool, _path, offset, size in runs]
+
+
+def test_a_sample_is_kept_before_the_next_round_begins() -> None:
+    """Fill, warm up unrecorded, and in each round: forget in the guest, forget on the host, run, keep."""
+    scene = Scene()
+    measured = scene.measure(rounds=2, warmup=1)
+    assert scene.events == [
+        *("fill", "forget", "drop", "tool 1"),
+        *("forget", "drop", "tool 2", "kept 2"),
+        *("forget", "drop", "tool 3", "kept 3"),
+    ]
+    assert measured.values("bw") == (2, 3)
+    assert measured.samples == tuple(scene.samples)
+
+
+def test_a_measurement_says_all_of_itself() -> None:
+    """Command, cell, host, hygiene, guest; the sample's time is UTC and its seconds the tool's."""
+    measured = Scene().measure(rounds=1)
+    assert measured.command == f"tool {DISK} 0 {16 * MIB}"
+    assert (measured.workload, measured.tool, measured.primary, measured.shown) == ("tool write", "tool", "bw", ("bw",))
+    assert (measured.host, measured.guest) == ("local", {"kernel": "6.1"})
+    assert measured.hygiene == {
+        "state": "filled",
+        "warm-up rounds": "1",
+        "guest caches": "of the disk dropped before each round",
+        "host caches": "dropped before each round",
+    }
+    (sample,) = measured.samples
+    assert datetime.datetime.fromisoformat(sample.started).utcoffset() == datetime.timedelta(0)
+    assert (sample.seconds, sample.raw) == (2.5, "2")
+
+
+def test_a_region_is_filled_once_and_then_only_what_is_new() -> None:
+    """A larger workload fills from where the smaller one's filling ended; sizes are bytes."""
+    scene = Scene()
+    scene.measure(Tool(region=16 * MIB), rounds=1)
+    scene.measure(Tool(region=16 * MIB), rounds=1)
+    scene.measure(Tool(region=None), rounds=1)
+    fills = [line for line in scene.shell.lines if "--name=fill" in line]
+    assert [re.findall(r"--(?:size|offset)=(\d+)", line) for line in fills] == [
+        [str(16 * MIB), "0"],
+        [str(48 * MIB), str(16 * MIB)],
+    ]
+    assert all(f"--filename={DISK} " in line for line in fills)
+    assert scene.targets()[-1] == (0, 64)
+
+
+def test_a_failed_filling_is_no_filled_disk() -> None:
+    """The next measurement fills again, and does not measure first writes as if they were second ones."""
+    scene = Scene()
+    scene.shell.answer(re.compile("--name=fill"), stderr="fio: No space left on device", returncode=1)
+    with pytest.raises(WorkloadError, match=r"Filling /dev/vdb .* exit status 1\.(.|\n)*No space left"):
+        scene.measure(rounds=1)
+    assert scene.regions.written_bytes == 0
+    assert scene.samples == []
+
+
+def test_a_filling_that_never_ends_says_so() -> None:
+    """Its time limit grows with what is to be written."""
+    scene = Scene()
+    scene.shell.answer(re.compile("--name=fill"), seconds=1000)
+    with pytest.raises(WorkloadError, match=r"no end after 46 s\."):
+        scene.measure(rounds=1, timeout_s=30)
+
+
+def test_fresh_rounds_go_to_regions_that_nothing_has_written() -> None:
+    """No filling, no warm-up, and each round behind the one before; a second test goes on where the first ended."""
+    scene = Scene("fresh")
+    measured = scene.measure(rounds=2, warmup=1)
+    assert scene.targets() == [(0, 16), (16, 16)]
+    assert measured.values("bw") == (1, 2)
+    assert measured.hygiene["warm-up rounds"] == "0"
+    assert "fill" not in scene.events
+    scene.measure(rounds=1)
+    assert scene.targets()[-1] == (32, 16)
+
+
+def test_the_command_of_a_fresh_measurement_is_one_that_was_run() -> None:
+    """That of the first round."""
+    assert Scene("fresh").measure(rounds=2).command == f"tool {DISK} 0 {16 * MIB}"
+
+
+def test_a_round_that_failed_has_used_up_its_region() -> None:
+    """It may have written half of it: the next test must not take that for untouched."""
+    scene = Scene("fresh")
+    scene.shell.answer(re.compile("^tool "), returncode=1)
+    with pytest.raises(WorkloadError):
+        scene.measure(rounds=1)
+    assert scene.regions.written_bytes == 16 * MIB
+
+
+def test_a_fresh_disk_that_is_used_up_says_so() -> None:
+    """What is left, what is needed, why, and what to do."""
+    scene = Scene("fresh")
+    scene.measure(rounds=3)
+    with pytest.raises(ConfigError) as caught:
+        scene.measure(rounds=2)
+    assert str(caught.value) == (
+        "tool write finds only 16M that nothing has written yet, and needs 32M: tests of this cell ran before. "
+        "Make the disk larger with @pytest.mark.storage(size=...)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "region", "rounds", "what"),
+    [
+        ("filled", 65 * MIB, 3, "tool write needs 65M, but the disk has 64M."),
+        ("fresh", 32 * MIB, 3, "tool write needs 96M (3 untouched regions), but the disk has 64M."),
+        ("fresh", None, 2, "tool write needs 128M (2 untouched regions), but the disk has 64M."),
+    ],
+)
+def test_a_disk_that_is_too_small_is_found_before_anything_is_run(
+    state: str, region: int | None, rounds: int, what: str
+) -> None:
+    """Both sizes in the sentence, and nothing written."""
+    scene = Scene(state)
+    with pytest.raises(ConfigError) as caught:
+        scene.measure(Tool(region=region), rounds=rounds)
+    assert caught.value.what == what
+    assert scene.events == []
+
+
+def test_a_disk_that_is_just_large_enough_will_do() -> None:
+    """To the byte, in both states."""
+    check_fits(StorageConfig(size="64M"), Tool(region=64 * MIB), Plan(rounds=9))
+    check_fits(StorageConfig(size="64M", state="fresh"), Tool(region=16 * MIB), Plan(rounds=4))
+
+
+def test_there_is_nothing_to_read_on_a_fresh_disk() -> None:
+    """Reading what was never written measures nothing."""
+    with pytest.raises(ConfigError, match=r'a fresh disk has nothing to read\. Use state="filled"'):
+        Scene("fresh").measure(Tool(is_reader=True), rounds=1)
+
+
+def test_a_tool_that_fails_is_quoted_from_both_ends() -> None:
+    """Its first lines and stderr's last ones all stand in the message, none twice."""
+    scene = Scene()
+    out = "".join(f"out {n}\n" for n in range(30))
+    scene.shell.answer(re.compile("^tool "), out, stderr="".join(f"err {n}\n" for n in range(30)), returncode=5)
+    with pytest.raises(WorkloadError) as caught:
+        scene.measure(rounds=1)
+    text = str(caught.value)
+    assert text.startswith("tool write failed with exit status 5.")
+    assert "| out 0\n" in text
+    assert text.endswith("| err 29")
+    assert scene.samples == []
+
+
+def test_a_tool_that_only_says_one_thing_says_it_once() -> None:
+    """stderr is part of both ends."""
+    scene = Scene()
+    scene.shell.answer(re.compile("^tool "), stderr="cannot open /dev/vdb\n", returncode=1)
+    with pytest.raises(WorkloadError) as caught:
+        scene.measure(rounds=1)
+    assert str(caught.value).count("cannot open") == 1
+
+
+def test_samples_before_a_failure_were_kept() -> None:
+    """The third round fails, two are on disk."""
+    scene = Scene()
+    good = scene._tool
+
+    def fail_late(asked: object) -> CommandResult:
+        done = good(asked)
+        return done.model_copy(update={"returncode": 1}) if scene._count == 4 else done
+
+    scene.shell.do(re.compile("^tool "), fail_late)
+    with pytest.raises(WorkloadError):
+        scene.measure(rounds=3)
+    assert [sample.figures["bw"] for sample in scene.samples] == [2, 3]
+
+
+def test_a_tool_that_never_ends_is_told_with_its_limit() -> None:
+    """The limit is the plan's plus three times what the workload expects."""
+    scene = Scene()
+    scene.shell.answer(re.compile("^tool "), "half a resu", seconds=1000)
+    with pytest.raises(WorkloadError) as caught:
+        scene.measure(rounds=1, timeout_s=30)
+    assert str(caught.value).startswith("tool write did not end within 36 s. Raise --vm-timeout.")
+    assert "half a resu" in str(caught.value)
+    assert TIMED_OUT == 124
+
+
+def test_an_output_file_is_read_and_removed_before_each_round() -> None:
+    """What a failed round left is never read as the next one's result."""
+    scene = Scene()
+    scene.shell.answer(re.compile("^tool "), "noise", writes={"/tmp/out": "7"})
+    measured = scene.measure(Tool(file="/tmp/out"), rounds=1)
+    assert measured.bw == 7
+    assert measured.raw == ("7",)
+    forgets = [asked.argv for asked in scene.shell.asked if "flushbufs" in asked.line]
+    assert all(argv[-2:] == (DISK, "/tmp/out") for argv in forgets)
+
+
+def test_caches_that_cannot_be_dropped_spoil_the_round() -> None:
+    """A round on warm caches is no sample."""
+    scene = Scene()
+    scene.shell.answer(re.compile("flushbufs"), stderr="blockdev: Permission denied", returncode=1)
+    with pytest.raises(WorkloadError, match="Dropping the guest's cached pages of the disk failed"):
+        scene.measure(rounds=1)
+    assert scene.samples == []
+
+
+def test_each_step_is_said() -> None:
+    """The live line shows filling, warming up and every round."""
+    said: list[str] = []
+    scene = Scene()
+    measure(scene.subject, Tool(), Plan(rounds=2), say=said.append)
+    assert said == [
+        "filling the disk",
+        "warming up tool",
+        "measuring tool write, round 1/2",
+        "measuring tool write, round 2/2",
+    ]
+
+
+@pytest.mark.parametrize("plan", [{"rounds": 0}, {"warmup": -1}])
+def test_a_plan_of_nothing_is_none(plan: dict[str, int]) -> None:
+    """At least one round, and no fewer than no warm-ups."""
+    with pytest.raises(ValueError, match="greater than or equal"):
+        Plan.model_validate(plan)
