@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.errors import ConfigError, VmStorageError
-from pytest_vmstorage.lab import LabSettings, lease_book, open_kept, open_lab
+from pytest_vmstorage.kept import open_kept
+from pytest_vmstorage.lab import LabSettings, lease_book, open_lab
 from pytest_vmstorage.provision import appliance
 from pytest_vmstorage.provision.reaper import reap
 from pytest_vmstorage.units import format_about

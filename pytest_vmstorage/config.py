@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.units import Bytes, format_size
@@ -59,6 +59,13 @@ class StorageConfig(BaseModel):
             )
         return size
 
+    @model_validator(mode="after")
+    def _can_exist(self) -> Self:
+        reason = refusal(self)
+        if reason:
+            raise ConfigError(f"{self} cannot exist: {reason}.", hint=_REFUSED_HINT)
+        return self
+
     def __str__(self) -> str:
         cell = f"{self.format}-{self.cache}-{self.bus}-{self.preallocation}"
         return cell if self.state == "filled" else f"{cell}-{self.state}"
@@ -85,14 +92,10 @@ def make_config(values: Mapping[str, Any]) -> StorageConfig:
         _check_name(name)
         _check_value(name, value)
     try:
-        config = StorageConfig(**values)
+        return StorageConfig(**values)
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"{first['loc'][0]}={values.get(str(first['loc'][0]))!r}: {first['msg']}.") from None
-    reason = refusal(config)
-    if reason:
-        raise ConfigError(f"{config} cannot exist: {reason}.", hint=_REFUSED_HINT)
-    return config
 
 
 _REFUSED_HINT = "Leave the cell out of the parametrize lists, or deselect it with -k or --deselect."

@@ -60,10 +60,9 @@ class GuestFacts(BaseModel):
     tools: Mapping[str, str] = {}
 
     def as_text(self) -> Mapping[str, str]:
-        """The facts that stand with each row."""
+        """The facts that stand with each row; the versions of tools are in `tools`."""
         return {
             "kernel": self.kernel,
-            **self.tools,
             "cpus": str(self.cpus),
             "write_cache": self.write_cache,
             "scheduler": self.scheduler,

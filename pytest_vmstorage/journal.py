@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.results import Sample
 
 
@@ -19,7 +20,7 @@ class Journal:
         self._stream: TextIO | None = None
 
     def write(self, nodeid: str, workload: str, config: StorageConfig, host: str, sample: Sample) -> None:
-        """Append one sample and wait until it is on disk."""
+        """Append one sample and wait until it is on disk; raises HostError where it cannot be written."""
         record: dict[str, Any] = {
             "nodeid": nodeid,
             "workload": workload,
@@ -27,10 +28,16 @@ class Journal:
             "host": host,
             "sample": sample.model_dump(mode="json"),
         }
-        stream = self._open()
-        stream.write(json.dumps(record) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
+        try:
+            stream = self._open()
+            stream.write(json.dumps(record) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        except OSError as error:
+            raise HostError(
+                f"A finished sample cannot be written to {self.path}: {error.strerror}.",
+                hint="Samples are kept below pytest's rootdir: make it writable, or set --rootdir.",
+            ) from None
 
     def close(self) -> None:
         """Close the file, if one was made."""

@@ -64,6 +64,9 @@ class Figure(float):
     def __repr__(self) -> str:
         return f"<{self.metric.name} {format_figure(self, self.metric.unit)} ({self.spread}) of {self.where}>"
 
+    def __str__(self) -> str:
+        return format_figure(self, self.metric.unit)
+
     def __reduce__(self) -> tuple[object, ...]:
         return (Figure, (self.metric, self.values, self.where))
 
@@ -164,6 +167,7 @@ class Failure(BaseModel):
     config: StorageConfig
     host: str
     reason: str
+    outcome: Literal["failed", "skipped"] = "failed"
 
 
 class Run(BaseModel):

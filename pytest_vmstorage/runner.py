@@ -29,6 +29,10 @@ FORGET = 'sync; blockdev --flushbufs "$1"; rm -f "$2"'
 _FIRST_LINES, _LAST_LINES = 9, 6
 
 
+FRESH_ALIGN_BYTES = 2**20
+"""Untouched regions begin at multiples of this; an image's clusters have 64 KiB unless asked for otherwise."""
+
+
 class Plan(BaseModel):
     """How often a workload is run: measured rounds, and rounds before that are thrown away."""
 
@@ -58,6 +62,7 @@ class Subject:
     facts: Mapping[str, str]
     regions: Regions
     drop_host_caches: Callable[[], str]
+    tools: Mapping[str, str] = field(default_factory=dict)
     before_round: Callable[[], None] = field(default=lambda: None)
 
 
@@ -106,8 +111,13 @@ def measure(
         shown=workload.shown,
         samples=tuple(samples),
         hygiene=_hygiene(subject, warmup, host_caches),
-        guest=subject.facts,
+        guest=_facts(subject, workload),
     )
+
+
+def _facts(subject: Subject, workload: Workload) -> Mapping[str, str]:
+    version = subject.tools.get(workload.package or workload.tool, "unknown version")
+    return {**subject.facts, workload.tool: version}
 
 
 def check_fits(config: StorageConfig, workload: Workload, plan: Plan) -> None:
@@ -132,6 +142,8 @@ def _prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tupl
     regions = subject.regions
     region = regions.size_bytes if workload.region_bytes is None else workload.region_bytes
     if subject.config.state == "fresh":
+        # a whole MiB: no cluster of an image is shared with what was written before
+        regions.written_bytes = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
         if regions.written_bytes + region * plan.rounds > regions.size_bytes:
             raise ConfigError(
                 f"{workload.label} finds only {format_size(regions.size_bytes - regions.written_bytes)} that nothing"

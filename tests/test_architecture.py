@@ -29,12 +29,14 @@ LAYERS = """
     report.text  report.markdown  report.csv_file
     report.files
     provision.domain  provision.disk  provision.rootfs  provision.event_loop  provision.exclusive  provision
-    provision.hypervisor  provision.accel  provision.appliance  provision.reaper
-    provision.boot  facts
+    provision.hypervisor  provision.accel  provision.appliance
+    provision.boot  provision.reaper  facts
     provision.pool
+    provision.canary
     agent
     guest
     lab
+    kept
     testing.builders  testing.shell
     testing.hypervisor
     testing.lab

@@ -24,7 +24,8 @@ def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallI
         session.note_failure()
     reason = _reason(item, report, call)
     if reason:
-        carried = {"failure": session.failure(item, reason), "hosts": session.hosts()}
+        outcome = "skipped" if report.skipped else "failed"
+        carried = {"failure": session.failure(item, reason, outcome), "hosts": session.hosts()}
     if report.when == "teardown":
         measured = item.stash.get(MEASURED, [])
         if measured:

@@ -92,8 +92,7 @@ def lab_settings(config: pytest.Config) -> LabSettings:
     folder = value(config, "dir")
     host = value(config, "host") or None
     if folder and host in (None, "local"):
-        # relative to where pytest was started, as a shell user means it
-        folder = str((config.invocation_params.dir / Path(folder).expanduser()).resolve())
+        folder = str((_base(config, "dir") / Path(folder).expanduser()).resolve())
     return LabSettings(
         host=host,
         folder=folder or None,
@@ -141,7 +140,14 @@ def _storage_folder(config: pytest.Config) -> Path:
 
 def report_paths(config: pytest.Config) -> list[Path]:
     """The files the matrix is written to."""
-    return [config.invocation_params.dir / name for name in value(config, "report")]
+    return [_base(config, "report") / name for name in value(config, "report")]
+
+
+def _base(config: pytest.Config, name: str) -> Path:
+    """What an option's relative path begins at: the shell's folder, or that of the ini file it stands in."""
+    if config.getoption(f"vm_{name}") is not None or config.inipath is None:
+        return config.invocation_params.dir
+    return config.inipath.parent
 
 
 def _ini(name: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +23,6 @@ from pytest_vmstorage.lab import Lab, open_lab
 from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED
 from pytest_vmstorage.plugin.live import LiveLine
-from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.results import Failure, Measurement, Run, Sample
 from pytest_vmstorage.runner import Plan, Regions, Subject, measure
 from pytest_vmstorage.workloads.base import Workload
@@ -56,6 +57,7 @@ class StorageSession:
         return self._lab
 
     def _open(self) -> Lab:
+        _end_orderly_on_sigterm()
         lab: Lab | None = self._config.hook.pytest_vmstorage_open_lab(
             config=self._config, settings=self._settings, say=self.announce
         )
@@ -75,10 +77,9 @@ class StorageSession:
         """The guest of the test's cell."""
         self.live.begin_cell(str(config))
         # a guest that boots, or is torn down, takes CPU time from another process's measurement: it takes its turn
-        with self._outcomes(item), measuring_alone(self.live.say):
-            lab = self.lab()
-            guest = lab.guest(config, self.live.say)
-            lab.pool.settle()
+        with self._outcomes(item), self.lab().alone(self.live.say):
+            guest = self.lab().guest(config, self.live.say)
+            self.lab().pool.settle()
         return guest
 
     def measure(
@@ -90,7 +91,7 @@ class StorageSession:
         def keep_sample(sample: Sample) -> None:
             self._journal.write(item.nodeid, workload.label, guest.config, lab.host.name, sample)
 
-        with self._outcomes(item), measuring_alone(self.live.say):
+        with self._outcomes(item), lab.alone(self.live.say):
             plan = self._plan(rounds, warmup)
             # teardowns of earlier guests would run beside the measurement
             lab.pool.settle()
@@ -116,6 +117,7 @@ class StorageSession:
             config=guest.config,
             host=lab.host.name,
             facts=guest.facts.as_text(),
+            tools=guest.facts.tools,
             regions=regions,
             drop_host_caches=lambda: lab.drop_host_caches(guest),
         )
@@ -156,11 +158,12 @@ class StorageSession:
         """What is known of the host as plain JSON values, to travel with a report to the controller."""
         return [self._lab.facts.model_dump(mode="json")] if self._lab is not None else []
 
-    def failure(self, item: pytest.Item, reason: str) -> dict[str, Any]:
+    def failure(self, item: pytest.Item, reason: str, outcome: str) -> dict[str, Any]:
         """A cell without a figure as plain JSON values."""
         host = self._lab.host.name if self._lab is not None else (self._settings.host or "local")
         config: StorageConfig = item.stash[CONFIG]
-        return Failure(nodeid=item.nodeid, config=config, host=host, reason=reason).model_dump(mode="json")
+        cell = {"nodeid": item.nodeid, "config": config, "host": host, "reason": reason, "outcome": outcome}
+        return Failure.model_validate(cell).model_dump(mode="json")
 
     def close(self) -> None:
         """Remove all that this process made; says how to reach a guest that is kept."""
@@ -175,11 +178,18 @@ class StorageSession:
             self.announce(f"not all was removed: {error}")
             return
         if kept is not None:
-            run_id = lab.root.rpartition("-")[2]
             self.announce(
-                f"kept the guest of {kept.config}: `vmstorage exec {run_id} uname -a` runs a command in it, "
+                f"kept the guest of {kept.config}: `vmstorage exec {lab.lease.run_id} uname -a` runs a command in it, "
                 "`vmstorage reap --kept` removes it"
             )
+
+
+def _end_orderly_on_sigterm() -> None:
+    """Let SIGTERM end the run as Ctrl-C does: CI systems send it to what they cancel, and guests must go then too."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _journal_path(config: pytest.Config) -> Path:

@@ -1,4 +1,4 @@
-"""One measurement at a time on this machine: a lock that every process of every user takes."""
+"""One measurement at a time on a host: a lock that every process of every user of this machine takes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.say import Say, silent
 
 _FOLDERS = (Path("/run/lock"), Path("/tmp"))
-_NAME = "pytest-vmstorage-measure.lock"
+_NAME = "pytest-vmstorage-{host}.lock"
 
 
 @contextlib.contextmanager
-def measuring_alone(say: Say = silent) -> Iterator[None]:
-    """Hold the machine's measuring lock; says so once where it has to wait. Freed by the kernel if we are killed."""
-    handle = _open()
+def measuring_alone(host: str, say: Say = silent) -> Iterator[None]:
+    """Hold the measuring lock of that host; says so once where it has to wait. Freed by the kernel if we are killed."""
+    handle = _open(_NAME.format(host=host))
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -30,9 +30,9 @@ def measuring_alone(say: Say = silent) -> Iterator[None]:
         os.close(handle)
 
 
-def _open() -> int:
+def _open(name: str) -> int:
     for folder in _FOLDERS:
-        path = folder / _NAME
+        path = folder / name
         with contextlib.suppress(OSError):
             # an existing file is opened without O_CREAT: the kernel refuses that on another user's file
             # in a sticky folder (fs.protected_regular)

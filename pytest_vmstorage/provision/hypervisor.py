@@ -186,10 +186,14 @@ class LibvirtDomain:
         """Whether the agent answers within the time; for a guest that was running before this connection."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            with contextlib.suppress(GuestError):
+            try:
                 self.agent("guest-ping", {}, 1)
+            except GuestDiedError:
+                return False
+            except GuestError:
+                time.sleep(0.1)
+            else:
                 return True
-            time.sleep(0.1)
         return False
 
     def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pytest_vmstorage.command import Shell, check
 from pytest_vmstorage.errors import ProvisionError
+from pytest_vmstorage.inventory import LabHost
+from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease, LeaseBook, boot_id, is_dead
 
 _PATIENCE_S = 10.0
@@ -33,6 +35,22 @@ def reap(book: LeaseBook, shell: Shell, *, kept: bool = False) -> list[str]:
             said.append(f"could not remove all that run {lease.run_id} left: {error}")
         else:
             book.drop(lease)
+    return said
+
+
+def reap_remote(book: LeaseBook, host: LabHost, shell: Shell, hypervisor: Hypervisor) -> list[str]:
+    """The same for a lab host that was reached just now: guests through its libvirt, folders through its shell."""
+    said = []
+    for lease in list(book):
+        if lease.ssh is None or lease.ssh != host.ssh or not is_dead(lease):
+            continue
+        guests = [domain for domain in map(hypervisor.find, lease.domains) if domain is not None]
+        for domain in guests:
+            domain.destroy()
+        if _is_ours(lease, lease.folder):
+            check(shell.run(["rm", "-rf", "--", lease.folder]), f"removing {lease.folder} on {host.name}")
+        book.drop(lease)
+        said.append(f"removed what run {lease.run_id} left on {host.name}: {len(guests)} guest(s), {lease.folder}")
     return said
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.baseline import CellKey, keyed
+from pytest_vmstorage.config import AXES
 from pytest_vmstorage.results import Failure, Measurement, Metric, Run
 
 
@@ -103,6 +105,12 @@ def _nodeid(key: CellKey) -> str:
 
 
 def _without_config(key: CellKey) -> str:
-    """The node id without the cell, which is the row already."""
-    text = key.nodeid.replace(str(key.config), "", 1).replace("[-", "[").replace("-]", "]")
-    return text.removesuffix("[]")
+    """The node id without the values of the axes, which are the row already."""
+    name, bracket, parameters = key.nodeid.partition("[")
+    words = parameters.removesuffix("]")
+    cell = key.config.model_dump(mode="json")
+    for axis in AXES:
+        # a value stands between hyphens, and may hold some itself: virtio-blk
+        words = re.sub(rf"(?:^|(?<=-)){re.escape(str(cell[axis]))}(?:-|$)", "", words, count=1)
+    words = words.removesuffix("-")
+    return f"{name}{bracket}{words}]" if words else name

@@ -24,7 +24,7 @@ class Section(BaseModel):
 
 def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ...]:
     """All sections that have something to say, in reading order."""
-    sections = [_failures(run), *(_comparison(comparison) if comparison else ())]
+    sections = [_failures(run, "failed"), _failures(run, "skipped"), *(_comparison(comparison) if comparison else ())]
     hosts = [host_of(run, name) for name in host_names(run)]
     sections += [_host(host) for host in hosts]
     sections += [_guests(run), _hygiene(run)]
@@ -36,9 +36,14 @@ def host_names(run: Run) -> tuple[str, ...]:
     return tuple(dict.fromkeys([m.host for m in run.measurements] + [f.host for f in run.failures]))
 
 
-def _failures(run: Run) -> Section:
-    lines = [f"{function_of(f.nodeid)} on {f.config.label}, {f.host}: {f.reason}" for f in run.failures]
-    return Section(title="failed cells", lines=tuple(lines))
+def _failures(run: Run, outcome: str) -> Section:
+    """The cells without a figure and why; `outcome` is "failed" or "skipped"."""
+    lines = [
+        f"{function_of(f.nodeid)} on {f.config.label}, {f.host}: {f.reason}"
+        for f in run.failures
+        if f.outcome == outcome
+    ]
+    return Section(title=f"{outcome} cells", lines=tuple(lines))
 
 
 def _comparison(comparison: Comparison) -> Iterable[Section]:

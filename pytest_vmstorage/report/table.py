@@ -30,6 +30,7 @@ class Cell(BaseModel):
     mark: str = ""
     change: str = ""
     failure: str = ""
+    outcome: str = "failed"
 
     @property
     def parts(self) -> tuple[str, str, str, str]:
@@ -40,7 +41,7 @@ class Cell(BaseModel):
     def text(self) -> str:
         """The cell on one line: "14.2k IOPS ±3 % ▲", "failed: ...", or "-" where nothing was measured."""
         if self.failure:
-            return f"failed: {self.failure}"
+            return f"{self.outcome}: {self.failure}"
         return " ".join(part for part in self.parts if part) or "-"
 
 
@@ -173,7 +174,7 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
         row = _Place(failure.host, host_of(run, failure.host).accel, failure.config)
         function = function_of(failure.nodeid)
         for column in columns.get(function, {Column(workload=function): None}):
-            grid.setdefault((row, column), Cell(failure=failure.reason.partition("\n")[0]))
+            grid.setdefault((row, column), Cell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome))
 
 
 def _order(row: _Place, run: Run) -> tuple[int, ...]:

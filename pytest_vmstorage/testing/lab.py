@@ -117,7 +117,7 @@ def make_lab(
         appliance=_appliance(),
         accel=AccelChoice(used="tcg", requested="tcg", reason="asked for"),
         facts=make_host("local", accel="tcg", accel_reason="asked for"),
-        root="",
+        lease=lease,
     )
 
 

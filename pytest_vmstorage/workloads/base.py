@@ -31,6 +31,8 @@ class Workload(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     tool: ClassVar[str]
+    package: ClassVar[str] = ""
+    """Name of the package whose version is the tool's, where it is not the tool's own name."""
 
     def __init__(self, **options: Any) -> None:
         try:

@@ -40,6 +40,7 @@ class Dd(Workload):
     """
 
     tool: ClassVar[str] = "dd"
+    package: ClassVar[str] = "coreutils"
 
     rw: Literal["write", "read"] = "write"
     bs: Bytes = _MIB

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -70,7 +71,7 @@ def test_fresh_rounds_meet_untouched_blocks(lab: Lab) -> None:
     measure(place, Dd(bs="1M", count=32, conv="fsync"), Plan(rounds=3))
     allocated()
     # qemu-img allocates the first 4 KiB of a raw file itself
-    steps = [after - before for before, after in zip(grown, grown[1:], strict=False)]
+    steps = [after - before for before, after in itertools.pairwise(grown)]
     assert all(step >= 32 * 2**20 - 4096 for step in steps), steps
 
 

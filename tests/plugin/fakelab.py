@@ -15,8 +15,6 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
-
 RECORDINGS = Path(__file__).parents[1] / "unit" / "recordings"
 ROUNDS = (1.0, 0.99, 1.0, 1.01)
 """What a warm-up and three rounds measure, of 10000 IOPS times the speed."""
@@ -97,7 +95,7 @@ class FakeGuest:
         self.config = config
         self.disk = "/dev/vdb"
         self.shell = FakeShell(config)
-        self.facts = SimpleNamespace(as_text=lambda: {"kernel": "6.1.0-fake", "fio": "fio-3.33"})
+        self.facts = SimpleNamespace(as_text=lambda: {"kernel": "6.1.0-fake"}, tools={"fio": "fio-3.33"})
         self.machine = SimpleNamespace(
             config=config, domain=SimpleNamespace(is_active=lambda: True), console_tail=lambda: "panic"
         )
@@ -139,15 +137,6 @@ def make_guest(config, say):
     return FakeGuest(config)
 
 
-def pytest_sessionstart(session):
-    """Leave the machine's measuring lock to real measurements, which may go on beside these tests."""
-    from pytest_vmstorage.plugin import session as plugin_session
-
-    patch = pytest.MonkeyPatch()
-    patch.setattr(plugin_session, "measuring_alone", lambda _say: contextlib.nullcontext())
-    session.config.add_cleanup(patch.undo)
-
-
 def pytest_vmstorage_open_lab(config, settings, say):
     """Open the fake in place of the real lab."""
     from pytest_vmstorage.errors import HostError
@@ -163,6 +152,10 @@ def pytest_vmstorage_open_lab(config, settings, say):
         def drop_host_caches(self, guest):
             return "not dropped"
 
+        def alone(self, say=None):
+            # real measurements may go on beside these tests, and hold the machine's lock
+            return contextlib.nullcontext()
+
     if wish("open"):
         raise HostError(wish("open"), hint="Install it.")
     say("opening the fake lab")
@@ -176,5 +169,5 @@ def pytest_vmstorage_open_lab(config, settings, say):
         appliance=None,
         accel=None,
         facts=HostFacts(name="fakehost", cpu="Fake CPU", cores=2, accel=wish("accel", "kvm"), qemu="7.2"),
-        root="/tmp/vms-fakefakefa",
+        lease=SimpleNamespace(root="/tmp/vms-fakefakefa", run_id="fakefakefa"),
     )

@@ -63,12 +63,12 @@ def test_a_guest_tells_its_facts() -> None:
     assert (facts.write_cache, facts.scheduler, facts.rotational) == ("write through", "mq-deadline", False)
     assert facts.as_text() == {
         "kernel": "6.1.0-18-amd64",
-        "fio": "3.33",
         "cpus": "2",
         "write_cache": "write through",
         "scheduler": "mq-deadline",
         "driver": "sd",
     }
+    assert facts.tools == {"fio": "3.33"}
 
 
 def test_a_root_of_the_same_size_is_not_the_disk_under_test() -> None:

@@ -132,7 +132,7 @@ def test_closing_leaves_nothing(host: Host) -> None:
 def test_closing_goes_on_where_something_cannot_be_removed(host: Host) -> None:
     """The connection is closed and the root removed; the error is told, the lease stays."""
     lab = host.lab()
-    lab.root = "/tmp/vms-0123456789"
+    lab.lease = lab.lease.model_copy(update={"root": "/tmp/vms-0123456789"})
     lab.guest(RAW)
     host.shell.answer(re.compile("^rm -rf -- /srv"), stderr="rm: busy", returncode=1)
     with pytest.raises(ProvisionError, match="rm: busy"):
@@ -145,7 +145,7 @@ def test_closing_goes_on_where_something_cannot_be_removed(host: Host) -> None:
 def test_the_last_guest_is_kept_where_none_failed(host: Host) -> None:
     """--vm-keep: running, with its disk, its root and a lease that says so."""
     lab = host.lab(keep=True)
-    lab.root = "/tmp/vms-0123456789"
+    lab.lease = lab.lease.model_copy(update={"root": "/tmp/vms-0123456789"})
     lab.guest(RAW)
     last = lab.guest(QCOW2).machine
     assert lab.close() is last
@@ -237,11 +237,11 @@ def test_one_measurement_runs_at_a_time(tmp_path: Path, monkeypatch: pytest.Monk
     waiting = threading.Event()
 
     def second() -> None:
-        with measuring_alone(lambda sentence: (said.append(sentence), waiting.set())[0]):
+        with measuring_alone("lab01", lambda sentence: (said.append(sentence), waiting.set())[0]):
             order.append("second")
 
     thread = threading.Thread(target=second)
-    with measuring_alone(said.append):
+    with measuring_alone("lab01", said.append):
         thread.start()
         assert waiting.wait(5)
         order.append("first")
@@ -255,7 +255,7 @@ def test_the_measuring_lock_is_every_users(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(exclusive, "_FOLDERS", (tmp_path / "none", tmp_path))
     before = os.umask(0o077)
     try:
-        with measuring_alone():
+        with measuring_alone("lab01"):
             (lock,) = tmp_path.iterdir()
             assert lock.stat().st_mode & 0o777 == 0o644
             with lock.open() as stream, pytest.raises(BlockingIOError):
@@ -269,7 +269,7 @@ def test_the_measuring_lock_is_every_users(tmp_path: Path, monkeypatch: pytest.M
 def test_without_a_place_for_the_lock_nothing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence that names the folders."""
     monkeypatch.setattr(exclusive, "_FOLDERS", (tmp_path / "none",))
-    with pytest.raises(HostError, match=r"No lock file can be made in .*none"), measuring_alone():
+    with pytest.raises(HostError, match=r"No lock file can be made in .*none"), measuring_alone("lab01"):
         pytest.fail("measured")
 
 

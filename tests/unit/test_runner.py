@@ -144,7 +144,7 @@ def test_a_measurement_says_all_of_itself() -> None:
     measured = Scene().measure(rounds=1)
     assert measured.command == f"tool {DISK} 0 {16 * MIB}"
     assert (measured.workload, measured.tool, measured.primary, measured.shown) == ("tool write", "tool", "bw", ("bw",))
-    assert (measured.host, measured.guest) == ("local", {"kernel": "6.1"})
+    assert (measured.host, measured.guest) == ("local", {"kernel": "6.1", "tool": "unknown version"})
     assert measured.hygiene == {
         "state": "filled",
         "warm-up rounds": "1",
