@@ -28,7 +28,8 @@ LAYERS = """
     report.table
     report.text  report.markdown  report.csv_file
     report.files
-    provision.domain  provision.disk  provision.rootfs  provision.event_loop  provision.exclusive  provision
+    provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
+    provision
     provision.hypervisor  provision.accel  provision.appliance
     provision.boot  provision.reaper  facts
     provision.pool

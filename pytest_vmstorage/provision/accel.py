@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -51,7 +52,8 @@ def choose_accel(
         outcome = try_kvm()
         if isinstance(outcome, float):
             return AccelChoice(used="kvm", requested=requested, reason=f"a test guest booted in {outcome:.1f} s")
-        reason = f"KVM opens, but {outcome.rstrip('.')}"
+        # QEMU's own words can be a page of them
+        reason = textwrap.shorten(f"KVM opens, but {outcome.rstrip('.')}", 180, placeholder=" ...")
     if requested == "kvm":
         raise HostError(f"--vm-accel=kvm: {reason}.", hint="Use --vm-accel=auto or tcg, or a host whose KVM works.")
     return AccelChoice(used="tcg", requested=requested, reason=reason)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
+from xml.etree import ElementTree
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HostError, HypervisorError
+from pytest_vmstorage.provision.adopt import adopting
 from pytest_vmstorage.provision.event_loop import start_event_loop
 
 EMBED_CONF = """\
@@ -81,13 +84,17 @@ def connect_embedded(root: Path, cache: Path, *, as_root: bool) -> LibvirtHyperv
         (root / "cache").symlink_to(cache)
     # the driver logs from inside this process; read when libvirt is first imported
     os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", f"3:file:{root}/libvirt.log")
-    return LibvirtHypervisor(f"qemu:///embed?root={root}")
+    return LibvirtHypervisor(f"qemu:///embed?root={root}", pids=root / "run" / "qemu")
 
 
 class LibvirtHypervisor:
-    """A libvirt connection with its event loop; one for the life of a run."""
+    """A libvirt connection with its event loop; one for the life of a run.
 
-    def __init__(self, uri: str) -> None:
+    `pids` is the folder of QEMU's pid files where this process itself starts QEMU, else None.
+    """
+
+    def __init__(self, uri: str, *, pids: Path | None = None) -> None:
+        self._pids = pids
         libvirt = load_libvirt()
         start_event_loop(libvirt)
         try:
@@ -105,9 +112,15 @@ class LibvirtHypervisor:
     def start(self, xml: str) -> LibvirtDomain:
         """Make and start a transient guest from schema-checked XML; raises HypervisorError."""
         flags = self._libvirt.VIR_DOMAIN_START_VALIDATE
-        with translated("starting the guest"):
+        with translated("starting the guest"), self._adopting(xml):
             handle = self._conn.createXML(xml, flags)
         return LibvirtDomain(self, handle)
+
+    def _adopting(self, xml: str) -> contextlib.AbstractContextManager[None]:
+        if self._pids is None:
+            return contextlib.nullcontext()
+        name = ElementTree.fromstring(xml).findtext("name")  # noqa: S314 (our own XML)
+        return adopting(self._pids / f"{name}.pid")
 
     def find(self, uuid: str) -> LibvirtDomain | None:
         """The running guest of that UUID, None where there is none."""
@@ -245,7 +258,7 @@ def translated(doing: str, *, ended: threading.Event | None = None) -> Iterator[
         yield
     except libvirt.libvirtError as error:
         code = error.get_error_code() or -1
-        message = " ".join(str(error.get_error_message() or error).split())
+        message = _message(error)
         gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
         if ended is not None and (code in gone or ended.is_set()):
             raise GuestDiedError(f"The guest ended during: {doing}.") from None
@@ -254,8 +267,14 @@ def translated(doing: str, *, ended: threading.Event | None = None) -> Iterator[
         raise HypervisorError(f"{doing} failed: {message}.", code=code) from None
 
 
+def _message(error: Any) -> str:
+    """libvirt's sentence on one line, without the timestamps that QEMU's own lines in it begin with."""
+    text = " ".join(str(error.get_error_message() or error).split())
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z ", "", text)
+
+
 def _host_error(uri: str, error: Any) -> HostError:
-    message = " ".join(str(error.get_error_message() or error).split())
+    message = _message(error)
     if uri.startswith("qemu:///embed"):
         if "Failed to parse user" in message:
             return HostError(

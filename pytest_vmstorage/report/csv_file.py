@@ -58,7 +58,12 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
     for key, measurement in keyed(run.measurements):
         writer.writerows(_measured(run, key, measurement, comparison))
     for f in run.failures:
-        writer.writerow({**_cell(run, f.nodeid, f.host, f.config), "failure": f.reason if f.outcome == "failed" else f"{f.outcome}: {f.reason}"})
+        writer.writerow(
+            {
+                **_cell(run, f.nodeid, f.host, f.config),
+                "failure": f.reason if f.outcome == "failed" else f"{f.outcome}: {f.reason}",
+            }
+        )
     return out.getvalue()
 
 
