@@ -1,7 +1,9 @@
 """A workload's figure through the plugin over the same fio in a bare QEMU of the same options.
 
-Pairs of fresh guests, plugin and bare in turn first (ABBA), the same fio line in both. The last line is JSON:
-`ratio` (geometric mean of the pairs' plugin/bare) and its 95 % interval (Student's t on the log ratios).
+Ten pairs of fresh guests, one of the plugin's and one bare, both running; in each pair the same fio line runs in
+them in turn, ABBA, so that a drift of the host meets both alike. The last line is JSON: `ratio` (geometric mean
+over the pairs of plugin/bare) and its 95 % interval (Student's t on the pairs' log ratios). The spread is between
+boots: on a shared machine of 2 cores two bare guests differ by 10 to 20 %, and only more pairs narrow the interval.
 
     python benchmarks/fidelity.py [--pairs 10] [--accel tcg]
 """
@@ -13,8 +15,10 @@ import json
 import math
 import shlex
 import statistics
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
-from bare import bare_guest
+from bare import BareGuest, bare_guest
 
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.lab import Lab, LabSettings, open_lab
@@ -23,47 +27,95 @@ from pytest_vmstorage.runner import FILL_ARGV, FORGET, Plan, Regions, Subject, m
 from pytest_vmstorage.workloads.base import Target
 from pytest_vmstorage.workloads.fio import Fio
 
-JOB = Fio(rw="randwrite", bs="4k", iodepth=32, size="64M", runtime=5, time_based=True)
+JOBS = (Fio(rw="randread", bs="4k", iodepth=32, size="64M", runtime=2, time_based=True),)
+TURNS = "ABBA"
+"""A is the plugin, B the bare guest; every other pair has them the other way round."""
 
 # two-sided 95 % points of Student's t for n - 1 degrees of freedom (NIST handbook, 1.3.6.7.2)
-T_975 = {3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 8: 2.365, 10: 2.262, 12: 2.201, 16: 2.131, 20: 2.093, 30: 2.045}
+T_975 = {
+    2: 12.706,
+    3: 4.303,
+    4: 3.182,
+    5: 2.776,
+    6: 2.571,
+    8: 2.365,
+    10: 2.262,
+    12: 2.201,
+    16: 2.131,
+    20: 2.093,
+    30: 2.045,
+    40: 2.023,
+}
+
+Round = Callable[[Fio], float]
 
 
-def plugin_iops(lab: Lab, config: StorageConfig) -> float:
-    """IOPS of the job through the plugin, in a fresh guest; one warm-up round, one measured."""
-    lab.drop()
-    lab.pool.settle()
+def plugin_round(lab: Lab, config: StorageConfig) -> Round:
+    """A function that runs a job once through the plugin, in a fresh guest."""
     guest = lab.guest(config)
     subject = Subject(
-        guest.shell,
-        guest.disk,
-        config,
-        lab.host.name,
-        {},
-        Regions(config.size),
-        lambda: lab.drop_host_caches(guest),
+        shell=guest.shell,
+        disk=guest.disk,
+        config=config,
+        host=lab.host.name,
+        facts={},
+        regions=Regions(config.size),
+        drop_host_caches=lambda: lab.drop_host_caches(guest),
     )
-    iops = float(measure(subject, JOB, Plan(rounds=1, warmup=1)).iops)
-    lab.drop()
-    lab.pool.settle()
-    return iops
+    return lambda job: float(measure(subject, job, Plan(rounds=1, warmup=0)).iops)
 
 
-def bare_iops(lab: Lab, config: StorageConfig) -> float:
-    """IOPS of the same fio line in a fresh bare guest, filled and warmed up by hand in the same way."""
-    disk = f"{lab.pool.folder}/bare.{config.format}"
-    make_disk(lab.shell, config, disk)
-    with bare_guest(lab.pool.spec("bare", config, disk, lab.accel.used)) as guest:
-        guest.wait()
-        target = Target(path="/dev/vdb", size_bytes=config.size)
-        guest.run(FILL_ARGV.format(path=target.path, size=JOB.size, offset=0))
-        for _ in ("warm-up", "measured"):
-            guest.run(f"sh -c {shlex.quote(FORGET)} sh {target.path} {JOB.output_file}")
-            drop_caches(lab.shell, disk)
-            guest.run(shlex.join(JOB.argv(target)), poll_s=0.5)
-        iops = JOB.parse(guest.run(f"cat {JOB.output_file}"))["iops"]
-    remove_disk(lab.shell, disk)
-    return iops
+def bare_round(lab: Lab, guest: BareGuest, disk: str) -> Round:
+    """A function that runs the same line once in a bare guest, after the same filling and dropping of caches."""
+    target = Target(path="/dev/vdb", size_bytes=JOBS[0].size)
+    guest.run(FILL_ARGV.format(path=target.path, size=target.size_bytes, offset=0))
+
+    def run(job: Fio) -> float:
+        guest.run(f"sh -c {shlex.quote(FORGET)} sh {target.path} {job.output_file}")
+        drop_caches(lab.shell, disk)
+        guest.run(shlex.join(job.argv(target)), poll_s=0.5)
+        return float(job.parse(guest.run(f"cat {job.output_file}"))["iops"])
+
+    return run
+
+
+def pair(lab: Lab, number: int) -> list[float]:
+    """Log ratios plugin/bare of each job, medians over their turns, in a pair of fresh guests."""
+    config = StorageConfig(format="raw", cache="none", bus="virtio-blk", size=(256 + number) * 2**20)
+    disk = f"{lab.pool.folder}/bare.raw"
+    logs = []
+    with ExitStack() as stack:
+        stack.callback(remove_disk, lab.shell, disk)
+        make_disk(lab.shell, config, disk)
+        bare = stack.enter_context(bare_guest(lab.pool.spec("bare", config, disk, lab.accel.used)))
+        bare.wait()
+        sides = {"A": plugin_round(lab, config), "B": bare_round(lab, bare, disk)}
+        lab.pool.settle()
+        turns = TURNS if number % 2 == 0 else TURNS.translate(str.maketrans("AB", "BA"))
+        for job in JOBS:
+            for side in sides.values():
+                side(job)  # a warm-up
+            iops: dict[str, list[float]] = {"A": [], "B": []}
+            for turn in turns:
+                iops[turn].append(sides[turn](job))
+            ours, theirs = statistics.median(iops["A"]), statistics.median(iops["B"])
+            logs.append(math.log(ours / theirs))
+            print(
+                f"pair {number}, {job.label}: plugin {ours:.0f} IOPS, bare {theirs:.0f}, ratio {ours / theirs:.3f}",
+                flush=True,
+            )
+    return logs
+
+
+def interval(logs: Sequence[float]) -> dict[str, float]:
+    """The geometric mean and its 95 % interval."""
+    mean = statistics.mean(logs)
+    half = T_975[len(logs)] * statistics.stdev(logs) / math.sqrt(len(logs))
+    return {
+        "ratio": round(math.exp(mean), 4),
+        "ratio_low": round(math.exp(mean - half), 4),
+        "ratio_high": round(math.exp(mean + half), 4),
+    }
 
 
 def main() -> None:
@@ -72,37 +124,15 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10, choices=sorted(T_975))
     parser.add_argument("--accel", default="auto")
     arguments = parser.parse_args()
-    config = StorageConfig(format="raw", cache="none", bus="virtio-blk", size="256M")
     lab = open_lab(LabSettings(accel=arguments.accel), print)
-    logs = []
     try:
-        for number in range(arguments.pairs):
-            sides = {}
-            # ABBA: a drift of the host meets both sides alike
-            for side in (plugin_iops, bare_iops) if number % 2 == 0 else (bare_iops, plugin_iops):
-                sides[side] = side(lab, config)
-            logs.append(math.log(sides[plugin_iops] / sides[bare_iops]))
-            print(
-                f"pair {number}: plugin {sides[plugin_iops]:.0f} IOPS, bare {sides[bare_iops]:.0f} IOPS,"
-                f" ratio {math.exp(logs[-1]):.3f}",
-                flush=True,
-            )
+        logs = [pair(lab, number) for number in range(arguments.pairs)]
     finally:
         lab.close()
-    mean = statistics.mean(logs)
-    half = T_975[len(logs)] * statistics.stdev(logs) / math.sqrt(len(logs))
-    print(f"{JOB.label} on {config.label}, {lab.facts.cpu}, QEMU {lab.facts.qemu}, {lab.facts.accel}")
-    print(
-        json.dumps(
-            {
-                "ratio": round(math.exp(mean), 4),
-                "ratio_low": round(math.exp(mean - half), 4),
-                "ratio_high": round(math.exp(mean + half), 4),
-                "pairs": len(logs),
-                "accel": lab.facts.accel,
-            }
-        )
-    )
+    print(f"raw-none-virtio-blk-off, {lab.facts.cpu}, QEMU {lab.facts.qemu}, {lab.facts.accel}")
+    jobs = {job.label: interval([each[index] for each in logs]) for index, job in enumerate(JOBS)}
+    both = interval([statistics.mean(each) for each in logs])
+    print(json.dumps({**both, "pairs": len(logs), "accel": lab.facts.accel, "jobs": jobs}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The `vmstorage` command: doctor, image, reap, exec."""
+"""The `vmstorage` command: doctor, image, reap, exec, show."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from pytest_vmstorage.baseline import load_baseline
 from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.kept import open_kept
 from pytest_vmstorage.lab import LabSettings, lease_book, open_lab
 from pytest_vmstorage.provision import appliance
 from pytest_vmstorage.provision.reaper import reap
+from pytest_vmstorage.show import newest_run, show_cell
 from pytest_vmstorage.units import format_about
 
 
@@ -49,6 +52,11 @@ def _parser() -> argparse.ArgumentParser:
     execute.add_argument("run_id", metavar="RUN", help="the run's id, as --vm-keep printed it")
     execute.add_argument("command", nargs=argparse.REMAINDER, help="the command and its arguments")
     execute.set_defaults(run=_exec)
+
+    show = commands.add_parser("show", help="show what proves that a measured cell is what its id says")
+    show.add_argument("cell", metavar="CELL", help="the cell's id, such as raw-none-virtio-blk-off")
+    show.add_argument("file", metavar="FILE", nargs="?", help="a saved run (default: the newest below .benchmarks)")
+    show.set_defaults(run=_show)
     return parser
 
 
@@ -94,6 +102,15 @@ def _exec(arguments: argparse.Namespace) -> int:
     sys.stdout.write(done.stdout)
     sys.stderr.write(done.stderr)
     return done.returncode
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    saved = load_baseline(arguments.file, Path(_SAVED)) if arguments.file else newest_run(Path(_SAVED))
+    print("\n".join(show_cell(saved.run, arguments.cell, str(saved.path))))
+    return 0
+
+
+_SAVED = ".benchmarks"
 
 
 def _say(sentence: str) -> None:

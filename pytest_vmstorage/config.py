@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.units import Bytes, format_size
+from pytest_vmstorage.rules import broken_rules
+from pytest_vmstorage.units import Bytes, MaybeBytes, format_size, parse_size
 
-Format = Literal["raw", "qcow2"]
+Format = Literal["raw", "qcow2", "vmdk", "vdi", "qed", "vpc"]
 Cache = Literal["none", "directsync", "writethrough", "writeback", "unsafe"]
-Bus = Literal["virtio-blk", "virtio-scsi", "ide", "sata"]
+Bus = Literal["virtio-blk", "virtio-scsi", "ide", "sata", "usb", "nvme", "lsilogic", "vmpvscsi"]
 Preallocation = Literal["off", "metadata", "falloc", "full"]
 State = Literal["fresh", "filled"]
+Machine = Literal["auto", "pc", "q35"]
+Io = Literal["threads", "native", "io_uring"]
+Discard = Literal["ignore", "unmap"]
+DetectZeroes = Literal["off", "on", "unmap"]
+
+Count = Annotated[int, Field(ge=1)]
 
 SMALLEST_BYTES = 2**20
 """Below this a disk holds no workload; qcow2 metadata alone takes 200 KiB."""
@@ -25,6 +32,10 @@ _ALLOWED: Mapping[str, tuple[str, ...]] = {
     "bus": get_args(Bus),
     "preallocation": get_args(Preallocation),
     "state": get_args(State),
+    "machine": get_args(Machine),
+    "io": get_args(Io),
+    "discard": get_args(Discard),
+    "detect_zeroes": get_args(DetectZeroes),
 }
 
 
@@ -43,6 +54,19 @@ class StorageConfig(BaseModel):
     bus: Bus = "virtio-blk"
     preallocation: Preallocation = "off"
     state: State = "filled"
+    subformat: str | None = None
+    machine: Machine = "auto"
+    io: Io = "threads"
+    iothread: bool = False
+    queues: Count | None = None
+    queue_size: Count | None = None
+    discard: Discard = "ignore"
+    detect_zeroes: DetectZeroes = "off"
+    cluster_size: MaybeBytes = None
+    lazy_refcounts: bool = False
+    extended_l2: bool = False
+    l2_cache_size: MaybeBytes = None
+    vcpus: Count = 1
     size: Bytes = 2**30
 
     if TYPE_CHECKING:  # a type checker would refuse size="2G", which a validator makes bytes of
@@ -61,14 +85,27 @@ class StorageConfig(BaseModel):
 
     @model_validator(mode="after")
     def _can_exist(self) -> Self:
-        reason = refusal(self)
-        if reason:
-            raise ConfigError(f"{self} cannot exist: {reason}.", hint=_REFUSED_HINT)
+        for rule in broken_rules(self):
+            raise ConfigError(
+                f"{self} cannot exist: {rule.reason} (rule {rule.name}; source: {rule.source}).", hint=_REFUSED_HINT
+            )
         return self
 
     def __str__(self) -> str:
-        cell = f"{self.format}-{self.cache}-{self.bus}-{self.preallocation}"
-        return cell if self.state == "filled" else f"{cell}-{self.state}"
+        first = [self.format, self.cache, self.bus, self.preallocation]
+        more = [axis_text(name, getattr(self, name)) for name in AXES[len(first) :] if self.is_chosen(name)]
+        return "-".join([*first, *more])
+
+    def is_chosen(self, name: str) -> bool:
+        """Whether that field differs from its default."""
+        return bool(getattr(self, name) != type(self).model_fields[name].default)
+
+    @property
+    def machine_type(self) -> str:
+        """The machine the guest gets: pc for IDE, which q35 has not, otherwise q35 unless asked for."""
+        if self.machine != "auto":
+            return self.machine
+        return "pc" if self.bus == "ide" else "q35"
 
     @property
     def label(self) -> str:
@@ -76,11 +113,23 @@ class StorageConfig(BaseModel):
         return f"{self} {format_size(self.size)}"
 
 
-AXES = ("format", "cache", "bus", "preallocation", "state")
-"""The axes in the order in which they stand in a test id."""
-
 FIELDS = tuple(StorageConfig.model_fields)
 """All that `@pytest.mark.storage(...)` takes."""
+
+AXES = tuple(name for name in FIELDS if name != "size")
+"""What can be swept, in the order in which it stands in a test id; `size` is what tests call other things."""
+
+_SPEAKING = ("format", "cache", "bus", "preallocation", "state", "subformat", "io")
+_SIZES = ("cluster_size", "l2_cache_size")
+
+
+def axis_text(name: str, value: object) -> str:
+    """An axis's value in an id: the value itself where it speaks, "queues=4" where it is a number or a yes."""
+    if name in _SPEAKING:
+        return str(value)
+    if name in _SIZES and value is not None:
+        value = format_size(parse_size(value))
+    return f"{name}={'yes' if value is True else 'no' if value is False else value}"
 
 
 def make_config(values: Mapping[str, Any]) -> StorageConfig:
@@ -99,16 +148,6 @@ def make_config(values: Mapping[str, Any]) -> StorageConfig:
 
 
 _REFUSED_HINT = "Leave the cell out of the parametrize lists, or deselect it with -k or --deselect."
-
-
-def refusal(config: StorageConfig) -> str:
-    """Why this cell cannot exist, or an empty text.
-
-    Source: qemu-img 7.2 refuses raw with metadata ("Unexpected preallocation mode"), tried by hand.
-    """
-    if config.format == "raw" and config.preallocation == "metadata":
-        return "raw has no metadata to preallocate; qcow2 has, and raw can have off, falloc or full"
-    return ""
 
 
 def _check_name(name: str) -> None:

@@ -15,6 +15,7 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import BootTimeoutError, GuestError
 from pytest_vmstorage.provision.domain import ROOT_SERIAL
 from pytest_vmstorage.provision.pool import Machine
+from pytest_vmstorage.results import Proof
 from pytest_vmstorage.units import format_duration
 
 if TYPE_CHECKING:
@@ -36,14 +37,22 @@ for path in /sys/block/*; do
   serial=; [ -r "$path/serial" ] && read -r serial <"$path/serial"
   read -r cache <"$path/queue/write_cache"; read -r scheduler <"$path/queue/scheduler"
   read -r block <"$path/queue/logical_block_size"; read -r rotational <"$path/queue/rotational"
-  driver=; [ -e "$path/device/driver" ] && driver=$(readlink "$path/device/driver")
-  echo "$name|$size|$serial|$cache|$scheduler|$block|$rotational|${driver##*/}"
+  read -r discard <"$path/queue/discard_max_bytes"
+  driver=
+  for link in "$path/device/device/driver" "$path/device/driver"; do [ -e "$link" ] && driver=$(readlink "$link"); done
+  host=
+  for file in "$path"/device/../../scsi_host/host*/proc_name; do [ -r "$file" ] && read -r host <"$file"; done
+  queues=0; for queue in "$path"/mq/*; do [ -d "$queue" ] && queues=$((queues + 1)); done
+  echo "$name|$size|$serial|$cache|$scheduler|$block|$rotational|${driver##*/}|$host|$queues|$discard"
 done
 """
 
 
 class GuestFacts(BaseModel):
-    """What the guest says of itself and of the disk under test; memory in KiB as its kernel has it, sizes in bytes."""
+    """What the guest says of itself and of the disk under test; memory in KiB as its kernel has it, sizes in bytes.
+
+    `host_driver` drives the disk's SCSI or ATA host ("" without one); `queues` are the hardware queues in use.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -57,6 +66,9 @@ class GuestFacts(BaseModel):
     logical_block_bytes: int
     rotational: bool
     driver: str
+    host_driver: str = ""
+    queues: int = 0
+    discard_max_bytes: int = 0
     tools: Mapping[str, str] = {}
 
     def as_text(self) -> Mapping[str, str]:
@@ -73,8 +85,11 @@ class GuestFacts(BaseModel):
 class Guest:
     """A running guest with the disk under test: `disk` is its device path there, `facts` what it found.
 
-    `ready_seconds` is how long `connect` waited for the answer to its first command.
+    `ready_seconds` is how long `connect` waited for the answer to its first command, `proof` what shows that the
+    guest is the cell it is taken for.
     """
+
+    proof: tuple[Proof, ...] = ()
 
     def __init__(self, machine: Machine, shell: AgentShell, facts: GuestFacts, ready_seconds: float) -> None:
         self.machine = machine
@@ -155,7 +170,7 @@ def _read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> G
             f"The guest of {config} does not see its disk of {config.size} bytes on {config.bus} (disks: {there}).",
             hint="Its kernel may lack the driver of that bus.",
         )
-    name, size, _serial, cache, scheduler, block, rotational, driver = found[0]
+    name, size, _serial, cache, scheduler, block, rotational, driver, host_driver, queues, discard = found[0]
     return GuestFacts(
         kernel=head[0],
         cpus=int(head[1]),
@@ -168,6 +183,9 @@ def _read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> G
         logical_block_bytes=int(block),
         rotational=rotational == "1",
         driver=driver,
+        host_driver=host_driver,
+        queues=int(queues),
+        discard_max_bytes=int(discard),
         tools=dict(tools),
     )
 

@@ -12,9 +12,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from pytest_vmstorage.accounting import IoCounters
+from pytest_vmstorage.attest import attest, attest_guest, conclude
 from pytest_vmstorage.command import LocalShell, Shell
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import GuestDiedError, GuestError, VmStorageError
+from pytest_vmstorage.errors import AttestationError, GuestDiedError, GuestError, VmStorageError
+from pytest_vmstorage.evidence import gather, io_counters
 from pytest_vmstorage.facts import host_facts
 from pytest_vmstorage.guest import Guest, connect
 from pytest_vmstorage.inventory import LabHost, find_host
@@ -90,18 +93,31 @@ class Lab:
     def _make(self, config: StorageConfig, say: Say) -> Guest:
         machine = self.pool.make(config, self.accel.used, say)
         try:
+            # while it boots, and before it may be waited for in vain: a wrong controller's disk never comes
+            seen = attest(config, machine.spec.accel, gather(machine, self.shell, self._log(machine)))
+            conclude(config, seen)
             guest = connect(machine, timeout_s=self.settings.timeout_s, tools=self.appliance.manifest.tools)
+            guest.proof = conclude(config, (*seen, *attest_guest(config, guest.facts)))
             self.remember_accel()
             return guest
         except BaseException as error:
-            if self.settings.keep and self._kept is None and isinstance(error, GuestError):
+            if self.settings.keep and self._kept is None and isinstance(error, GuestError | AttestationError):
                 self._kept = machine
             self._let_go(machine)
             raise
 
+    def _log(self, machine: Machine) -> str:
+        """Path on the host of what libvirt and QEMU wrote about the guest."""
+        folder = f"{self.lease.root}/log" if self.lease.root else "/var/log/libvirt"
+        return f"{folder}/qemu/{machine.domain_name}.log"
+
     def drop_host_caches(self, guest: Guest) -> str:
         """Make the host forget the image of the guest's disk; says how."""
         return drop_caches(self.shell, guest.machine.spec.disk)
+
+    def counters(self, guest: Guest) -> IoCounters:
+        """What guest, QEMU's block layer and host have moved so far for the guest's disk."""
+        return io_counters(guest.machine, self.shell, guest.shell.read(f"/sys/block/{Path(guest.disk).name}/stat"))
 
     def alone(self, say: Say = silent) -> AbstractContextManager[None]:
         """Hold the host's measuring lock among all processes of this machine."""

@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from pytest_vmstorage.accounting import IoCounters, served_by, total
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.units import format_figure
 
@@ -80,13 +81,30 @@ class Sample(BaseModel):
     started: str
     seconds: float
     raw: str
+    moved: IoCounters = IoCounters()
+
+
+class Proof(BaseModel):
+    """What one source says of one field of a cell: `asked` and `found` in its words, `where` it was read.
+
+    `why` says what keeps a field from being proven there, or that a proven one cannot show anything.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    field: str
+    asked: str
+    found: str
+    status: Literal["proven", "unprovable", "contradicted"]
+    where: str
+    why: str = ""
 
 
 class Measurement(BaseModel):
     """All samples of one workload in one cell on one host; metrics are also attributes: `result.iops`.
 
     `workload` is the column it stands in, `command` the line the tool was run with, `hygiene` what was done
-    before each round, `guest` the guest's kernel and tool versions.
+    before each round, `guest` the guest's kernel and tool versions, `proof` that the cell is what its id says.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -102,6 +120,7 @@ class Measurement(BaseModel):
     samples: tuple[Sample, ...]
     hygiene: Mapping[str, str] = {}
     guest: Mapping[str, str] = {}
+    proof: tuple[Proof, ...] = ()
     nodeid: str = ""
 
     def metric(self, name: str) -> Metric:
@@ -125,6 +144,11 @@ class Measurement(BaseModel):
         if name.startswith("_"):
             raise AttributeError(name)
         return self.figure(name)
+
+    @property
+    def served_by(self) -> str:
+        """Which layer served the rounds, in a clause; empty where the layers could not be asked."""
+        return served_by(total(sample.moved for sample in self.samples))
 
     @property
     def raw(self) -> tuple[str, ...]:

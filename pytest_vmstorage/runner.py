@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pytest_vmstorage.accounting import IoCounters, impossible
 from pytest_vmstorage.command import TIMED_OUT, CommandResult, Shell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.results import Measurement, Sample
+from pytest_vmstorage.results import Measurement, Proof, Sample
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.units import format_size
 from pytest_vmstorage.workloads.base import Target, Workload
@@ -53,7 +54,7 @@ class Regions:
 
 @dataclass
 class Subject:
-    """Where a workload runs: a shell, the disk there, the cell it is, and how the host forgets what it cached."""
+    """Where a workload runs: a shell, the disk there, the cell it is with its proof, how the host forgets its cache."""
 
     shell: Shell
     disk: str
@@ -63,6 +64,8 @@ class Subject:
     regions: Regions
     drop_host_caches: Callable[[], str]
     tools: Mapping[str, str] = field(default_factory=dict)
+    proof: tuple[Proof, ...] = ()
+    counters: Callable[[], IoCounters] = IoCounters
     before_round: Callable[[], None] = field(default=lambda: None)
 
 
@@ -112,12 +115,22 @@ def measure(
         samples=tuple(samples),
         hygiene=_hygiene(subject, warmup, host_caches),
         guest=_facts(subject, workload),
+        proof=_proof(subject),
     )
 
 
 def _facts(subject: Subject, workload: Workload) -> Mapping[str, str]:
     version = subject.tools.get(workload.package or workload.tool, "unknown version")
     return {**subject.facts, workload.tool: version}
+
+
+def _proof(subject: Subject) -> tuple[Proof, ...]:
+    """The guest's proof, and that the disk was filled: that is done here, after it."""
+    if subject.config.state != "filled" or not subject.proof:
+        return subject.proof
+    found = f"{format_size(subject.regions.written_bytes)} written before the rounds"
+    filled = Proof(field="state", asked="filled", found=found, status="proven", where="exit status of the fill")
+    return tuple(filled if proof.field == "state" else proof for proof in subject.proof)
 
 
 def check_fits(config: StorageConfig, workload: Workload, plan: Plan) -> None:
@@ -181,9 +194,15 @@ def _forget(subject: Subject, workload: Workload) -> str:
 
 def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> Sample:
     started = datetime.datetime.now(datetime.UTC)
+    before = subject.counters()
     result = subject.shell.run(workload.argv(target), timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
     raw = _raw_output(subject, workload, result)
-    return Sample(figures=dict(workload.parse(raw)), started=started.isoformat(), seconds=result.seconds, raw=raw)
+    moved = subject.counters().since(before)
+    figures = dict(workload.parse(raw))
+    reason = impossible(moved, workload.moved_bytes(raw))
+    if reason:
+        raise WorkloadError(f"The figure of {workload.label} is INVALID: {reason}.")
+    return Sample(figures=figures, started=started.isoformat(), seconds=result.seconds, raw=raw, moved=moved)
 
 
 def _raw_output(subject: Subject, workload: Workload, result: CommandResult) -> str:

@@ -15,9 +15,11 @@ PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
     __init__  errors  say
-    units  command  provision.lease
+    units  command  provision.lease  rules  pairs  history
     config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
+    matrix  budget  accounting  provision.testdisk
     results
+    matrix_file  claim
     workloads.base  workloads  workloads.fio_json
     workloads.fio  workloads.dd  workloads.hdparm
     runner  journal
@@ -27,25 +29,28 @@ LAYERS = """
     report.footer
     report.table
     report.text  report.markdown  report.csv_file
-    report.files
+    report.files  show
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
     provision
+    attest_image
     provision.hypervisor  provision.accel  provision.appliance
     provision.boot  provision.reaper  facts
     provision.pool
     provision.canary
-    agent
+    agent  evidence
     guest
+    attest
     lab
     kept
-    testing.builders  testing.shell
+    testing.builders  testing.shell  testing.monitor
     testing.hypervisor
     testing.lab
     testing
     cli
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark
     plugin.options  plugin.axes  plugin.fixtures
-    plugin.session
+    plugin.sweep  plugin.forecast
+    plugin.session  plugin.plan
     plugin.recorder
     plugin.carry  plugin.preflight
     plugin

@@ -42,42 +42,65 @@ def pytest_configure(config: pytest.Config) -> None:
             from pytest_vmstorage.plugin.preflight import check_options
 
             check_options(config)
+    if options.value(config, "plan"):
+        # a plan is of the whole selection, which only a process that collects sees: no workers of xdist
+        config.option.dist, config.option.tx = "no", []
+    if options.value(config, "matrix") or options.value(config, "budget"):
+        from pytest_vmstorage.plugin.plan import LeftOutReport
+
+        config.pluginmanager.register(LeftOutReport(), "vmstorage-left-out")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
-    """Let axes be parametrized by name, in one order whatever the decorators' order."""
+    """Let axes be parametrized by name, in one order whatever the decorators' order, or by a matrix file."""
     if not is_storage_item(metafunc.definition):
         return (yield)
     from pytest_vmstorage.plugin.axes import DeferredParametrize
+    from pytest_vmstorage.plugin.sweep import matrix_sweep
 
     deferred = DeferredParametrize(metafunc)
     result = yield
-    deferred.replay()
+    sweep = matrix_sweep(metafunc.config)
+    deferred.replay(sweep.call(metafunc, deferred.names) if sweep else None)
     return result
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each storage test its cell, and bring the tests of one cell together."""
     if any(is_storage_item(item) for item in items):
         from pytest_vmstorage.plugin import axes
+        from pytest_vmstorage.plugin.sweep import matrix_sweep
 
-        axes.attach_configs(items)
+        sweep = matrix_sweep(config)
+        axes.attach_configs(items, sweep)
+        if sweep is not None:
+            sweep.deselect_cellless(config, items)
         axes.group_by_config(items)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave out cells for which the time does not suffice, of those that `-k`, `--lf` and all else left."""
+    if options.value(session.config, "budget"):
+        from pytest_vmstorage.plugin.forecast import keep_within_budget
+
+        keep_within_budget(session)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Refuse, before any test runs, what cannot be; then open the lab, so that its faults are found here too.
 
-    Not when collection ends: `pytest --fixtures` collects as well.
+    Not when collection ends: `pytest --fixtures` collects as well. With --vm-plan nothing is opened or run.
     """
     items = [item for item in session.items if is_storage_item(item)]
-    if items:
+    if items or options.value(session.config, "plan"):
         from pytest_vmstorage.plugin.preflight import prepare
 
-        prepare(session, items)
+        return prepare(session, items)
+    return None
 
 
 @pytest.hookimpl(wrapper=True)

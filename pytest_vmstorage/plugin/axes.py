@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from pytest_vmstorage.config import AXES, StorageConfig, make_config
+from pytest_vmstorage.config import AXES, StorageConfig, axis_text, make_config
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.plugin.keys import CONFIG, REFUSAL, is_storage_item
 
+if TYPE_CHECKING:
+    from pytest_vmstorage.plugin.sweep import MatrixSweep
+
 _Row = type(pytest.param())
+
+HIDDEN = "_vm_"
+"""Stands before an axis's name where a test uses a fixture of that name, such as pytest's own `cache`."""
 
 
 class Call(NamedTuple):
@@ -32,7 +39,7 @@ class Call(NamedTuple):
     @property
     def rank(self) -> int:
         """The place of its first axis among the axes; those without an axis come last."""
-        return min(map(_rank, self.names))
+        return min(map(_rank, self.names), default=len(AXES))
 
     @property
     def rows(self) -> list[Any]:
@@ -70,16 +77,36 @@ class DeferredParametrize:
         options = {name: value for name, value in given.items() if value not in (False, None)}
         self._calls.append(Call(argnames, list(argvalues), {**options, **private}))
 
-    def replay(self) -> None:
-        """Make the calls that were asked for, axes first."""
+    @property
+    def names(self) -> set[str]:
+        """All that is parametrized."""
+        return {name for call in self._calls for name in call.names}
+
+    def replay(self, sweep: Call | None = None) -> None:
+        """Make the calls that were asked for, that of the matrix file before all, then axes."""
         metafunc = self._metafunc
         del metafunc.parametrize
-        for call in in_order(self._calls):
+        for call in [*([sweep] if sweep else []), *in_order(self._calls)]:
             for name in call.names:
                 # an axis need not be an argument of the test function
-                if name in AXES and name not in metafunc.fixturenames:
+                if (name in AXES or call is sweep) and name not in metafunc.fixturenames:
                     metafunc.fixturenames.append(name)
-            metafunc.parametrize(call.argnames, call.argvalues, **call.options)
+            metafunc.parametrize(call.argnames, call.argvalues, **{**_speaking_ids(call), **call.options})
+
+
+def _speaking_ids(call: Call) -> dict[str, Any]:
+    """Ids for an axis of numbers or of yes and no: "queues=4" where pytest would write "4"."""
+    name = call.names[0] if len(call.names) == 1 else ""
+    if name not in AXES:
+        return {}
+
+    def text(value: object) -> str:
+        # a value that cannot be is told later, with its reason
+        with contextlib.suppress(ConfigError):
+            return axis_text(name, value)
+        return str(value)
+
+    return {"ids": text}
 
 
 def in_order(calls: Sequence[Call]) -> list[Call]:
@@ -119,27 +146,37 @@ def _rank(name: str) -> int:
     return AXES.index(name) if name in AXES else len(AXES)
 
 
-def attach_configs(items: Sequence[pytest.Item]) -> None:
+def attach_configs(items: Sequence[pytest.Item], sweep: MatrixSweep | None = None) -> None:
     """Give every item that uses `storage` its cell, or the reason why there is none."""
     for item in items:
         if is_storage_item(item):
             try:
-                item.stash[CONFIG] = item_config(item)
+                item.stash[CONFIG] = item_config(item, sweep.storage(item) if sweep else {})
             except ConfigError as error:
                 item.stash[REFUSAL] = error
 
 
-def item_config(item: pytest.Item) -> StorageConfig:
-    """The cell of a test: its parameters, then its marks (the closest wins), then defaults. Raises ConfigError."""
+def item_config(item: pytest.Item, base: Mapping[str, Any] | None = None) -> StorageConfig:
+    """The cell of a test: its parameters, then its marks (the closest wins), then `base`, then defaults.
+
+    Raises ConfigError.
+    """
+    values = {**(base or {}), **marked(item)}
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None:
+        swept = {name.removeprefix(HIDDEN): value for name, value in callspec.params.items()}
+        values.update({name: swept[name] for name in AXES if name in swept})
+    return make_config(values)
+
+
+def marked(node: pytest.Item) -> dict[str, Any]:
+    """What the marks of a test fix, the closest wins; raises ConfigError."""
     values: dict[str, Any] = {}
-    for mark in reversed(list(item.iter_markers("storage"))):
+    for mark in reversed(list(node.iter_markers("storage"))):
         if mark.args:
             raise ConfigError("@pytest.mark.storage takes keywords only.", hint='Write storage(size="2G").')
         values.update(mark.kwargs)
-    callspec = getattr(item, "callspec", None)
-    if callspec is not None:
-        values.update({name: callspec.params[name] for name in AXES if name in callspec.params})
-    return make_config(values)
+    return values
 
 
 def refusals(items: Sequence[pytest.Item]) -> list[str]:

@@ -12,6 +12,7 @@ from pytest_vmstorage.plugin.keys import BASELINE
 if TYPE_CHECKING:
     from pytest_vmstorage.baseline import Baseline
     from pytest_vmstorage.lab import LabSettings
+    from pytest_vmstorage.matrix import Matrix
 
 ACCELS = ("auto", "kvm", "tcg")
 
@@ -38,6 +39,8 @@ OPTIONS = (
     Option("rounds", "measured rounds of each workload", "3", "N"),
     Option("baseline", "saved run to judge against: a name given to --benchmark-save, or a file", "", "NAME"),
     Option("max-regression", "how much worse than the baseline a figure may be", "10%", "PERCENT"),
+    Option("matrix", "TOML file with axes and rules; storage tests that sweep none are run in its cells", "", "FILE"),
+    Option("budget", "choose cells that fit into this time: pairs of values, last failed, stalest", "", "TIME"),
 )
 
 
@@ -60,6 +63,7 @@ def add_options(parser: pytest.Parser) -> None:
     for name, text in (
         ("keep", "leave a guest running at the end: the first one a test failed in, or the last"),
         ("strict", "fail, and do not skip, what this host cannot do"),
+        ("plan", "print cells, guests, disk space and estimated time of the selected tests, and run nothing"),
     ):
         group.addoption(f"--vm-{name}", action="store_true", default=None, help=text)
         parser.addini(_ini(name), text, type="bool", default=False)
@@ -136,6 +140,36 @@ def _storage_folder(config: pytest.Config) -> Path:
     # where pytest-benchmark keeps saved runs: its --benchmark-storage, read as a folder
     location = str(config.getoption("benchmark_storage", default="") or "file://./.benchmarks")
     return config.invocation_params.dir / location.removeprefix("file://")
+
+
+def matrix(config: pytest.Config) -> Matrix | None:
+    """The matrix file, read and checked, or None; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.matrix_file import load_matrix
+
+    name = value(config, "matrix")
+    if not name:
+        return None
+    try:
+        text = (_base(config, "matrix") / name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise ConfigError(f"--vm-matrix={name} cannot be read: {reason}.", hint="Name a TOML file.") from None
+    return load_matrix(text, name)
+
+
+def budget_s(config: pytest.Config) -> float | None:
+    """The time that cells are chosen for in seconds, None for all the time there is; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.units import parse_duration
+
+    text = value(config, "budget")
+    if not text:
+        return None
+    seconds = parse_duration(text)
+    if not seconds:
+        raise ConfigError("--vm-budget=0 leaves no time to measure.", hint='Write for example "90m".')
+    return seconds
 
 
 def report_paths(config: pytest.Config) -> list[Path]:

@@ -9,6 +9,7 @@ import pytest
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin import axes, options
 from pytest_vmstorage.plugin.keys import SESSION
+from pytest_vmstorage.plugin.sweep import matrix_sweep
 
 _NO_PYGAL = (
     "--benchmark-histogram needs pygal, which is not here. Install it: pip install 'pytest-benchmark[histogram]'."
@@ -26,6 +27,8 @@ def check_options(config: pytest.Config) -> None:
         options.lab_settings(config)
         options.rounds(config)
         options.tolerated(config)
+        options.budget_s(config)
+        matrix_sweep(config)
         for path in options.report_paths(config):
             check_report_path(path)
         if config.getoption("dist", "no") != "no":
@@ -34,8 +37,10 @@ def check_options(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
 
 
-def prepare(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Check the selected tests, then open the lab; raises pytest.UsageError with a sentence for each thing found.
+def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
+    """Check the selected tests, then open the lab, or print the plan and return True, which ends the run.
+
+    Raises pytest.UsageError with a sentence for each thing found.
 
     An xdist worker raises nothing: an error raised there reaches the user as a crash of the worker, so the
     sentence comes from each test instead.
@@ -44,12 +49,17 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> None:
     is_worker = hasattr(config, "workerinput")
     if session.testsfailed and not config.option.continue_on_collection_errors:
         # pytest is about to end the run over a test file that cannot be read
-        return
+        return None
     refused = axes.refusals(items)
     if refused and not is_worker:
         raise pytest.UsageError("\n".join(refused))
     if config.option.collectonly or config.option.setupplan:
-        return
+        return None
+    if options.value(config, "plan"):
+        from pytest_vmstorage.plugin.plan import print_plan
+
+        print_plan(config, items)
+        return True
     if config.getoption("benchmark_histogram", None) and importlib.util.find_spec("pygal") is None and not is_worker:
         raise pytest.UsageError(_NO_PYGAL)
     # imported here: `--collect-only` must work where nothing of this is installed
@@ -63,3 +73,4 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> None:
             storage_session.lab()
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
+    return None

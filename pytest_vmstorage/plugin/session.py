@@ -118,8 +118,10 @@ class StorageSession:
             host=lab.host.name,
             facts=guest.facts.as_text(),
             tools=guest.facts.tools,
+            proof=guest.proof,
             regions=regions,
             drop_host_caches=lambda: lab.drop_host_caches(guest),
+            counters=lambda: lab.counters(guest),
         )
 
     @contextmanager

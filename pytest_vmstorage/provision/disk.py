@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from pydantic import BaseModel, ConfigDict
 
@@ -81,11 +82,26 @@ def check_space(facts: FolderFacts, config: StorageConfig) -> None:
 
 def create_argv(config: StorageConfig, path: str) -> tuple[str, ...]:
     """The qemu-img line that makes this cell's image."""
-    options = [f"preallocation={config.preallocation}"]
+    options = ",".join(create_options(config))
+    chosen = ("-o", options) if options else ()
+    return ("qemu-img", "create", "-q", "-f", config.format, *chosen, path, str(config.size))
+
+
+def create_options(config: StorageConfig) -> Iterator[str]:
+    """qemu-img's -o for the cell; what a tool's default would decide is said."""
+    if config.format in ("raw", "qcow2"):
+        yield f"preallocation={config.preallocation}"
     if config.format == "qcow2":
-        # said, and not left to a tool's default: old libvirt makes 0.10, which has no zero clusters
-        options.append("compat=1.1")
-    return ("qemu-img", "create", "-q", "-f", config.format, "-o", ",".join(options), path, str(config.size))
+        # old libvirt makes 0.10, which has no zero clusters
+        yield "compat=1.1"
+        yield from (f"cluster_size={config.cluster_size}",) if config.cluster_size else ()
+        yield f"lazy_refcounts={'on' if config.lazy_refcounts else 'off'}"
+        yield from ("extended_l2=on",) if config.extended_l2 else ()
+    if config.subformat:
+        yield f"subformat={config.subformat}"
+    if config.format == "vpc":
+        # without it the size is rounded to what cylinders, heads and sectors can say
+        yield "force_size=on"
 
 
 def make_disk(shell: Shell, config: StorageConfig, path: str) -> ImageFacts:
@@ -98,7 +114,11 @@ def make_disk(shell: Shell, config: StorageConfig, path: str) -> ImageFacts:
 
 
 def remove_disk(shell: Shell, path: str) -> None:
-    """Remove the image; none there is no error."""
+    """Remove the image, and the extents that a vmdk has beside it; none there is no error."""
+    if path.endswith(".vmdk"):
+        script = 'rm -f -- "$1" "${1%.vmdk}"-[fs]*.vmdk'
+        check(shell.run(["sh", "-c", script, "sh", path]), f"removing {path}")
+        return
     check(shell.run(["rm", "-f", "--", path]), f"removing {path}")
 
 

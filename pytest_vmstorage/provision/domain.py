@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal
 from xml.etree import ElementTree as ET
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.config import Bus, StorageConfig
+from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.provision.lease import Lease
+from pytest_vmstorage.provision.testdisk import disk_elements, nvme_commandline
 
 Accel = Literal["kvm", "tcg"]
 
 LEASE_NAMESPACE = "https://pypi.org/project/pytest-vmstorage/lease/1"
 """XML namespace of the lease in a domain's metadata."""
 
-TEST_ALIAS = "ua-test"
-"""Alias of the disk under test; libvirt keeps users' aliases that begin with "ua-"."""
-
-TEST_SERIAL = "vmstorage-test"
 ROOT_SERIAL = "vmstorage-root"
 AGENT_PORT = "org.qemu.guest_agent.0"
-
-# target device and libvirt's name of the bus, for the disk under test
-_TARGETS: Mapping[Bus, tuple[str, str]] = {
-    "virtio-blk": ("vdb", "virtio"),
-    "virtio-scsi": ("sda", "scsi"),
-    "ide": ("hda", "ide"),
-    "sata": ("sda", "sata"),
-}
 
 
 class GuestSpec(BaseModel):
@@ -53,8 +41,8 @@ class GuestSpec(BaseModel):
 
 
 def machine(config: StorageConfig | None) -> str:
-    """The machine type a cell's guest gets: q35, but pc for IDE, which q35 has not (QEMU refuses it)."""
-    return "pc" if config is not None and config.bus == "ide" else "q35"
+    """The machine type of a cell's guest; a canary's is that of most cells."""
+    return config.machine_type if config is not None else "q35"
 
 
 def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
@@ -69,6 +57,8 @@ def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
         domain.append(_metadata(lease))
     _add(domain, "memory", str(spec.memory_bytes), unit="b")
     _add(domain, "vcpu", str(spec.vcpus))
+    if spec.config is not None and spec.config.iothread:
+        _add(domain, "iothreads", "1")
     _os(domain, spec)
     ET.SubElement(ET.SubElement(domain, "features"), "acpi")
     if spec.accel == "kvm":
@@ -78,6 +68,8 @@ def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
     for event in ("on_poweroff", "on_reboot", "on_crash"):
         _add(domain, event, "destroy")
     _devices(domain, spec)
+    if spec.config is not None and spec.config.bus == "nvme":
+        domain.append(nvme_commandline(spec.config, spec.disk))
     return ET.tostring(domain, encoding="unicode")
 
 
@@ -94,11 +86,9 @@ def _devices(domain: ET.Element, spec: GuestSpec) -> None:
     _add(devices, "emulator", spec.emulator)
     devices.append(_root_disk(spec.root))
     if spec.config is not None:
-        if spec.config.bus == "virtio-scsi":
-            # without this libvirt silently makes an LSI 53C895A on pc (tried on libvirt 9.0)
-            ET.SubElement(devices, "controller", type="scsi", index="0", model="virtio-scsi")
-        devices.append(_test_disk(spec.config, spec.disk))
-    ET.SubElement(devices, "controller", type="usb", index="0", model="none")
+        devices.extend(disk_elements(spec.config, spec.disk))
+    else:
+        ET.SubElement(devices, "controller", type="usb", index="0", model="none")
     serial = ET.SubElement(devices, "serial", type="file")
     ET.SubElement(serial, "source", path=spec.console)
     ET.SubElement(serial, "target", port="0")
@@ -114,17 +104,6 @@ def _root_disk(path: str) -> ET.Element:
     ET.SubElement(disk, "target", dev="vda", bus="virtio")
     ET.SubElement(disk, "readonly")
     _add(disk, "serial", ROOT_SERIAL)
-    return disk
-
-
-def _test_disk(config: StorageConfig, path: str) -> ET.Element:
-    device, bus = _TARGETS[config.bus]
-    disk = ET.Element("disk", type="file", device="disk")
-    ET.SubElement(disk, "driver", name="qemu", type=config.format, cache=config.cache)
-    ET.SubElement(disk, "source", file=path)
-    ET.SubElement(disk, "target", dev=device, bus=bus)
-    _add(disk, "serial", TEST_SERIAL)
-    ET.SubElement(disk, "alias", name=TEST_ALIAS)
     return disk
 
 

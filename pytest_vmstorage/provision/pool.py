@@ -148,6 +148,7 @@ class GuestPool:
             console=f"{self.folder}/{name}.console",
             accel=accel,
             emulator=self._boot.emulator,
+            vcpus=config.vcpus if config else 1,
         )
 
     def _note_domain(self, domain_uuid: str) -> None:

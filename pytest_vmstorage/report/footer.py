@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.baseline import host_of
+from pytest_vmstorage.claim import IDLE, proven_fields
 from pytest_vmstorage.gate import Comparison, Kind
 from pytest_vmstorage.report.columns import function_of
-from pytest_vmstorage.results import HostFacts, Run
+from pytest_vmstorage.results import HostFacts, Measurement, Run
 from pytest_vmstorage.units import format_about
 
 
@@ -27,7 +28,7 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
     sections = [_failures(run, "failed"), _failures(run, "skipped"), *(_comparison(comparison) if comparison else ())]
     hosts = [host_of(run, name) for name in host_names(run)]
     sections += [_host(host) for host in hosts]
-    sections += [_guests(run), _hygiene(run)]
+    sections += [_served(run), _proof(run), _guests(run), _hygiene(run)]
     return tuple(section for section in sections if section.lines)
 
 
@@ -76,12 +77,51 @@ def _because(reason: str) -> str:
     return f"; {reason.rstrip('.')}" if reason else ""
 
 
+def _served(run: Run) -> Section:
+    """Which layer answered: without it a figure of the host's page cache passes for one of the disk."""
+    rows: dict[str, list[str]] = {}
+    for measured in run.measurements:
+        if measured.served_by:
+            rows.setdefault(f"{measured.workload}: {measured.served_by}", []).append(str(measured.config))
+    lines = [
+        f"{sentence} ({cells[0] if len(cells) == 1 else f'{len(cells)} rows'})" for sentence, cells in rows.items()
+    ]
+    return Section(title="which layer served the rounds", lines=tuple(lines))
+
+
 def _guests(run: Run) -> Section:
     return Section(title="guest", lines=_summary([m.guest for m in run.measurements], ", ", " "))
 
 
 def _hygiene(run: Run) -> Section:
     return Section(title="before each round", lines=_summary([m.hygiene for m in run.measurements], "; ", ": "))
+
+
+def _proof(run: Run) -> Section:
+    """What every row with a proof has proven of itself, what not and why, and what makes no difference there."""
+    rows = [m for m in run.measurements if m.proof]
+    fields = list(dict.fromkeys(proof.field for m in rows for proof in m.proof))
+    everywhere = [name for name in fields if all(name in proven_fields(m.proof) for m in rows)]
+    lines = [f"proven: {', '.join(everywhere)}"] if everywhere else []
+    reasons: dict[str, int] = {}
+    for m in rows:
+        for reason in dict.fromkeys(_reservations(m)):
+            reasons[reason] = reasons.get(reason, 0) + 1
+    lines += [f"{reason}{_in_rows(count, len(rows))}" for reason, count in reasons.items()]
+    return Section(title="proof, before the first I/O", lines=tuple(lines))
+
+
+def _reservations(m: Measurement) -> Iterable[str]:
+    proven = proven_fields(m.proof)
+    for proof in m.proof:
+        if proof.status == "unprovable" and proof.why.startswith(IDLE):
+            yield f"{proof.field}: {proof.why}"
+        elif proof.status == "unprovable" and proof.field not in proven:
+            yield f"not provable here: {proof.field} ({proof.why})"
+
+
+def _in_rows(count: int, rows: int) -> str:
+    return "" if count == rows else f" [{count} of {rows} measurements]"
 
 
 def _summary(facts: Sequence[Mapping[str, str]], between: str, after_name: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.baseline import host_of
-from pytest_vmstorage.config import AXES, StorageConfig
+from pytest_vmstorage.config import AXES, StorageConfig, axis_text
 from pytest_vmstorage.gate import Comparison, Kind, Verdict
 from pytest_vmstorage.report.columns import Column, Placed, columns_of, function_of, place
 from pytest_vmstorage.report.footer import Section, build_sections, host_names
@@ -177,10 +177,18 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
             grid.setdefault((row, column), Cell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome))
 
 
-def _order(row: _Place, run: Run) -> tuple[int, ...]:
-    """Hosts as met, then size, then the axes in the order in which their values are declared."""
-    ranks = (get_args(StorageConfig.model_fields[name].annotation).index(getattr(row.config, name)) for name in AXES)
+def _order(row: _Place, run: Run) -> tuple[object, ...]:
+    """Hosts as met, then size, then the axes: in the order in which their values are declared, numbers by size."""
+    ranks = (_rank(name, getattr(row.config, name)) for name in AXES)
     return (host_names(run).index(row.host), row.config.size, *ranks)
+
+
+def _rank(name: str, value: object) -> tuple[int, str]:
+    declared = get_args(StorageConfig.model_fields[name].annotation)
+    if value in declared:
+        return declared.index(value), ""
+    # an axis of numbers, sizes or yes and no; what is not set comes first
+    return (int(value), "") if isinstance(value, int) else (-1, str(value or ""))
 
 
 _ALL_AXES = ("host", *AXES, "size", "accel")
@@ -189,7 +197,8 @@ _ALL_AXES = ("host", *AXES, "size", "accel")
 def _axis(row: _Place, name: str) -> str:
     if name in ("host", "accel"):
         return str(getattr(row, name))
-    return format_size(row.config.size) if name == "size" else str(getattr(row.config, name))
+    value = getattr(row.config, name)
+    return format_size(value) if name == "size" else axis_text(name, value).removeprefix(f"{name}=")
 
 
 def _varies(rows: Sequence[_Place], name: str) -> bool:
@@ -207,8 +216,7 @@ def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
     if not rows:
         return "nothing was measured"
     common = [name for name in ("format", "cache", "bus", "preallocation", "size") if name not in axes]
-    if "state" not in axes and rows[0].config.state != "filled":
-        common.append("state")
+    common += [name for name in AXES[4:] if name not in axes and rows[0].config.is_chosen(name)]
     said = ("format", "cache", "bus")
     texts = [_axis(rows[0], name) if name in said else f"{name} {_axis(rows[0], name)}" for name in common]
     return f"{'all rows' if len(rows) > 1 else 'one row'}: {', '.join(texts)}" if texts else ""

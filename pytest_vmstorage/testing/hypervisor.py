@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError
+from pytest_vmstorage.testing.monitor import answer_monitor
 from pytest_vmstorage.testing.shell import FakeShell
 
 MESSAGE_BYTES = 64 * 1024
@@ -44,7 +45,8 @@ class FakeDomain:
     It answers as qemu-ga does: a finished process can be asked about once, one that a signal killed has no exit code,
     and what does not exist is a HypervisorError. `boots` says whether it ever does; `write_at_most` and
     `read_at_most` make the agent take and give less than it is asked to; `dies_after` ends the guest at that command
-    (0 is before it answers). `asked` is every agent command with its arguments, `monitor_answers` what QMP returns.
+    (0 is before it answers). `asked` is every agent command with its arguments; `monitor_answers` is what QMP returns
+    in place of what it would say of the XML.
     """
 
     shell: FakeShell
@@ -86,11 +88,15 @@ class FakeDomain:
         return answer
 
     def monitor(self, command: str, **arguments: Any) -> Any:
-        """What `monitor_answers` has for that QMP command; raises HypervisorError where it has nothing."""
-        del arguments
-        if command not in self.monitor_answers:
-            raise HypervisorError(f"monitor command {command} failed: The command {command} has not been found.")
-        return self.monitor_answers[command]
+        """What `monitor_answers` has for that QMP command, else what QEMU would say of the XML.
+
+        Raises HypervisorError for a command that neither knows, GuestDiedError where the guest has ended.
+        """
+        if self._dead:
+            raise GuestDiedError(f"The guest ended during: monitor command {command}.")
+        if command in self.monitor_answers:
+            return self.monitor_answers[command]
+        return answer_monitor(self.live_xml, command, arguments)
 
     def xml(self) -> str:
         """The XML it was started with."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from pytest_vmstorage.attest import DRIVERS
 from pytest_vmstorage.command import CommandResult
+from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.lab import Lab, LabSettings
 from pytest_vmstorage.provision.accel import AccelChoice
@@ -15,6 +20,7 @@ from pytest_vmstorage.provision.appliance import Appliance, Manifest
 from pytest_vmstorage.provision.boot import BootFiles
 from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
 from pytest_vmstorage.provision.pool import GuestPool
+from pytest_vmstorage.provision.testdisk import CACHE_FLAGS
 from pytest_vmstorage.testing.builders import make_host
 from pytest_vmstorage.testing.hypervisor import FakeDomain, FakeHypervisor
 from pytest_vmstorage.testing.shell import Asked, FakeShell
@@ -26,15 +32,21 @@ FOLDER = "/srv/vm"
 """Where the disks of a fake host lie."""
 
 
-def make_guest_shell(size_bytes: int = 2**30) -> FakeShell:
-    """A booted guest with a disk under test of that size as /dev/vdb: it tells its facts, forgets and fills.
+def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
+    """A booted guest with the disk of that cell: it tells its facts, forgets and fills.
 
     Give it the workloads' output with `answer`.
     """
+    config = config or StorageConfig()
+    driver, _, host = DRIVERS[config.bus].partition(" on ")
+    disk = {"virtio-blk": "vdb", "nvme": "nvme0n1"}.get(config.bus, "sda")
+    cache = "write back" if CACHE_FLAGS[config.cache][2] or config.bus == "nvme" else "write through"
+    queues = min(config.queues or 1, config.vcpus)
     facts = (
-        "6.1.0-18-amd64|1|489300\n"
-        "vda|102400|vmstorage-root|write back|[none] mq-deadline|512|1|virtio_blk\n"
-        f"vdb|{size_bytes // 512}|vmstorage-test|write back|[mq-deadline] none|512|1|virtio_blk\n"
+        f"6.1.0-18-amd64|{config.vcpus}|489300\n"
+        "vda|102400|vmstorage-root|write back|[none] mq-deadline|512|1|virtio_blk||1|2147483136\n"
+        f"{disk}|{config.size // 512}|vmstorage-test|{cache}|[mq-deadline] none|512|1|"
+        f"{driver}|{host}|{queues}|2147483136\n"
     )
     shell = FakeShell()
     shell.answer(re.compile(r"uname -r"), facts)
@@ -45,8 +57,26 @@ def make_guest_shell(size_bytes: int = 2**30) -> FakeShell:
 
 class _Image(NamedTuple):
     kind: str
-    preallocation: str
+    options: Mapping[str, str]
     size: int
+
+    @property
+    def preallocation(self) -> str:
+        return self.options.get("preallocation", "off")
+
+    def info(self) -> Mapping[str, object]:
+        """What qemu-img tells of it, in the words of 7.2."""
+        known: dict[str, object] = {"virtual-size": self.size, "format": self.kind}
+        if self.kind == "qcow2":
+            known["cluster-size"] = int(self.options.get("cluster_size", 65536))
+            flags = {
+                name: self.options.get(name.replace("-", "_")) == "on" for name in ("lazy-refcounts", "extended-l2")
+            }
+            known["format-specific"] = {"type": "qcow2", "data": {"compat": self.options["compat"], **flags}}
+        if self.kind == "vmdk":
+            kind = self.options.get("subformat", "monolithicSparse")
+            known["format-specific"] = {"type": "vmdk", "data": {"create-type": kind}}
+        return known
 
 
 def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
@@ -55,16 +85,21 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     images: dict[str, _Image] = {}
 
     def create(asked: Asked) -> CommandResult:
-        *_, kind, _o, options, path, size = asked.argv
-        images[path] = _Image(kind, options.partition(",")[0].removeprefix("preallocation="), int(size))
+        *_, path, size = asked.argv
+        words = dict(itertools.pairwise(asked.argv))
+        options = dict(word.split("=", 1) for word in words.get("-o", "").split(",") if word)
+        images[path] = _Image(words["-f"], options, int(size))
         shell.files[path] = b""
         return _said(asked)
+
+    def info(asked: Asked) -> CommandResult:
+        return _said(asked, json.dumps(images[asked.argv[-1]].info()))
 
     def stat(asked: Asked) -> CommandResult:
         image = images[asked.argv[-1]]
         is_whole = image.preallocation in ("falloc", "full")
-        length = image.size if image.kind == "raw" or image.preallocation != "off" else 196616
-        return _said(asked, f"{length} {image.size // 512 if is_whole else 8} 512\n")
+        is_long = image.kind == "raw" or image.preallocation != "off" or image.options.get("subformat") == "fixed"
+        return _said(asked, f"{image.size if is_long else 196616} {image.size // 512 if is_whole else 8} 512\n")
 
     def extents(asked: Asked) -> CommandResult:
         flags = "last,unwritten,eof" if images[asked.argv[-1]].preallocation == "falloc" else "last,eof"
@@ -77,9 +112,10 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
         return _said(asked)
 
     shell.do(re.compile(r"^qemu-img create "), create)
+    shell.do(re.compile(r"^qemu-img info "), info)
     shell.do(re.compile(r"^stat "), stat)
     shell.do(re.compile(r"^filefrag "), extents)
-    shell.do(re.compile(r"^rm "), remove)
+    shell.do(re.compile(r"^rm |^sh -c 'rm "), remove)
     shell.answer(re.compile(r"^df "), f"Type Avail Filesystem\next4 {free_bytes} /dev/vda\n")
     shell.answer(re.compile(r"^tail "), CONSOLE)
     shell.answer(re.compile(r"^(mkdir|sync) "))

@@ -89,6 +89,11 @@ class Workload(BaseModel, ABC):
         """The file in which the tool leaves its result, or None where it prints it."""
         return None
 
+    def moved_bytes(self, text: str) -> int | None:
+        """Bytes a round moved past the guest's page cache, by the tool's own word; None where it does not say."""
+        del text
+        return None
+
     @abstractmethod
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures by metric name from the tool's raw output; raises WorkloadError."""

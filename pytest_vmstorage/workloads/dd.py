@@ -162,6 +162,12 @@ class Dd(Workload):
             f"conv={conv}",
         )
 
+    def moved_bytes(self, text: str) -> int | None:
+        """All that was copied, if the disk's side was direct."""
+        flags = self.oflag if self.rw == "write" else self.iflag
+        lines = _COPIED.findall(text)
+        return int(lines[-1][0]) if lines and "direct" in (flags or "").split(",") else None
+
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from dd's last line; raises WorkloadError where it copied less than asked."""
         lines = _COPIED.findall(text)

@@ -214,6 +214,10 @@ class Fio(Workload):
             return format_size(value)
         return _fio_time(value) if name in _TIMES else str(int(value) if isinstance(value, bool) else value)
 
+    def moved_bytes(self, text: str) -> int | None:
+        """All that fio counted, if its I/O was direct."""
+        return fio_json.moved_bytes(text) if self.direct else None
+
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from fio's JSON, warnings before it allowed; raises WorkloadError with what fio said."""
         return fio_json.figures(
@@ -258,10 +262,7 @@ def _size_slips(fio: Fio) -> Iterator[tuple[str, str]]:
 
 def _time_slips(fio: Fio) -> Iterator[tuple[str, str]]:
     if fio.runtime is not None and fio.runtime < _LEAST_SECONDS:
-        yield (
-            f"runtime={fio.runtime:g} is too short",
-            "Give at least a millisecond; some seconds measure better.",
-        )
+        yield f"runtime={fio.runtime:g} is too short", "Give at least a millisecond; some seconds measure better."
     if fio.time_based and fio.runtime is None:
         yield "time_based without runtime has no end", "Give runtime=10, or leave time_based out."
 

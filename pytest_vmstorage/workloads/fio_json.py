@@ -44,6 +44,12 @@ def figures(text: str, *, directions: Sequence[str], percentiles: Sequence[str],
     return found | {name: _number(job, name) for name in ("usr_cpu", "sys_cpu")}
 
 
+def moved_bytes(text: str) -> int:
+    """Bytes read and written by all jobs, from the raw output; fio counts none of its ramp time."""
+    job, _ = _job(text)
+    return sum(int(_number(job, way, "io_bytes")) for way in ("read", "write"))
+
+
 def _direction(job: Mapping[str, Any], direction: str, percentiles: Sequence[str]) -> Iterator[tuple[str, float]]:
     yield "iops", _number(job, f"{direction}.iops")
     yield "bw", _number(job, f"{direction}.bw_bytes") / _MIB

@@ -95,6 +95,7 @@ class FakeGuest:
         self.config = config
         self.disk = "/dev/vdb"
         self.shell = FakeShell(config)
+        self.proof = ()
         self.facts = SimpleNamespace(as_text=lambda: {"kernel": "6.1.0-fake"}, tools={"fio": "fio-3.33"})
         self.machine = SimpleNamespace(
             config=config, domain=SimpleNamespace(is_active=lambda: True), console_tail=lambda: "panic"
@@ -139,6 +140,7 @@ def make_guest(config, say):
 
 def pytest_vmstorage_open_lab(config, settings, say):
     """Open the fake in place of the real lab."""
+    from pytest_vmstorage.accounting import IoCounters
     from pytest_vmstorage.errors import HostError
     from pytest_vmstorage.lab import Lab
     from pytest_vmstorage.results import HostFacts
@@ -151,6 +153,9 @@ def pytest_vmstorage_open_lab(config, settings, say):
 
         def drop_host_caches(self, guest):
             return "not dropped"
+
+        def counters(self, guest):
+            return IoCounters()
 
         def alone(self, say=None):
             # real measurements may go on beside these tests, and hold the machine's lock

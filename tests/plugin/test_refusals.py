@@ -8,7 +8,7 @@ from projects import RANDOM_WRITE, assert_refused, text_of
 BAD_TESTS = {
     "format": (
         '@pytest.mark.parametrize("format", ["raw", "qcow3"])\ndef test_x(measure): ...',
-        "test_it.py::test_x[qcow3]: format='qcow3' is not known. format is one of: raw, qcow2.",
+        "test_it.py::test_x[qcow3]: format='qcow3' is not known. format is one of: raw, qcow2, vmdk, vdi, qed, vpc.",
     ),
     "cache": (
         '@pytest.mark.parametrize("cache", ["writethru"])\ndef test_x(measure): ...',

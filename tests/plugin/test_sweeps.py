@@ -250,3 +250,20 @@ def test_asking_for_a_fixture_too_late(project):
     result.assert_outcomes(failed=1)
     assert "instead of asking for it with getfixturevalue()" in result.stdout.str()
     assert "KeyError" not in result.stdout.str()
+
+
+def test_numbers_and_yes_or_no_speak_in_ids(project):
+    """An axis whose values say nothing by themselves stands in the id with its name; sizes as they are written."""
+    source = """
+@pytest.mark.parametrize("iothread", [False, True])
+@pytest.mark.parametrize("cluster_size", ["64k", 2097152])
+@pytest.mark.parametrize("format", ["qcow2"])
+def test_it(storage):
+    pass
+"""
+    project.write(test_it=RANDOM_WRITE + source)
+    assert list(project.ids()) == [
+        f"test_it[qcow2-{iothread}-{size}]"
+        for iothread in ("iothread=no", "iothread=yes")
+        for size in ("cluster_size=64k", "cluster_size=2M")
+    ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from pytest_vmstorage.config import AXES, FIELDS, StorageConfig, make_config, refusal
+from pytest_vmstorage.config import AXES, FIELDS, StorageConfig, axis_text, make_config
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.rules import RULES, Rule
 
 
 def test_a_cell_is_its_id() -> None:
@@ -36,7 +37,7 @@ def test_every_axis_is_a_field_and_size_is_no_axis() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("format", "qcow3"), ("cache", "writethru"), ("bus", "nvme"), ("preallocation", "fill"), ("state", "old")],
+    [("format", "qcow3"), ("cache", "writethru"), ("bus", "floppy"), ("preallocation", "fill"), ("state", "old")],
 )
 def test_an_unknown_value_is_refused_with_those_there_are(name: str, value: str) -> None:
     """One sentence: the axis, the value, the values it can have."""
@@ -56,7 +57,7 @@ def test_a_value_of_another_type_is_refused_like_an_unknown_one(value: object) -
 def test_an_unknown_field_is_refused_with_those_there_are() -> None:
     """A slip in a marker's keyword is found before any test."""
     with pytest.raises(
-        ConfigError, match=r"no field 'chache'\. It has: format, cache, bus, preallocation, state, size"
+        ConfigError, match=r"no field 'chache'\. It has: format, cache, bus, preallocation, state, .*, size"
     ):
         make_config({"chache": "none"})
 
@@ -69,14 +70,91 @@ def test_a_size_that_no_disk_can_have_is_refused(size: str) -> None:
 
 
 def test_raw_has_no_metadata_to_preallocate() -> None:
-    """qemu-img refuses it; here it is refused before any test, with the reason and a way out."""
+    """qemu-img refuses it; here it is refused before any test, with the reason, its source and a way out."""
     with pytest.raises(ConfigError, match="raw-none-virtio-blk-metadata cannot exist: raw has no metadata") as caught:
         make_config({"preallocation": "metadata"})
+    assert "(rule raw-metadata; source: qemu-img: " in caught.value.what
     assert "deselect" in caught.value.hint
-    assert not refusal(make_config({"format": "qcow2", "preallocation": "metadata"}))
+    assert make_config({"format": "qcow2", "preallocation": "metadata"}).preallocation == "metadata"
+
+
+IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
+    "raw-metadata": [{"preallocation": "metadata"}],
+    "preallocation-without-effect": [{"format": "vmdk", "preallocation": "full"}],
+    "subformat": [{"subformat": "fixed"}, {"format": "vmdk", "subformat": "fixed"}],
+    "native-needs-direct": [{"io": "native", "cache": "writeback"}, {"io": "native", "cache": "unsafe"}],
+    "ide-needs-pc": [{"bus": "ide", "machine": "q35"}],
+    "iothread-needs-virtio": [{"bus": "sata", "iothread": True}, {"bus": "nvme", "iothread": True}],
+    "queues-need-virtio": [{"bus": "usb", "queues": 2}, {"bus": "lsilogic", "queue_size": 64}],
+    "queue-size": [{"queue_size": 100}, {"queue_size": 2048}],
+    "queue-size-of-scsi": [{"bus": "virtio-scsi", "queue_size": 64}],
+    "qcow2-only": [{"cluster_size": "64k"}, {"format": "vdi", "l2_cache_size": "1M"}, {"lazy_refcounts": True}],
+    "cluster-size": [{"format": "qcow2", "cluster_size": "96k"}, {"format": "qcow2", "cluster_size": "4M"}],
+    "extended-l2": [{"format": "qcow2", "extended_l2": True, "cluster_size": "8k"}],
+}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_each_rule_refuses_its_cells_and_says_so(rule: Rule) -> None:
+    """The sentence has the cell, the reason, the rule's name and who says so."""
+    for values in IMPOSSIBLE[rule.name]:
+        with pytest.raises(ConfigError) as caught:
+            make_config(values)
+        assert caught.value.what.endswith(f"{rule.reason} (rule {rule.name}; source: {rule.source}).")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"io": "native"},
+        {"io": "native", "cache": "directsync", "bus": "usb"},
+        {"bus": "ide", "machine": "pc"},
+        {"bus": "virtio-scsi", "iothread": True, "queues": 4, "vcpus": 4},
+        {"queues": 2, "queue_size": 1024},
+        {"format": "qcow2", "cluster_size": 512},
+        {"format": "qcow2", "extended_l2": True},
+        {"format": "vmdk", "subformat": "twoGbMaxExtentFlat"},
+        {"format": "vpc", "subformat": "fixed"},
+    ],
+    ids=str,
+)
+def test_what_can_exist_is_let_through(values: dict[str, object]) -> None:
+    """The neighbours of what is refused."""
+    assert make_config(values)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("io", "native", "native"),
+        ("iothread", True, "iothread=yes"),
+        ("iothread", False, "iothread=no"),
+        ("queues", 4, "queues=4"),
+        ("cluster_size", 65536, "cluster_size=64k"),
+        ("l2_cache_size", None, "l2_cache_size=None"),
+        ("subformat", "fixed", "fixed"),
+    ],
+)
+def test_a_number_or_a_yes_bears_its_axis_name(name: str, value: object, text: str) -> None:
+    """A "4" would say nothing; "native" does."""
+    assert axis_text(name, value) == text
+
+
+def test_what_was_chosen_stands_in_the_id() -> None:
+    """Behind the first four, in the axes' order, and only where it is no default."""
+    config = StorageConfig(format="qcow2", vcpus=2, queues=2, io="native", cluster_size="128k")
+    assert str(config) == "qcow2-none-virtio-blk-off-native-queues=2-cluster_size=128k-vcpus=2"
+
+
+@pytest.mark.parametrize(
+    ("values", "machine"), [({}, "q35"), ({"bus": "ide"}, "pc"), ({"machine": "pc"}, "pc"), ({"bus": "usb"}, "q35")]
+)
+def test_the_machine_follows_the_bus_unless_it_is_given(values: dict[str, object], machine: str) -> None:
+    """q35 has no IDE."""
+    assert make_config(values).machine_type == machine
 
 
 def test_a_saved_cell_reads_back() -> None:
     """What the journal and the saved file hold is the same cell again."""
-    config = make_config({"format": "qcow2", "size": "3G", "state": "fresh"})
+    config = make_config({"format": "qcow2", "size": "3G", "state": "fresh", "io": "native", "l2_cache_size": "1M"})
     assert StorageConfig.model_validate_json(config.model_dump_json()) == config

@@ -142,3 +142,10 @@ def test_region_and_time() -> None:
     assert Dd(count=800).expected_seconds == pytest.approx(3.0)
     assert Dd(rw="read").reads
     assert Dd().fresh_is_possible
+
+
+def test_what_a_direct_copy_moved_is_what_dd_said() -> None:
+    """Bytes, if the disk's side was direct; a buffered copy says nothing of the disk."""
+    text = (RECORDINGS / "dd-9.1-read-direct.txt").read_text()
+    assert Dd(rw="read", iflag="direct").moved_bytes(text) == int(text.splitlines()[-1].split()[0])
+    assert Dd().moved_bytes(text) is None

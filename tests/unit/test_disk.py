@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from pytest_vmstorage.command import NOT_FOUND
+from pytest_vmstorage.command import NOT_FOUND, LocalShell
 from pytest_vmstorage.config import Format, Preallocation, StorageConfig
 from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError
 from pytest_vmstorage.provision.disk import (
@@ -17,6 +16,7 @@ from pytest_vmstorage.provision.disk import (
     ImageFacts,
     check_space,
     create_argv,
+    create_options,
     drop_caches,
     folder_facts,
     image_facts,
@@ -26,15 +26,15 @@ from pytest_vmstorage.provision.disk import (
     remove_disk,
     verify_preallocation,
 )
+from pytest_vmstorage.rules import PREALLOCATIONS
 from pytest_vmstorage.testing import FakeShell
 
 RECORDINGS = Path(__file__).parent / "recordings"
 SIZE = 8 * 2**20
 CELLS = [
     StorageConfig(format=kind, preallocation=preallocation, size=SIZE)
-    for kind in get_args(Format)
-    for preallocation in get_args(Preallocation)
-    if (kind, preallocation) != ("raw", "metadata")
+    for kind, preallocations in PREALLOCATIONS.items()
+    for preallocation in preallocations
 ]
 
 
@@ -68,7 +68,36 @@ def test_a_raw_disk_is_made_by_one_line() -> None:
 def test_a_qcow2_disk_says_its_version() -> None:
     """Old tools make compat 0.10, which has no zero clusters."""
     config = StorageConfig(format="qcow2", preallocation="metadata", size="1G")
-    assert "preallocation=metadata,compat=1.1" in create_argv(config, "/srv/d")
+    (options,) = [word for word in create_argv(config, "/srv/d") if "=" in word]
+    assert options.startswith("preallocation=metadata,compat=1.1,")
+
+
+def chosen_options(**values: object) -> list[str]:
+    """What qemu-img is given with -o for a cell with these values."""
+    return list(create_options(StorageConfig(**values)))
+
+
+def test_a_qcow2_disk_has_what_its_cell_asks_for() -> None:
+    """Each option by qemu-img's name of it, and none that was left to it."""
+    assert chosen_options(format="qcow2") == ["preallocation=off", "compat=1.1", "lazy_refcounts=off"]
+    chosen = chosen_options(format="qcow2", cluster_size="128k", lazy_refcounts=True, extended_l2=True)
+    assert chosen[2:] == ["cluster_size=131072", "lazy_refcounts=on", "extended_l2=on"]
+
+
+def test_a_format_that_ignores_preallocation_is_not_asked_for_it() -> None:
+    """And a vpc keeps the size asked for."""
+    assert chosen_options(format="vdi") == chosen_options(format="qed") == []
+    assert chosen_options(format="vmdk", subformat="monolithicFlat") == ["subformat=monolithicFlat"]
+    assert chosen_options(format="vpc", subformat="fixed") == ["subformat=fixed", "force_size=on"]
+    assert "-o" not in create_argv(StorageConfig(format="vdi"), "/srv/d")
+
+
+def test_all_files_of_a_vmdk_are_removed(tmp_path: Path) -> None:
+    """Its extents lie beside it; what else lies there stays."""
+    for one in ("disk-1.vmdk", "disk-1-flat.vmdk", "disk-1-s001.vmdk", "disk-1-f001.vmdk", "disk-10.vmdk", "x"):
+        (tmp_path / one).touch()
+    remove_disk(LocalShell(), str(tmp_path / "disk-1.vmdk"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["disk-10.vmdk", "x"]
 
 
 @pytest.mark.parametrize("config", CELLS, ids=name)

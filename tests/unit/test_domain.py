@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import get_args
 from xml.etree import ElementTree as ET
@@ -13,13 +14,13 @@ from pytest_vmstorage.provision.domain import (
     AGENT_PORT,
     LEASE_NAMESPACE,
     ROOT_SERIAL,
-    TEST_ALIAS,
-    TEST_SERIAL,
     Accel,
     GuestSpec,
     domain_xml,
 )
 from pytest_vmstorage.provision.lease import Lease, Owner
+from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, QEMU_NAMESPACE, TEST_ALIAS, TEST_SERIAL
+from pytest_vmstorage.rules import SCSI_MODELS, VIRTIO_BUSES
 
 UUID = "6f7f5bb6-6ad5-4b19-8b7c-3d3f1b6f2d10"
 OWNER = Owner(host="lab", boot_id="b-1", pid=77, started_ticks=12345)
@@ -78,7 +79,15 @@ def test_the_cache_mode_stands_on_the_disk_under_test_alone(cache: Cache) -> Non
 
 @pytest.mark.parametrize(
     ("bus", "target", "name"),
-    [("virtio-blk", "virtio", "vdb"), ("virtio-scsi", "scsi", "sda"), ("ide", "ide", "hda"), ("sata", "sata", "sda")],
+    [
+        ("virtio-blk", "virtio", "vdb"),
+        ("virtio-scsi", "scsi", "sda"),
+        ("lsilogic", "scsi", "sda"),
+        ("vmpvscsi", "scsi", "sda"),
+        ("ide", "ide", "hda"),
+        ("sata", "sata", "sda"),
+        ("usb", "usb", "sda"),
+    ],
 )
 def test_the_bus_is_libvirts_name_of_it(bus: Bus, target: str, name: str) -> None:
     """Each bus has its target; there is no name twice."""
@@ -90,18 +99,28 @@ def test_the_bus_is_libvirts_name_of_it(bus: Bus, target: str, name: str) -> Non
 
 def test_every_bus_has_a_case_here() -> None:
     """A bus that is added must be checked above."""
-    assert set(get_args(Bus)) == {"virtio-blk", "virtio-scsi", "ide", "sata"}
+    (mark,) = (mark for mark in test_the_bus_is_libvirts_name_of_it.pytestmark if mark.name == "parametrize")
+    assert set(get_args(Bus)) - {"nvme"} == {case[0] for case in mark.args[1]}
 
 
 @pytest.mark.parametrize("bus", get_args(Bus))
-def test_virtio_scsi_brings_its_controller_and_no_other_bus_does(bus: Bus) -> None:
+def test_a_scsi_bus_brings_its_controller_and_no_other_bus_does(bus: Bus) -> None:
     """Without it libvirt silently makes an LSI 53C895A."""
     models = [
         controller.get("model")
         for controller in parsed(StorageConfig(bus=bus)).findall("devices/controller")
         if controller.get("type") == "scsi"
     ]
-    assert models == (["virtio-scsi"] if bus == "virtio-scsi" else [])
+    assert models == ([bus] if bus in SCSI_MODELS else [])
+
+
+@pytest.mark.parametrize("bus", get_args(Bus))
+def test_usb_has_its_controller_and_no_other_bus_has_one(bus: Bus) -> None:
+    """A controller that nobody asked for costs boot time."""
+    (controller,) = [
+        one.get("model") for one in parsed(StorageConfig(bus=bus)).findall("devices/controller[@type='usb']")
+    ]
+    assert controller == ("qemu-xhci" if bus == "usb" else "none")
 
 
 @pytest.mark.parametrize("bus", get_args(Bus))
@@ -119,6 +138,68 @@ def test_the_disk_under_test_can_be_found_again() -> None:
     assert len(ROOT_SERIAL) <= 20
     assert find(disk, "source").get("file") == "/srv/disk-1"
     assert disk.find("readonly") is None
+
+
+def driver_options(**values: object) -> dict[str, str]:
+    """The options of the disk's driver in a cell with these values."""
+    return find(disk_under_test(parsed(StorageConfig(**values))), "driver").attrib
+
+
+def test_what_a_tool_would_choose_is_said() -> None:
+    """The defaults of libvirt and QEMU are not the same in every version."""
+    assert driver_options() == {
+        "name": "qemu",
+        "type": "raw",
+        "cache": "none",
+        "io": "threads",
+        "discard": "ignore",
+        "detect_zeroes": "off",
+    }
+
+
+def test_queues_and_iothread_stand_where_the_bus_has_them() -> None:
+    """On the disk for virtio-blk, on the controller for virtio-scsi; the thread itself is declared."""
+    values = {"iothread": True, "queues": 4, "vcpus": 4}
+    options = driver_options(**values, queue_size=256)
+    assert (options["iothread"], options["queues"], options["queue_size"]) == ("1", "4", "256")
+    tree = parsed(StorageConfig(bus="virtio-scsi", **values))
+    assert find(tree, "devices/controller[@type='scsi']/driver").attrib == {"iothread": "1", "queues": "4"}
+    assert "iothread" not in find(disk_under_test(tree), "driver").attrib
+    assert tree.findtext("iothreads") == "1"
+    assert parsed(StorageConfig()).find("iothreads") is None
+
+
+def test_the_l2_cache_is_libvirts_metadata_cache() -> None:
+    """In bytes."""
+    disk = disk_under_test(parsed(StorageConfig(format="qcow2", l2_cache_size="1M")))
+    size = find(disk, "driver/metadata_cache/max_size")
+    assert (size.text, size.get("unit")) == ("1048576", "bytes")
+
+
+@pytest.mark.parametrize("cache", get_args(Cache))
+def test_nvme_is_qemus_own_words(cache: Cache) -> None:
+    """The block nodes libvirt would make of the cache mode, and the device behind them; libvirt has no disk."""
+    config = StorageConfig(bus="nvme", format="qcow2", cache=cache, l2_cache_size="1M", detect_zeroes="on")
+    tree = parsed(config)
+    assert len(tree.findall("devices/disk")) == 1
+    words = [arg.get("value", "") for arg in tree.findall(f"{{{QEMU_NAMESPACE}}}commandline/{{{QEMU_NAMESPACE}}}arg")]
+    assert words[::2] == ["-blockdev", "-blockdev", "-device"]
+    storage, layer, device = (json.loads(word) for word in words[1::2])
+    direct, no_flush, write_cache = CACHE_FLAGS[cache]
+    assert storage["cache"] == layer["cache"] == {"direct": direct, "no-flush": no_flush}
+    assert (storage["filename"], storage["aio"]) == ("/srv/disk-1", "threads")
+    assert (layer["driver"], layer["file"], layer["cache-size"]) == ("qcow2", storage["node-name"], 2**20)
+    assert layer["detect-zeroes"] == "on"
+    assert (device["driver"], device["drive"], device["id"]) == ("nvme", layer["node-name"], TEST_ALIAS)
+    assert (device["serial"], device["write-cache"]) == (TEST_SERIAL, "on" if write_cache else "off")
+
+
+@pytest.mark.parametrize(("machine", "bus"), [("q35", "pcie.0"), ("pc", "pci.0")])
+def test_nvme_sits_on_the_machines_own_bus(machine: str, bus: str) -> None:
+    """Its name depends on the machine."""
+    tree = parsed(StorageConfig(bus="nvme", machine=machine))
+    *_, device = tree.iter(f"{{{QEMU_NAMESPACE}}}arg")
+    assert json.loads(device.get("value", ""))["bus"] == bus
 
 
 def test_the_root_is_read_only_and_not_the_disk_under_test() -> None:
@@ -207,5 +288,8 @@ def test_libvirts_schema_has_every_word_of_it(schema: Callable[[str], None], bus
     for cache in get_args(Cache):
         for kind in get_args(Format):
             schema(domain_xml(spec(StorageConfig(bus=bus, cache=cache, format=kind), accel=accel), LEASE))
+    schema(domain_xml(spec(StorageConfig(bus=bus, io="native", discard="unmap", detect_zeroes="unmap"), accel=accel)))
+    if bus in VIRTIO_BUSES:
+        schema(domain_xml(spec(StorageConfig(bus=bus, iothread=True, queues=2, vcpus=2), accel=accel), LEASE))
     with pytest.raises(Exception, match="failed to validate against schema"):
         schema(domain_xml(spec(StorageConfig(bus=bus))).replace("<devices>", "<devices><teapot/>"))

@@ -346,3 +346,13 @@ def test_a_direction_that_was_not_run_is_an_error() -> None:
 def test_percentile_name(text: str, name: str) -> None:
     """As people say it: three nines are p999."""
     assert percentile_name(text) == name
+
+
+def test_what_a_direct_job_moved_is_what_fio_counted() -> None:
+    """Bytes of both directions; a job through the page cache says nothing of the disk."""
+    text = (RECORDINGS / "fio-3.33-randwrite.json").read_text()
+    job = json.loads(text[text.index("{") :])["jobs"][0]
+    moved = Fio(rw="randwrite").moved_bytes(text)
+    assert moved == job["read"]["io_bytes"] + job["write"]["io_bytes"]
+    assert moved > 0
+    assert Fio(rw="randwrite", direct=False, ioengine="psync").moved_bytes(text) is None

@@ -21,8 +21,8 @@ from pytest_vmstorage.testing import FakeDomain, FakeShell, make_guest_shell
 
 CONFIG = StorageConfig(size="1G", bus="virtio-scsi")
 HEAD = "6.1.0-18-amd64|2|489300"
-ROOT = "vda|102400|vmstorage-root|write back|[none] mq-deadline|512|1|virtio_blk"
-TEST = "sda|2097152||write through|none [mq-deadline] kyber|4096|0|sd"
+ROOT = "vda|102400|vmstorage-root|write back|[none] mq-deadline|512|1|virtio_blk||1|2147483136"
+TEST = "sda|2097152||write through|none [mq-deadline] kyber|4096|0|sd|virtio_scsi|2|0"
 TAIL = ["tail", "-n", "20", "--", "/srv/console"]
 
 
@@ -61,6 +61,7 @@ def test_a_guest_tells_its_facts() -> None:
     assert (facts.kernel, facts.cpus, facts.memory_kib) == ("6.1.0-18-amd64", 2, 489300)
     assert (facts.disk, facts.disk_bytes, facts.logical_block_bytes) == ("/dev/sda", 2**30, 4096)
     assert (facts.write_cache, facts.scheduler, facts.rotational) == ("write through", "mq-deadline", False)
+    assert (facts.host_driver, facts.queues, facts.discard_max_bytes) == ("virtio_scsi", 2, 0)
     assert facts.as_text() == {
         "kernel": "6.1.0-18-amd64",
         "cpus": "2",
@@ -104,14 +105,14 @@ def test_an_answer_that_cannot_be_read_is_quoted(text: str) -> None:
 
 
 def test_the_probes_script_runs_in_a_real_shell() -> None:
-    """On this machine it gives a line of facts and a line of eight fields for each disk."""
+    """On this machine it gives a line of facts and a line of eleven fields for each disk."""
     done = subprocess.run(["sh", "-c", guest_module._PROBE], capture_output=True, text=True, check=False)
     head, *disks = done.stdout.splitlines()
     kernel, cpus, memory = head.split("|")
     assert kernel
     assert int(cpus) >= 1
     assert int(memory) > 1000
-    assert all(disk.count("|") == 7 for disk in disks)
+    assert all(disk.count("|") == 10 for disk in disks)
 
 
 def test_a_guest_that_booted_runs_commands() -> None:

@@ -37,7 +37,8 @@ class Host:
     def _boot(self, xml: str) -> FakeDomain:
         kind = "qcow2" if 'type="qcow2"' in xml else "ide" if 'bus="ide"' in xml else "raw"
         self.booted.append(kind)
-        return FakeDomain(make_guest_shell(), boots={"qcow2": QCOW2, "ide": IDE, "raw": RAW}[kind] not in self.mute)
+        config = {"qcow2": QCOW2, "ide": IDE, "raw": RAW}[kind]
+        return FakeDomain(make_guest_shell(config), boots=config not in self.mute)
 
     def lab(self, **settings: object) -> Lab:
         """A lab with these settings."""

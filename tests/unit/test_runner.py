@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import pytest
 
+from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.results import Measurement, Metric, Sample
+from pytest_vmstorage.results import Measurement, Metric, Proof, Sample
 from pytest_vmstorage.runner import Plan, Regions, Subject, check_fits, measure
 from pytest_vmstorage.testing import FakeShell
 from pytest_vmstorage.workloads.base import Target, Workload
@@ -154,6 +155,28 @@ def test_a_measurement_says_all_of_itself() -> None:
     (sample,) = measured.samples
     assert datetime.datetime.fromisoformat(sample.started).utcoffset() == datetime.timedelta(0)
     assert (sample.seconds, sample.raw) == (2.5, "2")
+
+
+STATE = Proof(field="state", asked="filled", found="unknown", status="unprovable", where="", why="later")
+BUS = Proof(field="bus", asked="nvme", found="nvme", status="proven", where="live XML")
+
+
+def test_a_measurement_carries_the_guests_proof() -> None:
+    """And that the disk was filled, which the guest could not know: the measurement did it."""
+    scene = Scene()
+    scene.subject.proof = (BUS, STATE)
+    bus, state = scene.measure(rounds=1).proof
+    assert bus == BUS
+    assert (state.status, state.asked) == ("proven", "filled")
+    assert state.found == f"{scene.regions.written_bytes // MIB}M written before the rounds"
+
+
+def test_a_fresh_measurement_changes_nothing_of_the_proof() -> None:
+    """It was fresh when it was looked at; a subject without a proof has none."""
+    scene = Scene(state="fresh")
+    scene.subject.proof = (BUS, STATE)
+    assert scene.measure(rounds=1).proof == (BUS, STATE)
+    assert Scene().measure(rounds=1).proof == ()
 
 
 def test_a_region_is_filled_once_and_then_only_what_is_new() -> None:
@@ -345,3 +368,22 @@ def test_a_plan_of_nothing_is_none(plan: dict[str, int]) -> None:
     """At least one round, and no fewer than no warm-ups."""
     with pytest.raises(ValueError, match="greater than or equal"):
         Plan.model_validate(plan)
+
+
+def test_a_figure_that_no_layer_moved_is_invalid() -> None:
+    """The tool's own count of bytes is held against the guest's disk; there is no figure then, but the reason."""
+
+    class Boaster(Tool):
+        """Says that it moved a gigabyte."""
+
+        def moved_bytes(self, text: str) -> int | None:
+            return 2**30
+
+    scene = Scene()
+    looks = iter(
+        [IoCounters(guest_read_bytes=0, guest_written_bytes=0), IoCounters(guest_read_bytes=0, guest_written_bytes=MIB)]
+    )
+    scene.subject.counters = lambda: next(looks)
+    with pytest.raises(WorkloadError, match=r"INVALID: the tool says it moved 1 GiB .* the guest's disk moved 1 MiB"):
+        scene.measure(Boaster(), rounds=1, warmup=0)
+    assert scene.samples == []

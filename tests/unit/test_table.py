@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.baseline import Baseline
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.gate import Comparison, compare
@@ -210,3 +211,14 @@ def test_under_it_stands_what_the_rows_were_measured_on() -> None:
 def test_a_run_without_cells_is_a_table_too() -> None:
     """Nothing measured is said, and nothing breaks."""
     assert build_table(make_run()).caption == "nothing was measured"
+
+
+def test_the_layer_that_served_the_rounds_is_named() -> None:
+    """Reads from the host's page cache are no reads of the disk, and the report says so."""
+    sample = make_measurement(iops=(9000.0,)).samples[0]
+    cached = IoCounters(guest_read_bytes=2**30, layer_read_bytes=2**30, host_read_bytes=2**24)
+    measured = make_measurement(iops=(9000.0,)).model_copy(
+        update={"samples": (sample.model_copy(update={"moved": cached}),)}
+    )
+    (line,) = section(build_table(make_run(measured)), "which layer served the rounds")
+    assert line.endswith(": 98% of reads came from the host's page cache (raw-none-virtio-blk-off)")

@@ -1,0 +1,130 @@
+"""Where a round's bytes went: the tool's, the guest's, QEMU's block layer's and the host's, side by side; pure.
+
+A figure is only as good as the layer that served it. `direct=1` in the guest says nothing about the host's page
+cache: a published study measured that cache and took it for the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.units import format_about
+
+SLACK_BYTES = 4 * 2**20
+"""Counters are read around a round, not at its first and last byte: the tool's own files, a late flush."""
+
+SLACK_FRACTION = 0.02
+
+_SECTOR_BYTES = 512
+
+
+class IoCounters(BaseModel):
+    """What each layer has moved since it began, in bytes, and the flushes QEMU's block layer was asked for.
+
+    guest: /sys/block/X/stat in the guest; layer: QMP query-blockstats of the disk; host: /proc/PID/io of QEMU,
+    what it made the host's devices read and write. None where a layer cannot be asked.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    guest_read_bytes: int | None = None
+    guest_written_bytes: int | None = None
+    layer_read_bytes: int | None = None
+    layer_written_bytes: int | None = None
+    layer_flushes: int | None = None
+    host_read_bytes: int | None = None
+    host_written_bytes: int | None = None
+
+    def since(self, before: IoCounters) -> IoCounters:
+        """What was moved between two looks; None where either is."""
+        pairs = {name: (getattr(before, name), getattr(self, name)) for name in type(self).model_fields}
+        return IoCounters(**{name: None if None in pair else pair[1] - pair[0] for name, pair in pairs.items()})
+
+
+def total(rounds: Iterable[IoCounters]) -> IoCounters:
+    """What several rounds moved together; None where one of them has nothing."""
+    looks = list(rounds)
+    columns = {name: [getattr(look, name) for look in looks] for name in IoCounters.model_fields}
+    return IoCounters(**{name: None if None in column else sum(column) for name, column in columns.items()})
+
+
+def read_guest_stat(text: str) -> Mapping[str, int]:
+    """The guest's counters from /sys/block/X/stat (Documentation/block/stat.rst: sectors of 512 bytes)."""
+    words = text.split()
+    if len(words) < 7:
+        return {}
+    return {
+        "guest_read_bytes": int(words[2]) * _SECTOR_BYTES,
+        "guest_written_bytes": int(words[6]) * _SECTOR_BYTES,
+    }
+
+
+def read_block_stats(stats: Mapping[str, int]) -> Mapping[str, int]:
+    """The block layer's counters from the `stats` of QMP query-blockstats."""
+    return {
+        "layer_read_bytes": stats["rd_bytes"],
+        "layer_written_bytes": stats["wr_bytes"],
+        "layer_flushes": stats["flush_operations"],
+    }
+
+
+def read_process_io(text: str) -> Mapping[str, int]:
+    """QEMU's counters from /proc/PID/io (proc(5): read_bytes and write_bytes reach the storage layer)."""
+    said = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    if not {"read_bytes", "write_bytes"} <= said.keys():
+        return {}
+    return {"host_read_bytes": int(said["read_bytes"]), "host_written_bytes": int(said["write_bytes"])}
+
+
+def host_cache_share(moved: IoCounters) -> float | None:
+    """The fraction of what QEMU read that no device of the host gave: its page cache. None where nothing was read."""
+    if not moved.layer_read_bytes or moved.host_read_bytes is None:
+        return None
+    return max(0.0, 1 - moved.host_read_bytes / moved.layer_read_bytes)
+
+
+def write_amplification(moved: IoCounters) -> float | None:
+    """Bytes the host wrote for each byte the guest wrote; None where nothing was written."""
+    if not moved.guest_written_bytes or moved.host_written_bytes is None:
+        return None
+    return moved.host_written_bytes / moved.guest_written_bytes
+
+
+def served_by(moved: IoCounters) -> str:
+    """Which layer served the round, in a clause; empty where nothing can be said."""
+    said = []
+    share = host_cache_share(moved)
+    if share is not None and moved.layer_read_bytes and moved.layer_read_bytes > SLACK_BYTES:
+        where = "the host's page cache" if share >= 0.5 else "the host's device"
+        said.append(f"{max(share, 1 - share):.0%} of reads came from {where}")
+    amplification = write_amplification(moved)
+    if amplification is not None and moved.guest_written_bytes and moved.guest_written_bytes > SLACK_BYTES:
+        said.append(f"the host wrote {amplification:.2f} bytes for each byte of the guest")
+    return "; ".join(said)
+
+
+def impossible(moved: IoCounters, tool_bytes: int | None) -> str:
+    """Why the round's figure cannot be, in a clause; empty where nothing speaks against it.
+
+    `tool_bytes` is what the tool says it moved past the guest's page cache, None where it went through it.
+    """
+    guest = _sum(moved.guest_read_bytes, moved.guest_written_bytes)
+    layer = _sum(moved.layer_read_bytes, moved.layer_written_bytes)
+    if tool_bytes is not None and guest is not None and _exceeds(tool_bytes, guest):
+        return (
+            f"the tool says it moved {format_about(tool_bytes)} past the guest's cache, "
+            f"but the guest's disk moved {format_about(guest)}"
+        )
+    if guest is not None and layer is not None and _exceeds(guest, layer):
+        return f"the guest's disk moved {format_about(guest)}, but QEMU's block layer {format_about(layer)}"
+    return ""
+
+
+def _exceeds(claimed: int, moved: int) -> bool:
+    return claimed > moved * (1 + SLACK_FRACTION) + SLACK_BYTES
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second

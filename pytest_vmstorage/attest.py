@@ -1,0 +1,279 @@
+"""Is this cell what its id says? From evidence to one Proof for each field and source; pure.
+
+Nothing is believed for having been asked for: libvirt, QEMU and qemu-img accept options without effect
+(tried on libvirt 9.0 with QEMU 7.2).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from xml.etree import ElementTree as ET
+
+from pytest_vmstorage.attest_image import of_image
+from pytest_vmstorage.claim import (
+    BLOCK_NODES,
+    COMMAND_LINE,
+    DEFAULT,
+    DEVICE,
+    GUEST,
+    IDLE,
+    LOG,
+    XML,
+    asked_text,
+    claim,
+    size_text,
+    unprovable,
+)
+from pytest_vmstorage.config import FIELDS, Bus, StorageConfig
+from pytest_vmstorage.errors import AttestationError
+from pytest_vmstorage.evidence import Evidence
+from pytest_vmstorage.guest import GuestFacts
+from pytest_vmstorage.provision.domain import Accel
+from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, QEMU_NAMESPACE, TARGETS, TEST_ALIAS
+from pytest_vmstorage.results import Proof
+from pytest_vmstorage.rules import SCSI_MODELS
+from pytest_vmstorage.units import format_size
+
+MODELS: Mapping[Bus, str] = {
+    "virtio-blk": "virtio-blk-device on virtio-blk-pci",
+    "virtio-scsi": "scsi-hd on virtio-scsi-device",
+    "lsilogic": "scsi-hd on lsi53c895a",
+    "vmpvscsi": "scsi-hd on pvscsi",
+    "ide": "ide-hd on piix3-ide",
+    "sata": "ide-hd on ich9-ahci",
+    "usb": "scsi-hd on usb-storage",
+    "nvme": "nvme",
+}
+"""QEMU's types of the device that holds the disk and of what it is plugged into."""
+
+DRIVERS: Mapping[Bus, str] = {
+    "virtio-blk": "virtio_blk",
+    "virtio-scsi": "sd on virtio_scsi",
+    "lsilogic": "sd on sym53c8xx",
+    "vmpvscsi": "sd on vmw_pvscsi",
+    "ide": "sd on ata_piix",
+    "sata": "sd on ahci",
+    "usb": "sd on usb-storage",
+    "nvme": "nvme",
+}
+"""Linux's drivers of the disk and of its host."""
+
+
+def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Proof, ...]:
+    """What host, QEMU and image say of each field."""
+    tree = ET.fromstring(evidence.xml)  # noqa: S314 (libvirt's own)
+    return (
+        *_of_domain(config, accel, tree),
+        *(_of_nvme_options(config, tree) if config.bus == "nvme" else _of_disk_element(config, tree)),
+        *_of_nodes(config, evidence),
+        *_of_device(config, evidence),
+        *_of_command_line(config, evidence),
+        *of_image(config, evidence.info, evidence.image),
+        claim("machine", config.machine_type, _machine_type(evidence.machine), "QMP qom-get of the machine"),
+        claim("accel", accel, "kvm" if evidence.kvm else "tcg", "QMP query-kvm"),
+    )
+
+
+def attest_guest(config: StorageConfig, facts: GuestFacts) -> tuple[Proof, ...]:
+    """What the guest itself sees of the fields."""
+    return tuple(_of_guest(config, facts))
+
+
+def conclude(config: StorageConfig, proofs: Iterable[Proof]) -> tuple[Proof, ...]:
+    """All proofs in the order of the fields, with one that says so for a field of which nothing can be read.
+
+    Raises AttestationError where a source contradicts: a figure of such a cell would bear a wrong label.
+    """
+    there = list(proofs)
+    contradicted = [proof for proof in there if proof.status == "contradicted"]
+    if contradicted:
+        first, *others = contradicted
+        also = "; ".join(f"{p.field} is {p.found} ({p.where}), not {p.asked}" for p in others)
+        raise AttestationError(
+            f"{first.field} of {config}",
+            asked=first.asked,
+            found=f"{first.found} ({first.where})",
+            hint=f"Also: {also}." if also else "Leave the cell out, or use another host.",
+        )
+    known = {proof.field for proof in there}
+    silent = [unprovable(name, config, "nothing here tells of it") for name in FIELDS if name not in known]
+    order = {name: number for number, name in enumerate((*FIELDS, "accel"))}
+    return tuple(sorted([*there, *silent], key=lambda proof: order.get(proof.field, len(order))))
+
+
+def _machine_type(name: str) -> str:
+    """pc or q35 of "pc-q35-7.2", "pc-i440fx-7.2-machine"; any other name as it is."""
+    return "q35" if "q35" in name else "pc" if name.startswith(("pc", "pc-i440fx")) else name
+
+
+# what libvirt made of the domain
+
+
+def _of_domain(config: StorageConfig, accel: Accel, tree: ET.Element) -> Iterator[Proof]:
+    kind = tree.find("os/type")
+    yield claim("accel", accel, "tcg" if tree.get("type") == "qemu" else str(tree.get("type")), XML)
+    yield claim("machine", config.machine_type, _machine_type(kind.get("machine", "") if kind is not None else ""), XML)
+    yield claim("vcpus", str(config.vcpus), tree.findtext("vcpu") or "none", XML)
+
+
+def _of_disk_element(config: StorageConfig, tree: ET.Element) -> Iterator[Proof]:
+    disks = (one for one in tree.iterfind("devices/disk") if _attribute(one, "alias", "name") == TEST_ALIAS)
+    disk = next(disks, ET.Element("disk"))
+    for field, name in _DRIVER_ATTRIBUTES.items():
+        yield claim(field, str(getattr(config, field)), _attribute(disk, "driver", name) or "not said", XML)
+    controller = _controller(disk, tree)
+    yield _bus_of_element(config, disk, controller)
+    options = disk if config.bus not in SCSI_MODELS else controller
+    threaded = bool(_attribute(options, "driver", "iothread"))
+    yield claim("iothread", asked_text(config.iothread), asked_text(threaded), XML)
+    for field in ("queues", "queue_size"):
+        yield claim(field, asked_text(getattr(config, field)), _attribute(options, "driver", field) or DEFAULT, XML)
+    cache_bytes = disk.findtext("driver/metadata_cache/max_size")
+    found = int(cache_bytes) if cache_bytes else None
+    yield claim("l2_cache_size", size_text(config.l2_cache_size), size_text(found), XML)
+
+
+_DRIVER_ATTRIBUTES = {name: name for name in ("cache", "io", "discard", "detect_zeroes")} | {"format": "type"}
+
+
+def _attribute(element: ET.Element, child: str, name: str) -> str:
+    found = element.find(child)
+    return "" if found is None else found.get(name, "")
+
+
+def _controller(disk: ET.Element, tree: ET.Element) -> ET.Element:
+    kind, index = _attribute(disk, "target", "bus"), _attribute(disk, "address", "controller") or "0"
+    there = (one for one in tree.iterfind("devices/controller") if (one.get("type"), one.get("index")) == (kind, index))
+    return next(there, ET.Element("controller"))
+
+
+def _bus_of_element(config: StorageConfig, disk: ET.Element, controller: ET.Element) -> Proof:
+    asked, found = TARGETS[config.bus][1], _attribute(disk, "target", "bus") or "no such disk"
+    if config.bus in SCSI_MODELS:
+        asked, found = f"{asked}, {config.bus}", f"{found}, {controller.get('model', 'no model')}"
+    return claim("bus", asked, found, XML)
+
+
+def _of_nvme_options(config: StorageConfig, tree: ET.Element) -> Iterator[Proof]:
+    """The fields that stand on a disk's element elsewhere: here they are options of the device, and left to QEMU."""
+    words = (one.get("value", "") for one in tree.iter(f"{{{QEMU_NAMESPACE}}}arg"))
+    options = (json.loads(word) for word in words if word.startswith("{"))
+    device: Mapping[str, str] = next((one for one in options if one.get("id") == TEST_ALIAS), {})
+    yield claim("bus", config.bus, str(device.get("driver", "no such device")), XML)
+    yield claim("iothread", asked_text(config.iothread), asked_text("iothread" in device), XML)
+    for field in ("queues", "queue_size"):
+        yield claim(field, asked_text(getattr(config, field)), DEFAULT, XML)
+
+
+# what QEMU made of it
+
+
+def _of_nodes(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
+    if not evidence.nodes:
+        yield claim("format", config.format, "no block node of the disk", BLOCK_NODES)
+        return
+    first = evidence.nodes[0]
+    # newer libvirt puts nothing on top of a raw image's file
+    kind = "raw" if first["drv"] in ("file", "host_device") else first["drv"]
+    yield claim("format", config.format, kind, BLOCK_NODES)
+    yield claim("detect_zeroes", config.detect_zeroes, first["detect_zeroes"], BLOCK_NODES)
+    direct, no_flush, _ = CACHE_FLAGS[config.cache]
+    asked = f"direct {_on(direct)}, no-flush {_on(no_flush)}"
+    for node in evidence.nodes:
+        found = f"direct {_on(node['cache']['direct'])}, no-flush {_on(node['cache']['no-flush'])}"
+        where = f"{BLOCK_NODES}, {node['drv']}"
+        yield claim("cache", f"{config.cache} ({asked})", found, where, holds=asked == found)
+    yield _state(config, evidence)
+
+
+def _on(flag: object) -> str:
+    return "on" if flag else "off"
+
+
+def _state(config: StorageConfig, evidence: Evidence) -> Proof:
+    where = "QMP query-blockstats"
+    if config.state == "filled":
+        return unprovable("state", config, "the first measurement fills the disk, after this proof", where=where)
+    if evidence.written_bytes is None:
+        return unprovable("state", config, "QEMU does not count for this device", where=where)
+    found = f"{evidence.written_bytes} bytes written"
+    return claim("state", "fresh (0 bytes written)", found, where, holds=evidence.written_bytes == 0)
+
+
+def _of_device(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
+    device, controller = evidence.device, evidence.controller
+    model = str(device.get("type", "no such device"))
+    if model != "nvme":
+        model = f"{model} on {controller.get('type', 'nothing')}"
+    yield claim("bus", f"{config.bus} ({MODELS[config.bus]})", model, DEVICE, holds=model == MODELS[config.bus])
+    yield _write_cache(config, device.get("write-cache"))
+    virtio = controller if config.bus == "virtio-scsi" else device
+    if "iothread" in virtio:
+        yield claim("iothread", asked_text(config.iothread), asked_text(bool(virtio["iothread"])), DEVICE)
+    names = {"queues": ("num-queues", "num_queues"), "queue_size": ("queue-size", "virtqueue_size")}
+    for field, spellings in names.items():
+        found = next((str(virtio[name]) for name in spellings if name in virtio), None)
+        asked = asked_text(getattr(config, field))
+        if found is not None:
+            yield claim(field, asked, found, DEVICE, holds=asked in (DEFAULT, found))
+
+
+def _write_cache(config: StorageConfig, found: str | None) -> Proof:
+    where = f"{DEVICE}, write-cache"
+    asked = _on(CACHE_FLAGS[config.cache][2])
+    if found is None:
+        return unprovable("cache", config, "this device has no such property", where=where)
+    # auto is what -drive once said, and on where nobody said anything (QEMU hw/block/block.c)
+    effective = "on" if found == "auto" else found
+    return claim(
+        "cache", f"{config.cache} (write-cache {asked})", f"write-cache {found}", where, holds=effective == asked
+    )
+
+
+def _of_command_line(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
+    if not evidence.blockdevs:
+        why = "QEMU's log, where its command line stands, cannot be read"
+        names = ("io", "discard", "l2_cache_size") if config.l2_cache_size else ("io", "discard")
+        yield from (unprovable(name, config, why, where=COMMAND_LINE) for name in names)
+        return
+    layer, storage = evidence.blockdevs[0], evidence.blockdevs[-1]
+    extents = [one for one in evidence.nodes if one["drv"] == "file" and one["file"] != evidence.disk]
+    if extents and config.io != "threads":
+        # seen by strace on QEMU 7.2: the option reaches the descriptor alone
+        yield claim("io", config.io, "threads for the extents, which are files of their own", BLOCK_NODES)
+    yield claim("io", config.io, str(storage.get("aio", "threads")), COMMAND_LINE)
+    yield claim("discard", config.discard, str(layer.get("discard", "ignore")), COMMAND_LINE)
+    yield claim("l2_cache_size", size_text(config.l2_cache_size), size_text(layer.get("cache-size")), COMMAND_LINE)
+    if config.io != "threads" and evidence.fallbacks is not None:
+        found = "; ".join(evidence.fallbacks) or "no word of a fallback"
+        yield claim("io", config.io, found, LOG, holds=not evidence.fallbacks)
+
+
+# what the guest sees
+
+
+def _of_guest(config: StorageConfig, facts: GuestFacts) -> Iterator[Proof]:
+    yield claim("size", format_size(config.size), format_size(facts.disk_bytes), GUEST)
+    yield claim("vcpus", str(config.vcpus), str(facts.cpus), "guest nproc")
+    driver = f"{facts.driver} on {facts.host_driver}" if facts.host_driver else facts.driver
+    yield claim("bus", f"{config.bus} ({DRIVERS[config.bus]})", driver, GUEST, holds=driver == DRIVERS[config.bus])
+    asked = "write back" if CACHE_FLAGS[config.cache][2] else "write through"
+    if config.bus == "nvme":
+        why = "QEMU's NVMe says write back in every mode"
+        yield unprovable("cache", config, why, found=facts.write_cache, where=GUEST)
+    else:
+        same = asked == facts.write_cache
+        yield claim("cache", f"{config.cache} ({asked})", facts.write_cache, GUEST, holds=same)
+    if config.queues is not None:
+        yield _queues_in_guest(config, config.queues, facts)
+    if config.discard == "unmap" and not facts.discard_max_bytes:
+        why = f"{IDLE}: the guest's disk on {config.bus} takes no discards"
+        yield unprovable("discard", config, why, found="discard_max_bytes 0", where=GUEST)
+
+
+def _queues_in_guest(config: StorageConfig, queues: int, facts: GuestFacts) -> Proof:
+    if queues > config.vcpus:
+        why = f"{IDLE}: a guest with {config.vcpus} vCPU uses no more queues than that"
+        return unprovable("queues", config, why, found=str(facts.queues), where=GUEST)
+    return claim("queues", str(queues), str(facts.queues), GUEST)

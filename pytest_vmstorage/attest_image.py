@@ -1,0 +1,83 @@
+"""What the image on the host says of its cell's fields; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_vmstorage.claim import DEFAULT, EXTENTS, IDLE, IMAGE, asked_text, claim, size_text, unprovable
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.provision.disk import ImageFacts, observed_preallocation
+from pytest_vmstorage.results import Proof
+from pytest_vmstorage.rules import QCOW2_FIELDS
+from pytest_vmstorage.units import format_size
+
+
+def of_image(config: StorageConfig, info: Mapping[str, Any], image: ImageFacts | None) -> Iterator[Proof]:
+    """Proofs from `qemu-img info` and from what the image takes on its file system."""
+    special = info.get("format-specific", {}).get("data", {})
+    yield claim("format", config.format, str(info.get("format")), IMAGE)
+    yield claim("size", format_size(config.size), format_size(int(info.get("virtual-size", 0))), IMAGE)
+    yield from _preallocation(config, image)
+    yield from _subformat(config, special, image)
+    if config.discard == "unmap" and config.format not in ("raw", "qcow2"):
+        why = f"{IDLE}: QEMU's {config.format} driver knows no discard"
+        yield unprovable("discard", config, why, found="ignored", where=IMAGE)
+    if config.format != "qcow2":
+        why = f"{config.format} has none"
+        yield from (claim(name, DEFAULT, why, IMAGE, holds=not getattr(config, name)) for name in QCOW2_FIELDS)
+        return
+    # what 0.10 lacks (zero clusters, lazy refcounts) is part of what the format's name promises
+    yield claim("format", "qcow2 compat 1.1", f"qcow2 compat {special.get('compat')}", IMAGE)
+    cluster = int(info.get("cluster-size", 0))
+    asked = size_text(config.cluster_size)
+    yield claim("cluster_size", asked, size_text(cluster), IMAGE, holds=asked in (DEFAULT, size_text(cluster)))
+    for field in ("lazy_refcounts", "extended_l2"):
+        found = asked_text(bool(special.get(field.replace("_", "-"), False)))
+        yield claim(field, asked_text(getattr(config, field)), found, IMAGE)
+    yield from _idle_l2_cache(config, cluster)
+
+
+def _preallocation(config: StorageConfig, image: ImageFacts | None) -> Iterator[Proof]:
+    found = "unknown" if image is None else observed_preallocation(config, image)
+    if found == "falloc or full" and config.preallocation in ("falloc", "full"):
+        why = "the file system shows no extents, and falloc and full differ in nothing else"
+        yield unprovable("preallocation", config, why, found=found, where=EXTENTS)
+    else:
+        yield claim("preallocation", config.preallocation, found, EXTENTS)
+
+
+def _subformat(config: StorageConfig, special: Mapping[str, Any], image: ImageFacts | None) -> Iterator[Proof]:
+    asked = asked_text(config.subformat)
+    if config.format == "vmdk":
+        found = str(special.get("create-type"))
+        yield claim("subformat", asked, found, IMAGE, holds=(config.subformat or "monolithicSparse") == found)
+    elif config.format == "vpc" and image is not None:
+        # the header does not tell in qemu-img's words; only a fixed image is as long as its disk
+        found = "fixed" if image.length_bytes >= config.size else "dynamic"
+        yield claim("subformat", asked, found, EXTENTS, holds=(config.subformat or "dynamic") == found)
+    else:
+        yield claim("subformat", asked, f"{config.format} has none", IMAGE, holds=config.subformat is None)
+
+
+def _idle_l2_cache(config: StorageConfig, cluster: int) -> Iterator[Proof]:
+    """A warning where the L2 cache asked for holds the tables of the whole disk, as the default does."""
+    if config.l2_cache_size is None or cluster <= 0:
+        return
+    covered = l2_covers_bytes(config.l2_cache_size, cluster, extended=config.extended_l2)
+    if covered >= config.size:
+        cache = size_text(config.l2_cache_size)
+        why = f"{IDLE}: a cache of {cache} covers {size_text(covered)}, and the disk has {size_text(config.size)}"
+        yield unprovable("l2_cache_size", config, why, found=cache, where=IMAGE)
+
+
+def l2_covers_bytes(cache_bytes: int, cluster_bytes: int, *, extended: bool) -> int:
+    """How much of a disk the L2 tables in a qcow2 cache of that size speak of.
+
+    QEMU first takes four clusters of it for refcounts, and keeps two tables whatever was asked for
+    (read_cache_sizes in block/qcow2.c).
+    """
+    table = min(cluster_bytes, 2**16)
+    left = cache_bytes - min(cache_bytes, 4 * cluster_bytes)
+    # an entry is 8 bytes, with subclusters 16
+    return max(left // table, 2) * table * cluster_bytes // (16 if extended else 8)

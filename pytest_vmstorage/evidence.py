@@ -1,0 +1,155 @@
+"""Gathers what libvirt, QEMU and the image say of a guest, once, while it boots: a few QMP calls, one qemu-img."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.accounting import IoCounters, read_block_stats, read_guest_stat, read_process_io
+from pytest_vmstorage.command import Shell, check
+from pytest_vmstorage.errors import GuestError
+from pytest_vmstorage.provision.disk import ImageFacts
+from pytest_vmstorage.provision.hypervisor import Domain
+from pytest_vmstorage.provision.pool import Machine
+from pytest_vmstorage.provision.testdisk import TEST_ALIAS
+
+
+class Evidence(BaseModel):
+    """What libvirt, QEMU and the image say of one guest, read once; properties are QOM's, by its names.
+
+    `nodes` are the block nodes of the disk, the format's first; `blockdevs` what QEMU was started with for them.
+    `fallbacks` are lines of QEMU's log about an io mode it could not have; None where the log cannot be read.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    disk: str
+    xml: str
+    machine: str
+    kvm: bool
+    nodes: tuple[Mapping[str, Any], ...]
+    device: Mapping[str, Any]
+    controller: Mapping[str, Any]
+    written_bytes: int | None
+    image: ImageFacts | None
+    info: Mapping[str, Any]
+    blockdevs: tuple[Mapping[str, Any], ...] = ()
+    fallbacks: tuple[str, ...] | None = None
+
+
+_OF_DEVICE = ("write-cache", "num-queues", "queue-size", "iothread", "parent_bus")
+_OF_CONTROLLER = ("num_queues", "virtqueue_size", "iothread")
+_OF_NODE = ("node-name", "drv", "file", "cache", "detect_zeroes", "ro")
+_FALLBACK = re.compile("falling back", re.IGNORECASE)
+
+
+def gather(machine: Machine, shell: Shell, log: str) -> Evidence:
+    """Ask libvirt, QEMU, and qemu-img on the host; `log` is the path of the guest's QEMU log there.
+
+    Raises GuestError with the console's tail where the guest ends meanwhile, HypervisorError, ProvisionError.
+    """
+    try:
+        return _gather(machine, shell, shell.read(log) if log else "")
+    except GuestError as error:
+        error.console = machine.console_tail()
+        raise
+
+
+def _gather(machine: Machine, shell: Shell, log: str) -> Evidence:
+    domain, disk = machine.domain, machine.spec.disk
+    blocks = [one for one in domain.monitor("query-block") if TEST_ALIAS in one.get("qdev", "")]
+    path = _path(blocks[0]["qdev"]) if blocks else f"/machine/peripheral/{TEST_ALIAS}"
+    device, controller = _device(domain, path) if blocks else ({}, {})
+    top = blocks[0].get("inserted", {}).get("node-name", "") if blocks else ""
+    return Evidence(
+        disk=disk,
+        xml=domain.xml(),
+        machine=str(domain.monitor("qom-get", path="/machine", property="type")),
+        kvm=bool(domain.monitor("query-kvm")["enabled"]),
+        nodes=_nodes(domain, top, disk),
+        device=device,
+        controller=controller,
+        written_bytes=_written(domain),
+        image=machine.image,
+        info=image_info(shell, machine.config.format, disk),
+        blockdevs=blockdevs(log, disk),
+        fallbacks=tuple(line for line in log.splitlines() if _FALLBACK.search(line)) if log else None,
+    )
+
+
+def _path(qdev: str) -> str:
+    """QOM's path of a device that QEMU names by its path or by its id."""
+    return qdev if qdev.startswith("/") else f"/machine/peripheral/{qdev}"
+
+
+def _device(domain: Domain, path: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    device = _properties(domain, path, _OF_DEVICE)
+    # a virtio backend and a SCSI disk are plugged into a bus, which is a child of what owns it
+    owner = str(device.pop("parent_bus", "")).rpartition("/")[0]
+    if not owner:
+        return device, {}
+    return device, _properties(domain, owner, _OF_CONTROLLER)
+
+
+def _properties(domain: Domain, path: str, wanted: Sequence[str]) -> dict[str, Any]:
+    """Its type, and of the wanted properties those that it has."""
+    there = {one["name"] for one in domain.monitor("qom-list", path=path)}
+    names = ["type", *(name for name in wanted if name in there)]
+    return {name: domain.monitor("qom-get", path=path, property=name) for name in names}
+
+
+def _nodes(domain: Domain, top: str, disk: str) -> tuple[Mapping[str, Any], ...]:
+    """The block node the device is on, then those below it: the disk's file, and a vmdk's extents beside it."""
+    nodes = domain.monitor("query-named-block-nodes", flat=True)
+    ours = [one for one in nodes if one["node-name"] == top or one["file"].startswith(disk.rpartition(".")[0])]
+    ours.sort(key=lambda one: one["node-name"] != top)
+    return tuple({name: one[name] for name in _OF_NODE} for one in ours)
+
+
+def _written(domain: Domain) -> int | None:
+    for one in domain.monitor("query-blockstats"):
+        if TEST_ALIAS in one.get("qdev", ""):
+            return int(one["stats"]["wr_bytes"])
+    return None
+
+
+def io_counters(machine: Machine, shell: Shell, guest_stat: str) -> IoCounters:
+    """What the guest's disk, QEMU's block layer and QEMU's process have moved so far; `guest_stat` is the guest's."""
+    stats = [one for one in machine.domain.monitor("query-blockstats") if TEST_ALIAS in one.get("qdev", "")]
+    found = shell.run(["pgrep", "-f", "--", f"-uuid {machine.spec.uuid}"]).stdout.split()
+    return IoCounters(
+        **read_guest_stat(guest_stat),
+        **(read_block_stats(stats[0]["stats"]) if stats else {}),
+        **(read_process_io(shell.read(f"/proc/{found[0]}/io")) if found else {}),
+    )
+
+
+def image_info(shell: Shell, kind: str, disk: str) -> Mapping[str, Any]:
+    """What qemu-img finds when it looks for itself; raises ProvisionError.
+
+    A fixed vpc has its signature at the end, where no probe looks; opened as a vpc, qemu-img insists on it.
+    """
+    chosen = ("-f", "vpc") if kind == "vpc" else ()
+    done = shell.run(["qemu-img", "info", "-U", "--output=json", *chosen, disk])
+    info = json.loads(check(done, f"looking at the image {disk}").stdout)
+    return {name: value for name, value in info.items() if name != "children"}
+
+
+def blockdevs(log: str, disk: str) -> tuple[Mapping[str, Any], ...]:
+    """The -blockdev options of the disk in a log that begins with QEMU's command line: the format's, the file's."""
+    found = list(_options(log))
+    files = [one for one in found if one.get("filename") == disk]
+    layers = [one for one in found if files and one.get("file") == files[0].get("node-name")]
+    return (*layers, *files)
+
+
+def _options(log: str) -> Iterator[Mapping[str, Any]]:
+    for line in log.splitlines():
+        if line.startswith("-blockdev "):
+            _, text = shlex.split(line.rstrip(" \\"))
+            yield json.loads(text)

@@ -1,0 +1,124 @@
+"""What the selected tests will cost, from the journals of earlier runs; and those that a time budget leaves out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from pytest_vmstorage.budget import Candidate, Choice, choose
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.history import GUEST_S, Estimate, History, read_history, stem_of
+from pytest_vmstorage.matrix import listed
+from pytest_vmstorage.plugin import options
+from pytest_vmstorage.plugin.keys import CONFIG
+from pytest_vmstorage.units import format_duration
+
+NO_TIME = Estimate(0.0, "measured")
+
+
+class CellForecast(NamedTuple):
+    """A cell, its selected tests in order, what the budget wants to know of it, and what the times rest on."""
+
+    config: StorageConfig
+    items: tuple[pytest.Item, ...]
+    candidate: Candidate
+    needs_guest: bool
+    bases: Counter[str]
+
+
+def forecast(config: pytest.Config, items: Sequence[pytest.Item]) -> list[CellForecast]:
+    """The cells of these tests in the order in which they are run."""
+    cells: dict[StorageConfig, list[pytest.Item]] = {}
+    for item in items:
+        if CONFIG in item.stash:
+            cells.setdefault(item.stash[CONFIG], []).append(item)
+    history = read_history(_journals(config))
+    cache = getattr(config, "cache", None)
+    failed = {} if cache is None else cache.get("cache/lastfailed", {})
+    rounds = options.rounds(config)
+    return [_cell(cell, tests, history, failed, rounds) for cell, tests in cells.items()]
+
+
+def _cell(
+    config: StorageConfig, items: Sequence[pytest.Item], history: History, failed: Any, rounds: int
+) -> CellForecast:
+    measuring = [item for item in items if _uses(item, "measure")]
+    estimates = [history.estimate(item.nodeid, rounds) for item in measuring]
+    needs_guest = any(_uses(item, "guest") for item in items)
+    candidate = Candidate(
+        config=config,
+        tests=tuple(dict.fromkeys(stem_of(item.nodeid) for item in items)),
+        seconds=sum(estimate.seconds for estimate in estimates) + (GUEST_S if needs_guest else 0.0),
+        failed=any(item.nodeid in failed for item in items),
+        last=min((history.last(item.nodeid) for item in measuring), default=""),
+    )
+    return CellForecast(config, tuple(items), candidate, needs_guest, Counter(one.basis for one in estimates))
+
+
+def _uses(item: pytest.Item, fixture: str) -> bool:
+    return fixture in getattr(item, "fixturenames", ())
+
+
+def _journals(config: pytest.Config) -> Iterator[Iterator[str]]:
+    for path in sorted((config.rootpath / ".vmstorage").glob("*.jsonl")):
+        try:
+            with path.open(encoding="utf-8", errors="replace") as stream:
+                yield stream
+        except OSError:
+            # one that cannot be read tells nothing; the run itself says if it cannot write its own
+            continue
+
+
+UNCOVERED: pytest.StashKey[list[str]] = pytest.StashKey()
+"""On the config: sentences about what the budget leaves out."""
+
+
+def keep_within_budget(session: pytest.Session) -> None:
+    """Deselect the cells for which the budget does not suffice.
+
+    Raises pytest.UsageError where it suffices for none; under xdist a worker then selects nothing.
+    """
+    config = session.config
+    budget_s = options.budget_s(config)
+    cells = forecast(config, session.items) if budget_s is not None else []
+    if budget_s is None or not cells:
+        return
+    choice = choose([cell.candidate for cell in cells], budget_s)
+    if not choice.chosen and not hasattr(config, "workerinput"):
+        least = min(cell.candidate.seconds for cell in cells)
+        raise pytest.UsageError(str(_too_small(options.value(config, "budget"), least)))
+    gone = [cell for n, cell in enumerate(cells) if n not in choice.chosen]
+    items = {item for cell in gone for item in cell.items}
+    config.stash[UNCOVERED] = uncovered(choice, [str(cell.config) for cell in gone], len(cells), budget_s)
+    if items:
+        session.items[:] = [item for item in session.items if item not in items]
+        config.hook.pytest_deselected(items=list(items))
+
+
+def _too_small(text: str, least_s: float) -> ConfigError:
+    return ConfigError(
+        f"--vm-budget={text} is not enough for one cell; the shortest takes about {format_duration(least_s)}.",
+        hint="Give it more time.",
+    )
+
+
+_SHOWN = 10
+
+
+def uncovered(choice: Choice, left_out: Sequence[str], total: int, budget_s: float) -> list[str]:
+    """Sentences about a choice: how much of the time and the pairs it takes, and what is not covered."""
+    lines = [
+        f"{len(choice.chosen)} of {total} cells fit into {format_duration(budget_s)}, taking about"
+        f" {format_duration(choice.seconds)}; {choice.pairs - len(choice.uncovered)} of {choice.pairs} pairs of"
+        " values are covered"
+    ]
+    if left_out:
+        lines.append(f"cells not covered: {listed(left_out, _SHOWN)}")
+    if choice.uncovered:
+        pairs = [" with ".join(f"{name}={value}" for name, value in pair) for _, pair in choice.uncovered]
+        lines.append(f"pairs not covered: {listed(list(dict.fromkeys(pairs)), _SHOWN)}")
+    return lines

@@ -1,0 +1,144 @@
+"""--vm-plan: what a run would do, cell by cell, without doing it; and what a run's end says of cells left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pytest_vmstorage.history import GUEST_S, ROUND_S
+from pytest_vmstorage.matrix import by_reason, listed
+from pytest_vmstorage.plugin import options
+from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
+from pytest_vmstorage.plugin.sweep import CELLLESS, matrix_sweep
+from pytest_vmstorage.units import format_about, format_duration
+
+_SHOWN = 6
+_WORKER_OUTPUT = "vmstorage_left_out"
+
+
+def print_plan(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """Print the plan of these tests."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:
+        return
+    reporter.ensure_newline()
+    reporter.section("VM storage plan")
+    for line in plan_lines(config, items):
+        reporter.write_line(line)
+
+
+def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
+    """The plan as text: cells in the order of the run, what is left out and why, guests, disks, time."""
+    cells = forecast(config, items)
+    if not cells:
+        return ["no selected test has a storage configuration", *unmeasured_lines(config)]
+    left_out = [*rule_lines(config, items), *unmeasured_lines(config)]
+    return [*_cell_lines(cells), *left_out, *_total_lines(cells)]
+
+
+def _cell_lines(cells: Sequence[CellForecast]) -> list[str]:
+    width = max(len(cell.config.label) for cell in cells)
+    times = [format_duration(cell.candidate.seconds) for cell in cells]
+    digits, longest = len(str(len(cells))), max(map(len, times))
+    return [
+        f"{number:>{digits}}  {cell.config.label:<{width}}  {time:>{longest}}  {_tests(cell)}"
+        for number, (cell, time) in enumerate(zip(cells, times, strict=True), 1)
+    ]
+
+
+def _tests(cell: CellForecast) -> str:
+    more = len(cell.items) - 1
+    return cell.items[0].nodeid + (f" and {more} more" if more else "")
+
+
+def rule_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
+    """What the matrix file leaves out for these tests and why, and rules of it that do nothing."""
+    sweep = matrix_sweep(config)
+    if sweep is None:
+        return []
+    source = sweep.matrix.source
+    expansions = sweep.expansions(items)
+    if not expansions:
+        return [f"warning: no selected test takes the cells of {source}: all sweep axes themselves, or have no cell"]
+    left_out = dict.fromkeys(one for expansion in expansions for one in expansion.left_out)
+    lines = []
+    for reason, cells in by_reason(left_out).items():
+        lines += [f"{source} leaves out {_counted(len(cells), 'cell')}, {reason}:", f"    {listed(cells, _SHOWN)}"]
+    idle = [set(expansion.idle) for expansion in expansions]
+    return [*lines, *(f"{rule} of {source} matches no cell" for rule in sorted(set.intersection(*idle)))]
+
+
+def unmeasured_lines(config: pytest.Config) -> list[str]:
+    """What was selected and is not measured: tests for which the matrix file has no cell, cells without the time."""
+    sweep = matrix_sweep(config)
+    gone = [item.nodeid for item in config.stash.get(CELLLESS, [])]
+    lines = []
+    if sweep is not None and gone:
+        lines.append(f"no cell of {sweep.matrix.source} is left for: {listed(gone, _SHOWN)}")
+    return [*lines, *config.stash.get(UNCOVERED, [])]
+
+
+def _total_lines(cells: Sequence[CellForecast]) -> list[str]:
+    guests = [cell for cell in cells if cell.needs_guest]
+    tests = sum(len(cell.items) for cell in cells)
+    lines = [f"{_counted(len(cells), 'cell')}, {_counted(len(guests), 'guest')}, {_counted(tests, 'test')}"]
+    if guests:
+        sizes = [cell.config.size for cell in guests]
+        most = max(map(sum, zip(sizes, [*sizes[1:], 0], strict=True)))
+        lines.append(
+            f"largest disk {format_about(max(sizes))}; disk space at most {format_about(most)}:"
+            " a disk may be removed while the next one is made"
+        )
+    seconds = sum(cell.candidate.seconds for cell in cells)
+    lines.append(f"estimated time {format_duration(seconds)}: {_bases(cells)}")
+    return lines
+
+
+_BASES = {
+    "measured": "as last measured",
+    "other cells": "as the same test's other cells",
+    "assumed": f"never measured, so {ROUND_S:.0f} s a round assumed",
+}
+
+
+def _bases(cells: Sequence[CellForecast]) -> str:
+    found: Counter[str] = sum((cell.bases for cell in cells), Counter())
+    parts = [f"{_counted(found[basis], 'test')} {text}" for basis, text in _BASES.items() if found[basis]]
+    if any(cell.needs_guest for cell in cells):
+        parts.append(f"{GUEST_S:.0f} s a guest assumed, filling its disk not counted")
+    return "; ".join(parts) or "nothing is measured"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+class LeftOutReport:
+    """Says at the end of a run what was left out; a worker of xdist lets the controller say it."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note it, now that the selection is final."""
+        self._lines = unmeasured_lines(session.config)
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output[_WORKER_OUTPUT] = self._lines
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:  # noqa: ARG002 (a hook's argument)
+        """Take a worker's lines; all workers select the same tests."""
+        self._lines = getattr(node, "workeroutput", {}).get(_WORKER_OUTPUT, self._lines)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print it, unless the plan did."""
+        if self._lines and not options.value(terminalreporter.config, "plan"):
+            terminalreporter.ensure_newline()
+            terminalreporter.section("VM storage left out")
+            for line in self._lines:
+                terminalreporter.write_line(line)

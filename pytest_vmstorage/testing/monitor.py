@@ -1,0 +1,105 @@
+"""What QEMU 7.2 answers on its monitor about the disk under test, made from the XML a guest was started with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as ET
+
+from pytest_vmstorage.attest import MODELS
+from pytest_vmstorage.config import Bus
+from pytest_vmstorage.errors import HypervisorError
+from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, QEMU_NAMESPACE, TEST_ALIAS
+
+_DEVICE = f"/machine/peripheral/{TEST_ALIAS}"
+_OWNER = "/machine/peripheral/owner"
+
+
+class _Disk(NamedTuple):
+    """The disk as the XML has it: its driver's options, and those of the controller behind which it sits."""
+
+    bus: Bus
+    path: str
+    options: Mapping[str, str]
+    controller: Mapping[str, str]
+
+
+def answer_monitor(xml: str, command: str, arguments: Mapping[str, Any]) -> Any:
+    """The answer to one QMP command; raises HypervisorError for one it does not know."""
+    tree = ET.fromstring(xml or "<domain/>")  # noqa: S314 (our own XML)
+    disk = _nvme(tree) or _disk(tree)
+    if command == "query-kvm":
+        return {"enabled": tree.get("type") == "kvm", "present": True}
+    if command in ("qom-get", "qom-list"):
+        there = _objects(tree, disk)[arguments["path"]]
+        return there[arguments["property"]] if command == "qom-get" else [{"name": name} for name in there]
+    if command in ("query-block", "query-blockstats", "query-named-block-nodes"):
+        return _blocks(disk, command) if disk is not None else []
+    raise HypervisorError(f"monitor command {command} failed: The command {command} has not been found.")
+
+
+def _disk(tree: ET.Element) -> _Disk | None:
+    found = [one for one in tree.iterfind("devices/disk") if one.find(f"alias[@name='{TEST_ALIAS}']") is not None]
+    if not found:
+        return None
+    (disk,) = found
+    kind = disk.find("target").get("bus")  # type: ignore[union-attr]
+    controller = tree.find(f"devices/controller[@type='{kind}']")
+    model = controller.get("model") if controller is not None else None
+    names: Mapping[str | None, Bus] = {"virtio": "virtio-blk", "ide": "ide", "sata": "sata", "usb": "usb"}
+    models: Mapping[str | None, Bus] = {"virtio-scsi": "virtio-scsi", "vmpvscsi": "vmpvscsi"}
+    # what libvirt takes where nobody says which SCSI controller
+    bus = names.get(kind) or models.get(model, "lsilogic")
+    return _Disk(bus, disk.find("source").get("file", ""), _driver(disk), _driver(controller))  # type: ignore[union-attr]
+
+
+def _driver(element: ET.Element | None) -> Mapping[str, str]:
+    driver = None if element is None else element.find("driver")
+    return {} if driver is None else dict(driver.attrib)
+
+
+def _nvme(tree: ET.Element) -> _Disk | None:
+    words = [one.get("value", "") for one in tree.iter(f"{{{QEMU_NAMESPACE}}}arg")]
+    if not words:
+        return None
+    storage, layer, device = (json.loads(word) for word in words[1::2])
+    flags = (layer["cache"]["direct"], layer["cache"]["no-flush"], device["write-cache"] == "on")
+    cache = next(name for name, there in CACHE_FLAGS.items() if there == flags)
+    options = {"type": layer["driver"], "cache": cache, "detect_zeroes": layer["detect-zeroes"]}
+    return _Disk("nvme", storage["filename"], options, {})
+
+
+def _objects(tree: ET.Element, disk: _Disk | None) -> Mapping[str, Mapping[str, Any]]:
+    kind = tree.find("os/type")
+    name = {"pc": "pc-i440fx-7.2", "q35": "pc-q35-7.2"}.get(kind.get("machine", "") if kind is not None else "", "none")
+    objects: dict[str, Mapping[str, Any]] = {"/machine": {"type": f"{name}-machine"}}
+    if disk is None:
+        return objects
+    model, _, owner = MODELS[disk.bus].partition(" on ")
+    virtio = disk.controller if disk.bus == "virtio-scsi" else disk.options
+    thread = {"iothread": "/objects/iothread1" if "iothread" in virtio else ""}
+    queues, size = int(virtio.get("queues", 1)), int(virtio.get("queue_size", 256))
+    # 7.2 does not hand the option on to the disk inside usb-storage
+    write_cache = "auto" if disk.bus == "usb" else "on" if CACHE_FLAGS[disk.options["cache"]][2] else "off"  # type: ignore[index]
+    device: dict[str, Any] = {"type": model, "write-cache": write_cache, "parent_bus": f"{_OWNER}/bus.0"}
+    if disk.bus == "virtio-blk":
+        device |= {"num-queues": queues, "queue-size": size, **thread}
+    above: dict[str, Any] = {"type": owner or "q35-pcihost"}
+    if disk.bus == "virtio-scsi":
+        above |= {"num_queues": queues, "virtqueue_size": size, **thread}
+    return objects | {_DEVICE: device, _OWNER: above}
+
+
+def _blocks(disk: _Disk, command: str) -> Any:
+    if command == "query-blockstats":
+        return [{"qdev": TEST_ALIAS, "stats": {"wr_bytes": 0}}]
+    if command == "query-block":
+        return [{"qdev": TEST_ALIAS, "inserted": {"node-name": "libvirt-1-format"}}]
+    direct, no_flush, _ = CACHE_FLAGS[disk.options["cache"]]  # type: ignore[index]
+    common = {"file": disk.path, "ro": False, "cache": {"direct": direct, "no-flush": no_flush, "writeback": True}}
+    zeroes = disk.options.get("detect_zeroes", "off")
+    return [
+        {"node-name": "libvirt-1-format", "drv": disk.options["type"], "detect_zeroes": zeroes, **common},
+        {"node-name": "libvirt-1-storage", "drv": "file", "detect_zeroes": "off", **common},
+    ]

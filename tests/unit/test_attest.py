@@ -1,0 +1,362 @@
+"""Is a cell what its id says: judged on what real guests of QEMU 7.2 and libvirt 9.0 said of themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from pytest_vmstorage.attest import attest, attest_guest, conclude
+from pytest_vmstorage.attest_image import l2_covers_bytes
+from pytest_vmstorage.claim import COMMAND_LINE, IDLE, proven_fields
+from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage.config import FIELDS, Bus, Cache, Format, StorageConfig
+from pytest_vmstorage.errors import AttestationError, GuestDiedError
+from pytest_vmstorage.evidence import Evidence, blockdevs, gather, image_info
+from pytest_vmstorage.guest import Guest, GuestFacts
+from pytest_vmstorage.provision.disk import ImageFacts
+from pytest_vmstorage.results import Proof
+from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, make_guest_shell, make_lab
+
+RECORDINGS = Path(__file__).parent / "recordings"
+NAMES = sorted(path.stem.partition("7.2-")[2] for path in RECORDINGS.glob("evidence-qemu-7.2-*.json"))
+LIARS = {
+    "raw-writethrough-usb-off": ("cache", "writethrough (write-cache off)", "write-cache auto"),
+    "raw-none-virtio-blk-off-detect_zeroes=unmap": ("detect_zeroes", "unmap", "on"),
+    "vmdk-none-virtio-blk-off-monolithicFlat-native": ("io", "native", "threads for the extents"),
+}
+HONEST = [name for name in NAMES if name not in LIARS]
+PLAIN = "raw-none-virtio-blk-off"
+RICH = next(name for name in NAMES if "extended_l2" in name)
+
+
+class Recorded:
+    """What a real guest of a cell said."""
+
+    def __init__(self, name: str) -> None:
+        saved = json.loads((RECORDINGS / f"evidence-qemu-7.2-{name}.json").read_text())
+        self.config = StorageConfig(**saved["config"])
+        self.evidence = Evidence.model_validate(saved["evidence"])
+        self.facts = GuestFacts.model_validate(saved["guest"]) if saved["guest"] else None
+
+    def proofs(self, **config: object) -> tuple[Proof, ...]:
+        """All proofs, of the cell as it is or under another label."""
+        labelled = StorageConfig(**{**self.config.model_dump(), **config})
+        guest = attest_guest(labelled, self.facts) if self.facts else ()
+        return (*attest(labelled, "tcg", self.evidence), *guest)
+
+
+def of(proofs: tuple[Proof, ...], status: str) -> set[str]:
+    """Fields that some source says that of."""
+    return {proof.field for proof in proofs if proof.status == status}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_cell_is_proven_in_every_field(name: str) -> None:
+    """All but the state, which is made later."""
+    proofs = conclude(Recorded(name).config, Recorded(name).proofs())
+    assert set(proven_fields(proofs)) == {*FIELDS, "accel"} - {"state"}
+    assert of(proofs, "contradicted") == set()
+
+
+@pytest.mark.parametrize("name", LIARS)
+def test_a_cell_that_lies_is_contradicted(name: str) -> None:
+    """What libvirt and QEMU accepted and did otherwise."""
+    recorded = Recorded(name)
+    field, asked, found = LIARS[name]
+    with pytest.raises(AttestationError) as caught:
+        conclude(recorded.config, recorded.proofs())
+    assert caught.value.field == f"{field} of {name}"
+    assert caught.value.asked == asked
+    assert caught.value.found.startswith(found)
+
+
+OTHERS: list[dict[str, object]] = [
+    {"format": "qcow2"},
+    {"cache": "writethrough"},
+    {"cache": "directsync"},
+    {"cache": "writeback"},
+    {"cache": "unsafe"},
+    {"bus": "virtio-scsi"},
+    {"bus": "nvme"},
+    {"preallocation": "full"},
+    {"machine": "pc"},
+    {"io": "io_uring"},
+    {"iothread": True},
+    {"queues": 2, "vcpus": 2},
+    {"queue_size": 128},
+    {"discard": "unmap"},
+    {"detect_zeroes": "on"},
+    {"vcpus": 2},
+    {"size": "256M"},
+]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=str)
+def test_another_label_on_the_same_guest_is_contradicted(other: Mapping[str, object]) -> None:
+    """Each field alone makes the cell an error."""
+    contradicted = of(Recorded(PLAIN).proofs(**other), "contradicted")
+    assert set(other) <= contradicted
+    assert contradicted <= {*other, "machine", "bus", "preallocation"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"cluster_size": "64k"},
+        {"lazy_refcounts": False},
+        {"extended_l2": False},
+        {"l2_cache_size": "1M"},
+        {"preallocation": "off"},
+        {"detect_zeroes": "on"},
+        {"discard": "ignore"},
+    ],
+    ids=str,
+)
+def test_another_label_on_a_qcow2_is_contradicted(other: Mapping[str, object]) -> None:
+    """The image and the options of its driver are read too."""
+    assert set(other) <= of(Recorded(RICH).proofs(**other), "contradicted")
+
+
+def changed(name: str, **values: object) -> Evidence:
+    """The evidence of a recorded guest with some of it in other words."""
+    return Recorded(name).evidence.model_copy(update=values)
+
+
+def first_error(config: StorageConfig, evidence: Evidence, accel: Any = "tcg") -> AttestationError:
+    """Why the cell is refused."""
+    with pytest.raises(AttestationError) as caught:
+        conclude(config, attest(config, accel, evidence))
+    return caught.value
+
+
+def test_the_error_shows_both_values_and_all_that_is_wrong() -> None:
+    """One sentence for the first, and the others behind it."""
+    config = StorageConfig(**{**Recorded(PLAIN).config.model_dump(), "cache": "writeback"})
+    error = first_error(config, Recorded(PLAIN).evidence)
+    assert error.what == ("cache of raw-writeback-virtio-blk-off was asked to be writeback but is none (live XML).")
+    assert error.hint.startswith(
+        "Also: cache is direct on, no-flush off (QMP query-named-block-nodes, raw), not writeb"
+    )
+
+
+def test_a_fallback_of_the_io_mode_is_contradicted_by_qemus_log() -> None:
+    """QEMU goes on with threads, and says so nowhere else."""
+    name = next(name for name in NAMES if "-native-iothread" in name)
+    line = "qemu: warning: Unable to use Linux AIO, falling back to thread pool: Invalid argument"
+    error = first_error(Recorded(name).config, changed(name, fallbacks=(line,)))
+    assert (error.asked, error.found) == ("native", f"{line} (QEMU's log)")
+
+
+def test_without_qemus_log_what_stands_there_alone_is_unprovable() -> None:
+    """A lab host may keep it from this user; the XML still speaks."""
+    config = Recorded(PLAIN).config
+    proofs = conclude(config, attest(config, "tcg", changed(PLAIN, blockdevs=(), fallbacks=None)))
+    open_ones = {proof.field: proof.why for proof in proofs if proof.status == "unprovable"}
+    assert open_ones.keys() == {"state", "io", "discard"}
+    assert "QEMU's log" in open_ones["io"]
+
+
+def test_an_old_qcow2_is_not_the_format_that_was_asked_for() -> None:
+    """0.10 has neither zero clusters nor lazy refcounts; old libvirt makes it."""
+    info = json.loads(json.dumps(Recorded(RICH).evidence.info).replace('"1.1"', '"0.10"'))
+    error = first_error(Recorded(RICH).config, changed(RICH, info=info))
+    assert (error.asked, error.found) == ("qcow2 compat 1.1", "qcow2 compat 0.10 (qemu-img info)")
+
+
+def test_emulation_is_never_kvm() -> None:
+    """Both the domain's type and QEMU itself are asked."""
+    error = first_error(Recorded(PLAIN).config, Recorded(PLAIN).evidence, "kvm")
+    assert (error.asked, error.found) == ("kvm", "tcg (live XML)")
+    assert "QMP query-kvm" in error.hint
+
+
+def test_a_device_that_is_not_there_is_contradicted() -> None:
+    """Nothing is proven by silence."""
+    error = first_error(Recorded(PLAIN).config, changed(PLAIN, nodes=(), device={}, controller={}))
+    assert error.found == "no block node of the disk (QMP query-named-block-nodes)"
+    assert "no such device" in error.hint
+
+
+def test_a_disk_that_was_written_is_not_fresh() -> None:
+    """A first write can be measured once."""
+    config = StorageConfig(**{**Recorded(PLAIN).config.model_dump(), "state": "fresh"})
+    assert "state" in proven_fields(attest(config, "tcg", changed(PLAIN, written_bytes=0)))
+    error = first_error(config, changed(PLAIN, written_bytes=4096))
+    assert (error.asked, error.found) == ("fresh (0 bytes written)", "4096 bytes written (QMP query-blockstats)")
+
+
+def test_falloc_and_full_are_not_told_apart_without_extents() -> None:
+    """A tmpfs shows none: that is no proof, and no contradiction."""
+    config = StorageConfig(**{**Recorded(PLAIN).config.model_dump(), "preallocation": "full"})
+    image = ImageFacts(length_bytes=config.size, allocated_bytes=config.size, unwritten=None)
+    (proof,) = [p for p in attest(config, "tcg", changed(PLAIN, image=image)) if p.field == "preallocation"]
+    assert (proof.status, proof.found) == ("unprovable", "falloc or full")
+    assert "extents" in proof.why
+
+
+@pytest.mark.parametrize(
+    ("cache", "cluster", "extended", "covers"),
+    [
+        # 256 KiB of it are for refcounts
+        (2**20, 2**16, False, 6 * 2**30),
+        (2**20, 2**16, True, 3 * 2**30),
+        # two tables are kept whatever was asked for
+        (100, 2**16, False, 2**30),
+        (2**18, 512, False, 15.875 * 2**20),
+        (2**20, 2**21, False, 2**35),
+    ],
+)
+def test_what_an_l2_cache_covers(cache: int, cluster: int, extended: bool, covers: float) -> None:
+    """As QEMU divides it."""
+    assert l2_covers_bytes(cache, cluster, extended=extended) == covers
+
+
+@pytest.mark.parametrize(("size", "is_idle"), [("1G", True), ("8G", False)])
+def test_an_l2_cache_that_covers_the_disk_is_warned_of(size: str, is_idle: bool) -> None:
+    """It is in effect, and cannot show anything."""
+    name = next(name for name in NAMES if "l2_cache_size" in name)
+    proofs = Recorded(name).proofs(size=size)
+    assert any(p.field == "l2_cache_size" and p.why.startswith(IDLE) for p in proofs) is is_idle
+    assert "l2_cache_size" in proven_fields(proofs)
+
+
+def test_more_queues_than_cpus_are_warned_of() -> None:
+    """The guest's kernel uses one a CPU."""
+    facts = Recorded(PLAIN).facts
+    assert facts is not None
+    (proof,) = [p for p in attest_guest(StorageConfig(queues=4, size="128M"), facts) if p.field == "queues"]
+    assert (proof.status, proof.why.startswith(IDLE)) == ("unprovable", True)
+
+
+def test_nvme_cannot_prove_its_cache_from_the_guest() -> None:
+    """QEMU's device says write back in every mode; its own property tells."""
+    name = next(name for name in NAMES if "writethrough-nvme" in name)
+    cache = [proof for proof in Recorded(name).proofs() if proof.field == "cache"]
+    assert {proof.where: proof.status for proof in cache}["guest sysfs"] == "unprovable"
+    assert {proof.where: proof.status for proof in cache}["QMP qom-get of the device, write-cache"] == "proven"
+
+
+@pytest.mark.parametrize("values", [{"format": "vmdk"}, {"bus": "usb"}], ids=str)
+def test_discards_that_go_nowhere_are_warned_of(values: dict[str, object]) -> None:
+    """The option is in effect, and no block is freed."""
+    lab_config = StorageConfig(discard="unmap", size="128M", **values)
+    facts = Recorded("raw-none-usb-off").facts
+    assert facts is not None
+    of_image = attest(lab_config, "tcg", Recorded(PLAIN).evidence)
+    warned = [p for p in (*of_image, *attest_guest(lab_config, facts)) if p.why.startswith(IDLE)]
+    assert {proof.field for proof in warned} == {"discard"}
+
+
+def test_proofs_stand_in_the_order_of_the_fields_and_none_is_missing() -> None:
+    """A field that no source speaks of says that."""
+    proofs = conclude(StorageConfig(), ())
+    assert [proof.field for proof in proofs] == list(FIELDS)
+    assert {proof.status for proof in proofs} == {"unprovable"}
+    assert all(proof.why for proof in proofs)
+
+
+def told(proofs: tuple[Proof, ...]) -> set[tuple[str, str, str]]:
+    """What was found where, but on QEMU's command line: a fake has no log in which it stands."""
+    return {(p.field, p.where, p.found) for p in proofs if p.where != COMMAND_LINE}
+
+
+def fake_guest(folder: Path, config: StorageConfig) -> Guest:
+    """The guest of that cell in a lab of fakes."""
+    hypervisor = FakeHypervisor(lambda _xml: FakeDomain(make_guest_shell(config)))
+    return make_lab(folder, hypervisor=hypervisor).guest(config)
+
+
+@pytest.mark.parametrize("bus", get_args(Bus))
+def test_a_fake_guest_attests_as_a_real_one_does(tmp_path: Path, bus: Bus) -> None:
+    """The shipped fake's monitor, image and guest say what was recorded, word for word."""
+    config = StorageConfig(bus=bus, size="128M")
+    assert told(fake_guest(tmp_path, config).proof) == told(conclude(config, Recorded(str(config)).proofs()))
+
+
+@pytest.mark.parametrize("bus", get_args(Bus))
+@pytest.mark.parametrize("cache", get_args(Cache))
+def test_a_fake_guest_of_every_bus_and_cache_attests(tmp_path: Path, bus: Bus, cache: Cache) -> None:
+    """But for those that a real QEMU 7.2 has not either: a disk on usb writes back in every mode."""
+    config = StorageConfig(bus=bus, cache=cache, size="128M")
+    if bus == "usb" and cache in ("writethrough", "directsync"):
+        with pytest.raises(AttestationError, match="is write-cache auto"):
+            fake_guest(tmp_path, config)
+        return
+    assert "cache" in proven_fields(fake_guest(tmp_path, config).proof)
+
+
+@pytest.mark.parametrize("kind", get_args(Format))
+def test_a_fake_guest_of_every_format_attests(tmp_path: Path, kind: Format) -> None:
+    """The shipped fake's qemu-img agrees too."""
+    assert "format" in proven_fields(fake_guest(tmp_path, StorageConfig(format=kind, size="128M")).proof)
+
+
+def test_a_fake_guest_with_another_disk_is_refused_and_removed(tmp_path: Path) -> None:
+    """The cell is broken for the run, with the same error each time; the guest does not go on."""
+    config = StorageConfig(size="128M")
+    hypervisor = FakeHypervisor(
+        lambda xml: FakeDomain(make_guest_shell(config), live_xml=xml.replace('cache="none"', 'cache="unsafe"'))
+    )
+    lab = make_lab(tmp_path, hypervisor=hypervisor)
+    for _ in range(2):
+        with pytest.raises(AttestationError, match="asked to be none but is unsafe"):
+            lab.guest(config)
+    lab.pool.settle()
+    assert (len(hypervisor.domains), hypervisor.running) == (1, [])
+
+
+def test_a_guest_that_ends_while_it_is_asked_is_told_with_its_consoles_tail(tmp_path: Path) -> None:
+    """As one that ends while it boots."""
+
+    def boot(_xml: str) -> FakeDomain:
+        domain = FakeDomain(make_guest_shell())
+        domain.die()
+        return domain
+
+    lab = make_lab(tmp_path, hypervisor=FakeHypervisor(boot))
+    with pytest.raises(GuestDiedError, match=r"monitor command(.|\n)*init: ready"):
+        lab.guest(StorageConfig())
+
+
+def test_qemus_command_line_is_read_out_of_its_log() -> None:
+    """The file's options last; another disk's, and a path with a quote in it, do not confuse."""
+    log = (
+        "2026-11-20 14:36:04+0000: starting up libvirt version: 9.0.0\n"
+        "/usr/bin/qemu-system-x86_64 \\\n"
+        """-blockdev '{"driver":"file","filename":"/root.erofs","node-name":"libvirt-2-storage"}' \\\n"""
+        """-blockdev '{"driver":"file","filename":"/it'\\''s","aio":"native","node-name":"libvirt-1-storage"}' \\\n"""
+        """-blockdev '{"driver":"raw","node-name":"libvirt-1-format","file":"libvirt-1-storage"}' \\\n"""
+        "-msg timestamp=on\n"
+    )
+    layer, storage = blockdevs(log, "/it's")
+    assert (layer["driver"], storage["aio"]) == ("raw", "native")
+    assert blockdevs(log, "/other") == ()
+    assert blockdevs("", "/other") == ()
+
+
+def test_qemu_img_finds_the_format_itself(tmp_path: Path) -> None:
+    """On this machine's qemu-img: nobody tells it what the image should be."""
+    shell = LocalShell()
+    assert shell.run(["qemu-img", "create", "-q", "-f", "qcow2", f"{tmp_path}/d.raw", "1M"]).ok
+    assert image_info(shell, "raw", f"{tmp_path}/d.raw")["format"] == "qcow2"
+
+
+def test_gathering_asks_for_little(tmp_path: Path) -> None:
+    """One qemu-img and a few monitor commands: a guest's boot must not wait for it."""
+    asked: list[str] = []
+
+    class Counting(FakeDomain):
+        def monitor(self, command: str, **arguments: Any) -> Any:
+            asked.append(command)
+            return super().monitor(command, **arguments)
+
+    lab = make_lab(tmp_path, hypervisor=FakeHypervisor(lambda _xml: Counting(make_guest_shell())))
+    guest = lab.guest(StorageConfig())
+    commands = [line for line in lab.shell.lines if line.startswith("qemu-img info")]  # type: ignore[attr-defined]
+    assert len(commands) == 1
+    assert len(asked) <= 16
+    assert gather(guest.machine, lab.shell, "").fallbacks is None
