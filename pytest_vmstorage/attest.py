@@ -104,7 +104,7 @@ def conclude(config: StorageConfig, proofs: Iterable[Proof]) -> tuple[Proof, ...
 
 def _machine_type(name: str) -> str:
     """pc or q35 of "pc-q35-7.2", "pc-i440fx-7.2-machine"; any other name as it is."""
-    return "q35" if "q35" in name else "pc" if name.startswith(("pc", "pc-i440fx")) else name
+    return "q35" if "q35" in name else "pc" if name.startswith("pc") else name
 
 
 # what libvirt made of the domain
@@ -206,7 +206,7 @@ def _of_device(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
     model = str(device.get("type", "no such device"))
     if model != "nvme":
         model = f"{model} on {controller.get('type', 'nothing')}"
-    yield claim("bus", f"{config.bus} ({MODELS[config.bus]})", model, DEVICE, holds=model == MODELS[config.bus])
+    yield claim("bus", _by_name(config.bus, MODELS), model, DEVICE, holds=model == MODELS[config.bus])
     yield _write_cache(config, device.get("write-cache"))
     virtio = controller if config.bus == "virtio-scsi" else device
     if "iothread" in virtio:
@@ -217,6 +217,10 @@ def _of_device(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
         asked = asked_text(getattr(config, field))
         if found is not None:
             yield claim(field, asked, found, DEVICE, holds=asked in (DEFAULT, found))
+
+
+def _by_name(bus: Bus, names: Mapping[Bus, str]) -> str:
+    return bus if names[bus] == bus else f"{bus} ({names[bus]})"
 
 
 def _write_cache(config: StorageConfig, found: str | None) -> Proof:
@@ -257,7 +261,7 @@ def _of_guest(config: StorageConfig, facts: GuestFacts) -> Iterator[Proof]:
     yield claim("size", format_size(config.size), format_size(facts.disk_bytes), GUEST)
     yield claim("vcpus", str(config.vcpus), str(facts.cpus), "guest nproc")
     driver = f"{facts.driver} on {facts.host_driver}" if facts.host_driver else facts.driver
-    yield claim("bus", f"{config.bus} ({DRIVERS[config.bus]})", driver, GUEST, holds=driver == DRIVERS[config.bus])
+    yield claim("bus", _by_name(config.bus, DRIVERS), driver, GUEST, holds=driver == DRIVERS[config.bus])
     asked = "write back" if CACHE_FLAGS[config.cache][2] else "write through"
     if config.bus == "nvme":
         why = "QEMU's NVMe says write back in every mode"

@@ -23,6 +23,10 @@ SUBFORMATS = {
 }
 
 
+EXTENTS = ("monolithicFlat", "twoGbMaxExtentSparse", "twoGbMaxExtentFlat")
+"""Subformats of vmdk whose data lies in files beside the descriptor."""
+
+
 class Rule(NamedTuple):
     """What cannot be: `breaks` is true of a cell that breaks it; `reason` is a clause, `source` says who says so."""
 
@@ -61,6 +65,18 @@ RULES = (
         lambda cell: cell.io == "native" and cell.cache not in ("none", "directsync"),
         "io=native needs cache none or directsync",
         "libvirt error 67, QEMU block/file-posix.c, tried",
+    ),
+    Rule(
+        "io-of-vmdk-extents",
+        lambda cell: cell.format == "vmdk" and cell.subformat in EXTENTS and cell.io != "threads",
+        "QEMU gives io to the vmdk's descriptor only, and serves its extent files by threads",
+        "strace of qemu-io with native, tried",
+    ),
+    Rule(
+        "zeroes-unmap-needs-discard",
+        lambda cell: cell.detect_zeroes == "unmap" and cell.discard != "unmap",
+        "detect_zeroes=unmap needs discard=unmap: libvirt makes it on without a word",
+        "QMP query-named-block-nodes, tried; libvirt formatdomain",
     ),
     Rule(
         "ide-needs-pc",

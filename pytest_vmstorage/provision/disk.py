@@ -115,31 +115,38 @@ def make_disk(shell: Shell, config: StorageConfig, path: str) -> ImageFacts:
 
 def remove_disk(shell: Shell, path: str) -> None:
     """Remove the image, and the extents that a vmdk has beside it; none there is no error."""
-    if path.endswith(".vmdk"):
-        script = 'rm -f -- "$1" "${1%.vmdk}"-[fs]*.vmdk'
-        check(shell.run(["sh", "-c", script, "sh", path]), f"removing {path}")
-        return
-    check(shell.run(["rm", "-f", "--", path]), f"removing {path}")
+    check(shell.run(["rm", "-f", "--", *image_files(shell, path)]), f"removing {path}")
+
+
+def image_files(shell: Shell, path: str) -> tuple[str, ...]:
+    """The image's path, and behind it those of the extents that a vmdk may have beside it."""
+    if not path.endswith(".vmdk"):
+        return (path,)
+    listed = shell.run(["sh", "-c", 'ls -d -- "${1%.vmdk}"-[fs]*.vmdk', "sh", path])
+    return (path, *listed.stdout.splitlines()) if listed.ok else (path,)
 
 
 def drop_caches(shell: Shell, path: str) -> str:
     """Make the host forget what it cached of the image; says how, since without root only the image itself can go."""
-    shell.run(["sync", path])
+    files = image_files(shell, path)
+    shell.run(["sync", *files])
     if shell.run(["sh", "-c", "echo 3 >/proc/sys/vm/drop_caches"]).ok:
         return "dropped before each round"
     # dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED) on the whole file (coreutils manual)
-    advised = shell.run(["dd", f"if={path}", "iflag=nocache", "count=0", "status=none"])
-    return "image evicted by advice before each round" if advised.ok else "not dropped"
+    advised = [shell.run(["dd", f"if={file}", "iflag=nocache", "count=0", "status=none"]) for file in files]
+    return "image evicted by advice before each round" if all(done.ok for done in advised) else "not dropped"
 
 
 def image_facts(shell: Shell, path: str) -> ImageFacts:
-    """Length and allocation from stat(1), unwritten extents from filefrag(8) (FIEMAP), synced first."""
-    done = check(shell.run(["stat", "-c", "%s %b %B", "--", path]), f"looking at {path}")
-    length, blocks, block_bytes = (int(word) for word in done.stdout.split())
+    """Length and allocation of all its files from stat(1), unwritten extents from filefrag(8), synced first."""
+    files = image_files(shell, path)
+    done = check(shell.run(["stat", "-c", "%s %b %B", "--", *files]), f"looking at {path}")
+    sizes = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
     extents = shell.run(["filefrag", "-s", "-v", path])
     # lines of extents begin with their number; the image's path, in a line before, may hold any word
     unwritten = re.search(r"^ *\d+:.*\bunwritten\b", extents.stdout, re.MULTILINE) is not None if extents.ok else None
-    return ImageFacts(length_bytes=length, allocated_bytes=blocks * block_bytes, unwritten=unwritten)
+    length, allocated = sum(size for size, _, _ in sizes), sum(blocks * unit for _, blocks, unit in sizes)
+    return ImageFacts(length_bytes=length, allocated_bytes=allocated, unwritten=unwritten)
 
 
 def verify_preallocation(config: StorageConfig, facts: ImageFacts) -> None:

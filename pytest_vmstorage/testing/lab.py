@@ -115,7 +115,9 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     shell.do(re.compile(r"^qemu-img info "), info)
     shell.do(re.compile(r"^stat "), stat)
     shell.do(re.compile(r"^filefrag "), extents)
-    shell.do(re.compile(r"^rm |^sh -c 'rm "), remove)
+    shell.do(re.compile(r"^rm "), remove)
+    # no image here has extents beside it
+    shell.answer(re.compile(r"^sh -c 'ls "), returncode=2)
     shell.answer(re.compile(r"^df "), f"Type Avail Filesystem\next4 {free_bytes} /dev/vda\n")
     shell.answer(re.compile(r"^tail "), CONSOLE)
     shell.answer(re.compile(r"^(mkdir|sync) "))

@@ -83,6 +83,11 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
     "preallocation-without-effect": [{"format": "vmdk", "preallocation": "full"}],
     "subformat": [{"subformat": "fixed"}, {"format": "vmdk", "subformat": "fixed"}],
     "native-needs-direct": [{"io": "native", "cache": "writeback"}, {"io": "native", "cache": "unsafe"}],
+    "io-of-vmdk-extents": [
+        {"format": "vmdk", "subformat": "monolithicFlat", "io": "native"},
+        {"format": "vmdk", "subformat": "twoGbMaxExtentSparse", "io": "io_uring"},
+    ],
+    "zeroes-unmap-needs-discard": [{"detect_zeroes": "unmap"}],
     "ide-needs-pc": [{"bus": "ide", "machine": "q35"}],
     "iothread-needs-virtio": [{"bus": "sata", "iothread": True}, {"bus": "nvme", "iothread": True}],
     "queues-need-virtio": [{"bus": "usb", "queues": 2}, {"bus": "lsilogic", "queue_size": 64}],

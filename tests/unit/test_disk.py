@@ -20,6 +20,7 @@ from pytest_vmstorage.provision.disk import (
     drop_caches,
     folder_facts,
     image_facts,
+    image_files,
     make_disk,
     observed_preallocation,
     prepare_folder,
@@ -90,6 +91,23 @@ def test_a_format_that_ignores_preallocation_is_not_asked_for_it() -> None:
     assert chosen_options(format="vmdk", subformat="monolithicFlat") == ["subformat=monolithicFlat"]
     assert chosen_options(format="vpc", subformat="fixed") == ["subformat=fixed", "force_size=on"]
     assert "-o" not in create_argv(StorageConfig(format="vdi"), "/srv/d")
+
+
+def test_all_files_of_a_vmdk_are_looked_at_and_forgotten(tmp_path: Path) -> None:
+    """What its extents take is what the image takes; the descriptor beside them holds no data."""
+    path = str(tmp_path / "disk-1.vmdk")
+    (tmp_path / "disk-1.vmdk").write_bytes(b"x" * 300)
+    (tmp_path / "disk-1-flat.vmdk").write_bytes(b"x" * 2**20)
+    facts = image_facts(LocalShell(), path)
+    assert facts.length_bytes == 2**20 + 300
+    assert facts.allocated_bytes >= 2**20
+    assert image_files(LocalShell(), path) == (path, f"{tmp_path}/disk-1-flat.vmdk")
+    assert image_files(LocalShell(), "/srv/d.raw") == ("/srv/d.raw",)
+    shell = FakeShell().answer(re.compile("ls -d"), "/srv/d-flat.vmdk\n").answer(re.compile("^sync "))
+    shell.answer(re.compile("drop_caches"), returncode=1).answer(re.compile("^dd "))
+    assert drop_caches(shell, "/srv/d.vmdk") == "image evicted by advice before each round"
+    assert shell.lines[1] == "sync /srv/d.vmdk /srv/d-flat.vmdk"
+    assert shell.lines[-1].startswith("dd if=/srv/d-flat.vmdk ")
 
 
 def test_all_files_of_a_vmdk_are_removed(tmp_path: Path) -> None:
