@@ -9,9 +9,9 @@ import pytest
 from pytest_vmstorage.lab import Lab, LabSettings, open_lab
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    """A lab on this machine for the tests that need no pytest run of their own."""
+    """A lab on this machine for tests that need no pytest run; one a file, for a lab remembers the cells that failed."""
     opened = open_lab(LabSettings(), print)
     yield opened
     opened.close()
