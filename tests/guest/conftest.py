@@ -9,9 +9,9 @@ import pytest
 from pytest_vmstorage.lab import Lab, LabSettings, open_lab
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    """A lab on this machine for tests that need no pytest run; one a file, for a lab remembers the cells that failed."""
+    """A lab on this machine for the tests that need no pytest run of their own; a process can open only one."""
     opened = open_lab(LabSettings(), print)
     yield opened
     opened.close()
