@@ -53,7 +53,7 @@ def choose_accel(
         if isinstance(outcome, float):
             return AccelChoice(used="kvm", requested=requested, reason=f"a test guest booted in {outcome:.1f} s")
         # QEMU's own words can be a page of them
-        reason = textwrap.shorten(f"KVM opens, but {outcome.rstrip('.')}", 180, placeholder=" ...")
+        reason = textwrap.shorten(f"KVM opens, but {outcome.rstrip('.')}", 180, placeholder=" …")
     if requested == "kvm":
         raise HostError(f"--vm-accel=kvm: {reason}.", hint="Use --vm-accel=auto or tcg, or a host whose KVM works.")
     return AccelChoice(used="tcg", requested=requested, reason=reason)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.journal import Journal
 from pytest_vmstorage.results import Sample
 
@@ -64,3 +65,11 @@ def test_a_journal_is_only_ever_added_to(tmp_path: Path) -> None:
         journal.write("n", "w", CONFIG, "h", SAMPLE)
         journal.close()
     assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    """What cannot be kept, where, and what to do; no traceback of an OSError."""
+    (tmp_path / "file").write_text("in the way")
+    journal = Journal(tmp_path / "file" / "run.jsonl")
+    with pytest.raises(HostError, match=r"A finished sample cannot be written to .*run\.jsonl: .* --rootdir"):
+        journal.write("t.py::test[x]", "fio randwrite", CONFIG, "local", SAMPLE)

@@ -280,3 +280,16 @@ def test_a_fake_lab_needs_no_more_than_a_folder(tmp_path: Path) -> None:
     assert lab.guest(RAW).run(["/bin/sh", "-c", "uname -r"]).ok
     assert isinstance(lab.shell, FakeShell)
     assert lab.close() is None
+
+
+def test_the_canarys_answer_is_remembered_once_a_guest_booted(host: Host) -> None:
+    """Not before, and not for a guest that failed: a host on which nothing starts is no host without KVM."""
+    lab = host.lab(timeout_s=0.1)
+    remembered: list[str] = []
+    lab.remember_accel = lambda: remembered.append("yes")
+    host.mute.add(RAW)
+    with pytest.raises(BootTimeoutError):
+        lab.guest(RAW)
+    assert remembered == []
+    lab.guest(QCOW2)
+    assert remembered == ["yes"]

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision import reaper
 from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
-from pytest_vmstorage.provision.reaper import reap
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.provision.reaper import reap, reap_remote
+from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
 
 RUN = "0123456789"
 GONE = this_process().model_copy(update={"started_ticks": 1})
@@ -208,3 +209,22 @@ def test_a_guest_that_outlives_sigkill_is_told(
     (sentence,) = reap(book, LocalShell())
     assert "is still there 0 s after SIGKILL" in sentence
     assert len(list(book)) == 1
+
+
+def test_a_lab_hosts_leftovers_go_when_it_is_reached(tmp_path: Path, book: LeaseBook) -> None:
+    """Its guests by its libvirt, its folder by its shell; other hosts' and living runs' leases stay."""
+    hypervisor = FakeHypervisor(lambda _xml: FakeDomain(FakeShell()))
+    guest = hypervisor.start("<domain><name>vms-1</name><uuid>u-1</uuid></domain>")
+    shell = FakeShell()
+    shell.answer(["rm", "-rf", "--", f"/srv/run-{RUN}"])
+    far = {"uri": "qemu+ssh://lab01/system", "ssh": "lab01", "folder": f"/srv/run-{RUN}", "root": ""}
+    gone = lease(tmp_path, **far, domains=("u-1", "u-2"))
+    book.write(gone)
+    book.write(gone.model_copy(update={"run_id": "elsewhere", "ssh": "lab02"}))
+    book.write(gone.model_copy(update={"run_id": "alive", "owner": this_process()}))
+    host = LabHost(name="lab01", uri="qemu+ssh://lab01/system", ssh="lab01", folder="/srv")
+    (sentence,) = reap_remote(book, host, shell, hypervisor)
+    assert sentence == f"removed what run {RUN} left on lab01: 1 guest(s), /srv/run-{RUN}"
+    assert not guest.is_active()
+    assert shell.lines == [f"rm -rf -- /srv/run-{RUN}"]
+    assert {kept.run_id for kept in book} == {"elsewhere", "alive"}
