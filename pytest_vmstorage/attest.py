@@ -32,7 +32,7 @@ from pytest_vmstorage.guest import GuestFacts
 from pytest_vmstorage.provision.domain import Accel
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, QEMU_NAMESPACE, TARGETS, TEST_ALIAS
 from pytest_vmstorage.results import Proof
-from pytest_vmstorage.rules import SCSI_MODELS
+from pytest_vmstorage.rules.device import SCSI_MODELS
 from pytest_vmstorage.units import format_size
 
 MODELS: Mapping[Bus, str] = {

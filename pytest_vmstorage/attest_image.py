@@ -9,7 +9,7 @@ from pytest_vmstorage.claim import DEFAULT, EXTENTS, IDLE, IMAGE, asked_text, cl
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.provision.disk import ImageFacts, observed_preallocation
 from pytest_vmstorage.results import Proof
-from pytest_vmstorage.rules import QCOW2_FIELDS
+from pytest_vmstorage.rules.image import QCOW2_FIELDS
 from pytest_vmstorage.units import format_size
 
 

@@ -9,22 +9,34 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.rules import broken_rules
+from pytest_vmstorage.rules.ground import BACKINGS
+from pytest_vmstorage.rules.image import arrives_filled
 from pytest_vmstorage.units import Bytes, MaybeBytes, format_size, parse_size
 
 Format = Literal["raw", "qcow2", "vmdk", "vdi", "qed", "vpc"]
 Cache = Literal["none", "directsync", "writethrough", "writeback", "unsafe"]
 Bus = Literal["virtio-blk", "virtio-scsi", "ide", "sata", "usb", "nvme", "lsilogic", "vmpvscsi"]
 Preallocation = Literal["off", "metadata", "falloc", "full"]
-State = Literal["fresh", "filled"]
+State = Literal["fresh", "filled", "rewritten", "aged"]
 Machine = Literal["auto", "pc", "q35"]
 Io = Literal["threads", "native", "io_uring"]
 Discard = Literal["ignore", "unmap"]
 DetectZeroes = Literal["off", "on", "unmap"]
+Compression = Literal["off", "zlib", "zstd"]
+Encryption = Literal["off", "luks"]
+HostFs = Literal["as-found", "ext4", "xfs", "btrfs"]
+GuestFs = Literal["none", "ext3", "ext4", "xfs", "btrfs"]
+Scheduler = Literal["default", "none", "mq-deadline", "kyber", "bfq"]
 
 Count = Annotated[int, Field(ge=1)]
+Depth = Annotated[int, Field(ge=0, le=64)]
 
 SMALLEST_BYTES = 2**20
 """Below this a disk holds no workload; qcow2 metadata alone takes 200 KiB."""
+
+DEFAULT_MEMORY_BYTES = 512 * 2**20
+SMALLEST_MEMORY_BYTES = 256 * 2**20
+"""Below this the appliance's kernel and what is written into its memory do not fit."""
 
 _ALLOWED: Mapping[str, tuple[str, ...]] = {
     "format": get_args(Format),
@@ -36,6 +48,11 @@ _ALLOWED: Mapping[str, tuple[str, ...]] = {
     "io": get_args(Io),
     "discard": get_args(Discard),
     "detect_zeroes": get_args(DetectZeroes),
+    "compression": get_args(Compression),
+    "encryption": get_args(Encryption),
+    "host_fs": get_args(HostFs),
+    "guest_fs": get_args(GuestFs),
+    "scheduler": get_args(Scheduler),
 }
 
 
@@ -43,8 +60,15 @@ class StorageConfig(BaseModel):
     """One storage configuration, in libvirt's and QEMU's words; `str()` is its part of a test id.
 
     `size` is the virtual size of the disk under test in bytes. `state` says what a workload meets: `filled`,
-    blocks that were written before, or `fresh`, blocks that nothing has written yet (the first write pays for
-    allocation, and only there does preallocation show).
+    blocks that were written before; `fresh`, blocks that nothing has written yet (the first write pays for
+    allocation, and only there does preallocation show); `rewritten`, the whole disk written twice; `aged`, the whole
+    disk written once in a seeded random order, so that an image which allocates late is fragmented.
+
+    `backing` is what lies under the image: "file", "partition", "lvm", "zvol", "device", or "native", the workload on
+    the host itself; behind a colon the name it has in vmstorage.toml ("device:nvme0"), needed where several are
+    listed. `host_fs` is a file system made for the image, `guest_fs` one made on the disk in the guest, both with
+    options for mkfs and mount as one text. `backing_chain` counts backing files below the image, `snapshots` internal
+    snapshots in it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -66,7 +90,20 @@ class StorageConfig(BaseModel):
     lazy_refcounts: bool = False
     extended_l2: bool = False
     l2_cache_size: MaybeBytes = None
+    compression: Compression = "off"
+    encryption: Encryption = "off"
+    backing_chain: Depth = 0
+    snapshots: Depth = 0
+    backing: str = "file"
+    host_fs: HostFs = "as-found"
+    host_mkfs: str = ""
+    host_mount: str = ""
+    guest_fs: GuestFs = "none"
+    guest_mkfs: str = ""
+    guest_mount: str = ""
+    scheduler: Scheduler = "default"
     vcpus: Count = 1
+    memory: Bytes = DEFAULT_MEMORY_BYTES
     size: Bytes = 2**30
 
     if TYPE_CHECKING:  # a type checker would refuse size="2G", which a validator makes bytes of
@@ -82,6 +119,27 @@ class StorageConfig(BaseModel):
                 hint="The size is at least 1M and a multiple of 512 bytes.",
             )
         return size
+
+    @field_validator("memory")
+    @classmethod
+    def _memory_boots(cls, memory: int) -> int:
+        if memory < SMALLEST_MEMORY_BYTES or memory % 2**20:
+            raise ConfigError(
+                f"a guest with {memory} bytes of memory does not boot.", hint="Give 256M or more, in whole MiB."
+            )
+        return memory
+
+    @field_validator("backing")
+    @classmethod
+    def _backing_is_known(cls, text: str) -> str:
+        kind, colon, name = text.partition(":")
+        if kind not in BACKINGS or bool(colon) != bool(name):
+            raise ConfigError(
+                f"backing={text!r} is not known.",
+                hint=f"backing is one of: {', '.join(BACKINGS)}; or one of them with a name of vmstorage.toml, such as"
+                ' "device:nvme0".',
+            )
+        return text
 
     @model_validator(mode="after")
     def _can_exist(self) -> Self:
@@ -99,6 +157,21 @@ class StorageConfig(BaseModel):
     def is_chosen(self, name: str) -> bool:
         """Whether that field differs from its default."""
         return bool(getattr(self, name) != type(self).model_fields[name].default)
+
+    @property
+    def backing_kind(self) -> str:
+        """What lies under the image, without the name of which one."""
+        return self.backing.partition(":")[0]
+
+    @property
+    def backing_name(self) -> str:
+        """Which of vmstorage.toml's devices, volume groups or datasets; empty where there is one only."""
+        return self.backing.partition(":")[2]
+
+    @property
+    def arrives_filled(self) -> bool:
+        """Whether the image is made with data in every block, so that the guest need not fill the disk."""
+        return arrives_filled(self)
 
     @property
     def machine_type(self) -> str:
@@ -120,7 +193,7 @@ AXES = tuple(name for name in FIELDS if name != "size")
 """What can be swept, in the order in which it stands in a test id; `size` is what tests call other things."""
 
 _SPEAKING = ("format", "cache", "bus", "preallocation", "state", "subformat", "io")
-_SIZES = ("cluster_size", "l2_cache_size")
+_SIZES = ("cluster_size", "l2_cache_size", "memory")
 
 
 def axis_text(name: str, value: object) -> str:

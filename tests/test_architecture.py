@@ -15,7 +15,10 @@ PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
     __init__  errors  say
-    units  command  provision.lease  rules  pairs  history
+    units  command  provision.lease  rules.rule  pairs  history
+    rules.image  rules.ground
+    rules.device
+    rules
     config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     matrix  budget  accounting  provision.testdisk
     results

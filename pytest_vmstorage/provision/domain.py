@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config import DEFAULT_MEMORY_BYTES, StorageConfig
 from pytest_vmstorage.provision.lease import Lease
 from pytest_vmstorage.provision.testdisk import disk_elements, nvme_commandline
 
@@ -21,7 +21,10 @@ AGENT_PORT = "org.qemu.guest_agent.0"
 
 
 class GuestSpec(BaseModel):
-    """All that a guest's XML is made from: paths on the lab host, memory in bytes, the cell's disk."""
+    """All that a guest's XML is made from: paths on the lab host, memory in bytes, the cell's disk.
+
+    With `is_block` the disk is a block device of the host, of which the guest gets the cell's size.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -29,6 +32,7 @@ class GuestSpec(BaseModel):
     uuid: str
     config: StorageConfig | None
     disk: str
+    is_block: bool = False
     kernel: str
     initrd: str
     cmdline: str
@@ -37,7 +41,7 @@ class GuestSpec(BaseModel):
     accel: Accel
     emulator: str
     vcpus: int = 1
-    memory_bytes: int = 512 * 2**20
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
 
 
 def machine(config: StorageConfig | None) -> str:

@@ -8,7 +8,7 @@ import uuid
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from pytest_vmstorage.command import Shell, check
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config import DEFAULT_MEMORY_BYTES, StorageConfig
 from pytest_vmstorage.errors import GuestDiedError, ProvisionError, VmStorageError
 from pytest_vmstorage.provision.boot import BootFiles
 from pytest_vmstorage.provision.disk import (
@@ -149,6 +149,7 @@ class GuestPool:
             accel=accel,
             emulator=self._boot.emulator,
             vcpus=config.vcpus if config else 1,
+            memory_bytes=config.memory if config else DEFAULT_MEMORY_BYTES,
         )
 
     def _note_domain(self, domain_uuid: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree as ET
 
 from pytest_vmstorage.config import Bus, Cache, StorageConfig
-from pytest_vmstorage.rules import SCSI_MODELS
+from pytest_vmstorage.rules.device import SCSI_MODELS
 
 TEST_ALIAS = "ua-test"
 """Alias of the disk under test; libvirt keeps users' aliases that begin with "ua-"."""

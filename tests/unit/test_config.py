@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from pydantic import ValidationError
 
 from pytest_vmstorage.config import AXES, FIELDS, StorageConfig, axis_text, make_config
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.rules import RULES, Rule
+from pytest_vmstorage.rules import RULES
+from pytest_vmstorage.rules.rule import Rule
 
 
 def test_a_cell_is_its_id() -> None:
@@ -43,7 +46,7 @@ def test_an_unknown_value_is_refused_with_those_there_are(name: str, value: str)
     """One sentence: the axis, the value, the values it can have."""
     with pytest.raises(ConfigError) as caught:
         make_config({name: value})
-    allowed = StorageConfig.model_fields[name].annotation.__args__
+    allowed = get_args(StorageConfig.model_fields[name].annotation)
     assert str(caught.value) == f"{name}={value!r} is not known. {name} is one of: {', '.join(allowed)}."
 
 
@@ -67,6 +70,26 @@ def test_a_size_that_no_disk_can_have_is_refused(size: str) -> None:
     """At least a MiB and whole sectors."""
     with pytest.raises(ConfigError, match=r"multiple of 512 bytes|is not a size"):
         make_config({"size": size})
+
+
+@pytest.mark.parametrize("backing", ["ssd", "device:", ":ssd", "", "zfs"])
+def test_a_backing_that_nothing_can_be_is_refused(backing: str) -> None:
+    """The kinds are listed, and how one of several is named."""
+    with pytest.raises(ConfigError, match=r"is not known. backing is one of: file, partition, lvm, zvol, device"):
+        make_config({"backing": backing})
+
+
+def test_a_backing_is_a_kind_and_a_name() -> None:
+    """The name is that of vmstorage.toml."""
+    config = make_config({"backing": "device:nvme0"})
+    assert (config.backing_kind, config.backing_name) == ("device", "nvme0")
+    assert make_config({}).backing_name == ""
+
+
+def test_a_guest_has_the_memory_to_boot() -> None:
+    """Less is refused before anything is made."""
+    with pytest.raises(ConfigError, match="does not boot"):
+        make_config({"memory": "64M"})
 
 
 def test_raw_has_no_metadata_to_preallocate() -> None:
@@ -96,6 +119,22 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
     "qcow2-only": [{"cluster_size": "64k"}, {"format": "vdi", "l2_cache_size": "1M"}, {"lazy_refcounts": True}],
     "cluster-size": [{"format": "qcow2", "cluster_size": "96k"}, {"format": "qcow2", "cluster_size": "4M"}],
     "extended-l2": [{"format": "qcow2", "extended_l2": True, "cluster_size": "8k"}],
+    "layers-arrive-filled": [
+        {"format": "qcow2", "compression": "zstd", "state": "fresh"},
+        {"format": "qcow2", "backing_chain": 2, "state": "aged"},
+        {"format": "vmdk", "subformat": "streamOptimized", "state": "rewritten"},
+    ],
+    "layers-allocate-late": [{"format": "qcow2", "snapshots": 1, "preallocation": "metadata"}],
+    "compressed-or-encrypted": [{"format": "qcow2", "compression": "zlib", "encryption": "luks"}],
+    "aged-needs-allocation": [{"state": "aged", "preallocation": "falloc"}],
+    "native-has-no-guest": [{"backing": "native", "bus": "sata"}, {"backing": "native", "vcpus": 2}],
+    "block-formats": [{"backing": "device", "format": "vdi"}],
+    "block-preallocation": [{"backing": "partition:p1", "preallocation": "full"}],
+    "block-layers": [{"backing": "lvm", "format": "qcow2", "backing_chain": 1}],
+    "block-has-no-first-write": [{"backing": "device", "state": "fresh"}, {"backing": "lvm", "state": "aged"}],
+    "host-fs-needs-a-file": [{"backing": "zvol", "host_fs": "xfs"}],
+    "host-fs-options": [{"host_mkfs": "-O ^has_journal"}, {"host_mount": "noatime"}],
+    "guest-fs-options": [{"guest_mkfs": "-m 0"}],
 }
 
 
@@ -120,6 +159,11 @@ def test_each_rule_refuses_its_cells_and_says_so(rule: Rule) -> None:
         {"format": "qcow2", "extended_l2": True},
         {"format": "vmdk", "subformat": "twoGbMaxExtentFlat"},
         {"format": "vpc", "subformat": "fixed"},
+        {"format": "qcow2", "encryption": "luks", "backing_chain": 3, "snapshots": 2},
+        {"backing": "native", "host_fs": "ext4", "host_mount": "noatime", "state": "aged"},
+        {"backing": "device:ssd", "format": "qcow2", "state": "fresh"},
+        {"backing": "zvol", "state": "fresh"},
+        {"guest_fs": "xfs", "guest_mkfs": "-d agcount=64", "scheduler": "bfq", "memory": "1G"},
     ],
     ids=str,
 )

@@ -27,7 +27,7 @@ from pytest_vmstorage.provision.disk import (
     remove_disk,
     verify_preallocation,
 )
-from pytest_vmstorage.rules import PREALLOCATIONS
+from pytest_vmstorage.rules.image import PREALLOCATIONS
 from pytest_vmstorage.testing import FakeShell
 
 RECORDINGS = Path(__file__).parent / "recordings"

@@ -20,7 +20,7 @@ from pytest_vmstorage.provision.domain import (
 )
 from pytest_vmstorage.provision.lease import Lease, Owner
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, QEMU_NAMESPACE, TEST_ALIAS, TEST_SERIAL
-from pytest_vmstorage.rules import SCSI_MODELS, VIRTIO_BUSES
+from pytest_vmstorage.rules.device import SCSI_MODELS, VIRTIO_BUSES
 
 UUID = "6f7f5bb6-6ad5-4b19-8b7c-3d3f1b6f2d10"
 OWNER = Owner(host="lab", boot_id="b-1", pid=77, started_ticks=12345)

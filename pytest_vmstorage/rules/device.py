@@ -1,0 +1,61 @@
+"""What a guest's bus, queues and io modes cannot be."""
+
+from __future__ import annotations
+
+from pytest_vmstorage.rules.image import EXTENTS
+from pytest_vmstorage.rules.rule import Rule, is_power_of_two
+
+VIRTIO_BUSES = ("virtio-blk", "virtio-scsi")
+SCSI_MODELS = ("virtio-scsi", "lsilogic", "vmpvscsi")
+"""Buses that are a SCSI controller, by libvirt's model names (virtio-scsi is one)."""
+
+DEVICE_RULES = (
+    Rule(
+        "native-needs-direct",
+        lambda cell: cell.io == "native" and cell.cache not in ("none", "directsync"),
+        "io=native needs cache none or directsync",
+        "libvirt error 67, QEMU block/file-posix.c, tried",
+    ),
+    Rule(
+        "io-of-vmdk-extents",
+        lambda cell: cell.format == "vmdk" and cell.subformat in EXTENTS and cell.io != "threads",
+        "QEMU gives io to the vmdk's descriptor only, and serves its extent files by threads",
+        "strace of qemu-io with native, tried",
+    ),
+    Rule(
+        "zeroes-unmap-needs-discard",
+        lambda cell: cell.detect_zeroes == "unmap" and cell.discard != "unmap",
+        "detect_zeroes=unmap needs discard=unmap: libvirt makes it on without a word",
+        "QMP query-named-block-nodes, tried; libvirt formatdomain",
+    ),
+    Rule(
+        "ide-needs-pc",
+        lambda cell: cell.bus == "ide" and cell.machine == "q35",
+        "q35 has no IDE controller; machine pc has",
+        'libvirt: "IDE controllers are unsupported for this QEMU binary or machine type", tried',
+    ),
+    Rule(
+        "iothread-needs-virtio",
+        lambda cell: cell.iothread and cell.bus not in VIRTIO_BUSES,
+        "only virtio-blk and virtio-scsi have iothreads",
+        'libvirt: "IOThreads not available for bus", tried',
+    ),
+    Rule(
+        "queues-need-virtio",
+        lambda cell: (cell.queues or cell.queue_size) and cell.bus not in VIRTIO_BUSES,
+        "only virtio-blk and virtio-scsi have queues to set",
+        "libvirt formatdomain: virtio devices only, tried",
+    ),
+    Rule(
+        "queue-size",
+        lambda cell: cell.queue_size is not None and not (is_power_of_two(cell.queue_size) and cell.queue_size <= 1024),
+        "queue_size is a power of two up to 1024",
+        "QEMU refuses it at start, tried; VIRTQUEUE_MAX_SIZE",
+    ),
+    Rule(
+        "queue-size-of-scsi",
+        lambda cell: cell.queue_size is not None and cell.bus == "virtio-scsi",
+        "libvirt sets queue_size on a disk, and a virtio-scsi disk has none; use virtio-blk",
+        "libvirt formatdomain, driver of a disk",
+    ),
+)

@@ -1,0 +1,78 @@
+"""What lies under the image and what lies on the disk in the guest: what cannot be."""
+
+from __future__ import annotations
+
+from pytest_vmstorage.rules.rule import Cell, Rule
+
+BLOCK_BACKINGS = ("partition", "lvm", "zvol", "device")
+"""Backings that are a block device of the host."""
+
+BACKINGS = ("file", *BLOCK_BACKINGS, "native")
+
+_ON_THE_HOST = ("backing", "host_fs", "host_mkfs", "host_mount", "state", "size", "preallocation")
+
+
+def _chosen_for_a_guest(cell: Cell) -> bool:
+    """Whether something is asked for that only a guest or an image format has."""
+    return any(cell.is_chosen(name) for name in type(cell).model_fields if name not in _ON_THE_HOST)
+
+
+GROUND_RULES = (
+    Rule(
+        "native-has-no-guest",
+        lambda cell: cell.backing_kind == "native" and _chosen_for_a_guest(cell),
+        "backing=native is the workload on the host itself, which has no guest and no image format; only the state, the"
+        " preallocation of its file and what lies under it can be chosen",
+        "the meaning of backing=native",
+    ),
+    Rule(
+        "block-formats",
+        lambda cell: cell.backing_kind in BLOCK_BACKINGS and cell.format not in ("raw", "qcow2"),
+        "on a block device an image is raw or qcow2; the other formats of QEMU write files",
+        "qemu-img create on a block device, tried",
+    ),
+    Rule(
+        "block-preallocation",
+        lambda cell: cell.backing_kind in BLOCK_BACKINGS and cell.preallocation in ("falloc", "full"),
+        "a block device has all its blocks; falloc and full are a file's",
+        "fallocate(2)",
+    ),
+    Rule(
+        "block-layers",
+        lambda cell: (
+            cell.backing_kind in BLOCK_BACKINGS
+            and (cell.backing_chain > 0 or cell.compression != "off" or cell.snapshots > 0)
+        ),
+        "backing chains, compressed clusters and internal snapshots are made in files here",
+        "this plugin",
+    ),
+    Rule(
+        "block-has-no-first-write",
+        lambda cell: (
+            cell.backing_kind in ("partition", "lvm", "device")
+            and cell.format == "raw"
+            and cell.state in ("fresh", "aged")
+        ),
+        "nothing is allocated when raw on a partition, a thick LVM volume or a device is written first, so that fresh"
+        " and aged say nothing there",
+        "lvmthin(7); what a device held before is not known",
+    ),
+    Rule(
+        "host-fs-needs-a-file",
+        lambda cell: cell.host_fs != "as-found" and cell.backing_kind not in ("file", "native"),
+        "host_fs is the file system that an image file lies on, and this backing has no file",
+        "the meaning of host_fs",
+    ),
+    Rule(
+        "host-fs-options",
+        lambda cell: cell.host_fs == "as-found" and bool(cell.host_mkfs or cell.host_mount),
+        "host_mkfs and host_mount are options of a file system that is made, and host_fs=as-found makes none",
+        "the meaning of host_fs",
+    ),
+    Rule(
+        "guest-fs-options",
+        lambda cell: cell.guest_fs == "none" and bool(cell.guest_mkfs or cell.guest_mount),
+        "guest_mkfs and guest_mount are options of a file system, and guest_fs=none is the disk without one",
+        "the meaning of guest_fs",
+    ),
+)
