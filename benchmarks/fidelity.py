@@ -21,9 +21,12 @@ from contextlib import ExitStack
 from bare import BareGuest, bare_guest
 
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.lab import Lab, LabSettings, open_lab
+from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.opening import open_lab
+from pytest_vmstorage.preconditioning import FILL_ARGV
 from pytest_vmstorage.provision.disk import drop_caches, make_disk, remove_disk
-from pytest_vmstorage.runner import FILL_ARGV, FORGET, Plan, Regions, Subject, measure
+from pytest_vmstorage.runner import FORGET, measure
+from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.base import Target
 from pytest_vmstorage.workloads.fio import Fio
 
@@ -53,15 +56,7 @@ Round = Callable[[Fio], float]
 def plugin_round(lab: Lab, config: StorageConfig) -> Round:
     """A function that runs a job once through the plugin, in a fresh guest."""
     guest = lab.guest(config)
-    subject = Subject(
-        shell=guest.shell,
-        disk=guest.disk,
-        config=config,
-        host=lab.host.name,
-        facts={},
-        regions=Regions(config.size),
-        drop_host_caches=lambda: lab.drop_host_caches(guest),
-    )
+    subject = lab.subject(guest)
     return lambda job: float(measure(subject, job, Plan(rounds=1, warmup=0)).iops)
 
 
@@ -71,10 +66,10 @@ def bare_round(lab: Lab, guest: BareGuest, disk: str) -> Round:
     guest.run(FILL_ARGV.format(path=target.path, size=target.size_bytes, offset=0))
 
     def run(job: Fio) -> float:
-        guest.run(f"sh -c {shlex.quote(FORGET)} sh {target.path} {job.output_file}")
+        guest.run(f"sh -c {shlex.quote(FORGET)} sh {target.path} {job.output_file(target)}")
         drop_caches(lab.shell, disk)
         guest.run(shlex.join(job.argv(target)), poll_s=0.5)
-        return float(job.parse(guest.run(f"cat {job.output_file}"))["iops"])
+        return float(job.parse(guest.run(f"cat {job.output_file(target)}"))["iops"])
 
     return run
 

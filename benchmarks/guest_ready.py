@@ -16,7 +16,8 @@ import time
 from bare import bare_guest
 
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.lab import Lab, LabSettings, open_lab
+from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.provision.disk import make_disk, remove_disk
 
 

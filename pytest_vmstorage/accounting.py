@@ -24,7 +24,8 @@ class IoCounters(BaseModel):
     """What each layer has moved since it began, in bytes, and the flushes QEMU's block layer was asked for.
 
     guest: /sys/block/X/stat in the guest; layer: QMP query-blockstats of the disk; host: /proc/PID/io of QEMU,
-    what it made the host's devices read and write. None where a layer cannot be asked.
+    what it made the host's devices read and write, with the flushes that the device below completed, by whomever.
+    None where a layer cannot be asked.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -36,6 +37,7 @@ class IoCounters(BaseModel):
     layer_flushes: int | None = None
     host_read_bytes: int | None = None
     host_written_bytes: int | None = None
+    host_flushes: int | None = None
 
     def since(self, before: IoCounters) -> IoCounters:
         """What was moved between two looks; None where either is."""
@@ -128,3 +130,44 @@ def _exceeds(claimed: int, moved: int) -> bool:
 
 def _sum(first: int | None, second: int | None) -> int | None:
     return None if first is None or second is None else first + second
+
+
+def unflushed(moved: IoCounters, cache: str) -> str:
+    """Why a round's writes were less durable than its cache mode promises, in a clause; empty where they were not.
+
+    Write-through modes promise a flush for each write, none and writeback one for each flush of the guest. Only
+    "not a single one reached the device" is said: others use it too. `unsafe` promises nothing.
+    """
+    if cache == "unsafe" or moved.host_flushes is None or moved.host_flushes > 0:
+        return ""
+    if cache in ("writethrough", "directsync") and (moved.layer_written_bytes or 0) > 0:
+        return f"cache={cache} promises to flush what is written, and not one flush reached the host's device"
+    if (moved.layer_flushes or 0) > 0 and (moved.layer_written_bytes or 0) > 0:
+        return (
+            f"the guest asked for {moved.layer_flushes} flushes, which cache={cache} promises to hand on, and not one"
+            " reached the host's device"
+        )
+    return ""
+
+
+NATIVE_MARGIN = 0.25
+"""How far above the best native round a cell's rate may lie: rounds and boots vary by a fifth on an idle host."""
+
+
+def above_native(rate: float, native: float, moved: IoCounters) -> str:
+    """Why a rate cannot be the device's, in a clause: it lies above the native row's, and no cache explains it.
+
+    `rate` is the cell's and `native` the best round of the same workload on the same device without a guest, both in
+    one unit. What the host's page cache took up or gave counts as explained.
+    """
+    asked = _sum(moved.layer_read_bytes, moved.layer_written_bytes)
+    reached = _sum(moved.host_read_bytes, moved.host_written_bytes)
+    if not asked or reached is None:
+        return ""
+    from_device = min(1.0, reached / asked)
+    if rate * from_device <= native * (1 + NATIVE_MARGIN):
+        return ""
+    return (
+        f"it is {rate / native:.2f} times the native row of the same device, and {from_device:.0%} of its bytes reached"
+        f" that device, so that no cache explains more than {1 - from_device:.0%} of it"
+    )

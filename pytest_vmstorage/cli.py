@@ -12,7 +12,8 @@ from pytest_vmstorage.baseline import load_baseline
 from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.kept import open_kept
-from pytest_vmstorage.lab import LabSettings, lease_book, open_lab
+from pytest_vmstorage.lab import LabSettings
+from pytest_vmstorage.opening import lease_book, open_lab
 from pytest_vmstorage.provision import appliance
 from pytest_vmstorage.provision.reaper import reap
 from pytest_vmstorage.show import newest_run, show_cell

@@ -150,9 +150,13 @@ class StorageConfig(BaseModel):
         return self
 
     def __str__(self) -> str:
-        first = [self.format, self.cache, self.bus, self.preallocation]
-        more = [axis_text(name, getattr(self, name)) for name in AXES[len(first) :] if self.is_chosen(name)]
-        return "-".join([*first, *more])
+        first: list[str] = [self.format, self.cache, self.bus, self.preallocation]
+        chosen = [name for name in AXES[len(first) :] if self.is_chosen(name)]
+        if self.is_native:
+            # without a guest there is no format, cache mode or bus
+            first = [self.backing, self.preallocation]
+            chosen.remove("backing")
+        return "-".join([*first, *(axis_text(name, getattr(self, name)) for name in chosen)])
 
     def is_chosen(self, name: str) -> bool:
         """Whether that field differs from its default."""
@@ -162,6 +166,11 @@ class StorageConfig(BaseModel):
     def backing_kind(self) -> str:
         """What lies under the image, without the name of which one."""
         return self.backing.partition(":")[0]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the workload runs on the host itself, without a guest."""
+        return self.backing_kind == "native"
 
     @property
     def backing_name(self) -> str:

@@ -4,6 +4,7 @@ VmStorageError
 ├── ConfigError          the user asked for something impossible   -> usage error, before any test
 ├── UnsupportedError     this host or guest cannot do it           -> skip with the reason
 ├── ProvisionError       a disk, guest or appliance was not made   -> error of that cell
+│   ├── SpaceError       a disk does not fit                       -> error of that cell
 │   ├── HostError        the lab host cannot be reached or used    -> usage error when found before any test
 │   └── HypervisorError  libvirt or QEMU refused; carries libvirt's code
 ├── GuestError           the guest was made but cannot be used     -> error of that cell
@@ -38,6 +39,10 @@ class UnsupportedError(VmStorageError):
 
 class ProvisionError(VmStorageError):
     """A disk, guest or appliance could not be made."""
+
+
+class SpaceError(ProvisionError):
+    """A disk does not fit where it is to lie; what is about to be removed may make room."""
 
 
 class HostError(ProvisionError):

@@ -139,7 +139,7 @@ def judge(
     if flaw:
         return _with(base, Kind.INVALID, f"{name} of {_cell(base)} is invalid: {flaw}.")
     saved = baseline.find(key, measurement.host)
-    obstacle = _obstacle(saved, baseline, host, now.metric)
+    obstacle = _obstacle(saved, baseline, host, now.metric, measurement.config)
     if saved is None or obstacle:
         sentence = f"{name} of {_cell(base)} was not compared with baseline {baseline.name!r}: {obstacle}."
         return _with(base, Kind.INCONCLUSIVE, sentence)
@@ -155,12 +155,14 @@ def _flaw(figure: Figure) -> str:
     return ""
 
 
-def _obstacle(saved: Measurement | None, baseline: Baseline, host: HostFacts, metric: Metric) -> str:
+def _obstacle(
+    saved: Measurement | None, baseline: Baseline, host: HostFacts, metric: Metric, config: StorageConfig
+) -> str:
     """Why the saved measurement is nothing to compare with, or an empty text."""
     if saved is None:
         return "the baseline has no such cell"
     then = host_of(baseline.run, saved.host)
-    if then.accel != host.accel:
+    if then.accel_of(config) != host.accel_of(config):
         return f"it was saved under {then.accel} and measured under {host.accel} now"
     for what, before, today in (
         ("host", then.name, host.name),

@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.lab import driver_cache, lease_book
+from pytest_vmstorage.opening import driver_cache, lease_book
 from pytest_vmstorage.provision.hypervisor import LibvirtHypervisor, connect_embedded
 from pytest_vmstorage.provision.lease import Lease
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import time
-import uuid
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,26 +11,32 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.attest import attest, attest_guest, conclude
-from pytest_vmstorage.command import LocalShell, Shell
+from pytest_vmstorage.attest_native import native_proofs
+from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.device_stat import device_stat
 from pytest_vmstorage.errors import AttestationError, GuestDiedError, GuestError, VmStorageError
 from pytest_vmstorage.evidence import gather, io_counters
-from pytest_vmstorage.facts import host_facts
-from pytest_vmstorage.guest import Guest, connect
-from pytest_vmstorage.inventory import LabHost, find_host
-from pytest_vmstorage.provision import appliance as appliances
-from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest, CanaryCache
+from pytest_vmstorage.guest import Guest, connect, look_again
+from pytest_vmstorage.inventory import LabHost
+from pytest_vmstorage.native import Native
+from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
 from pytest_vmstorage.provision.appliance import Appliance
-from pytest_vmstorage.provision.boot import find_emulator, place_appliance
-from pytest_vmstorage.provision.canary import find_accel
-from pytest_vmstorage.provision.disk import drop_caches, prepare_folder
+from pytest_vmstorage.provision.disk import drop_caches
 from pytest_vmstorage.provision.exclusive import measuring_alone
-from pytest_vmstorage.provision.hypervisor import Hypervisor, LibvirtHypervisor, connect_embedded
-from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
+from pytest_vmstorage.provision.fragments import fragments
+from pytest_vmstorage.provision.hypervisor import Hypervisor
+from pytest_vmstorage.provision.lease import Lease
 from pytest_vmstorage.provision.pool import GuestPool, Machine
-from pytest_vmstorage.provision.reaper import reap, reap_remote
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.subject import Regions, Subject
+
+MAY_CHANGE = ("cache", "io", "scheduler", "guest_mount")
+"""Fields that a guest, its kernel or QEMU can turn into something else while they are used."""
+
+Row = Guest | Native
+"""Where a cell's workloads run: a guest, or the host itself."""
 
 
 class LabSettings(BaseModel):
@@ -62,33 +65,49 @@ class Lab:
     facts: HostFacts
     lease: Lease
     remember_accel: Callable[[], None] = lambda: None
-    _guest: Guest | None = None
+    _row: Row | None = None
+    _regions: Regions | None = None
     _kept: Machine | None = None
     _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
 
-    def guest(self, config: StorageConfig, say: Say = silent) -> Guest:
-        """The running guest of that cell, made if it is not the one at hand.
+    def row(self, config: StorageConfig, say: Say = silent) -> Row:
+        """Where that cell's workloads run: its running guest, or the host; made if it is not the one at hand.
 
         A cell that failed once fails again with the same error, without another try.
         """
         if config in self._broken:
             raise self._broken[config]
-        if self._guest is not None and self._guest.config == config:
-            if self._guest.machine.domain.is_active():
-                return self._guest
+        if self._row is not None and self._row.config == config:
+            if isinstance(self._row, Native) or self._row.machine.domain.is_active():
+                return self._row
             error = GuestDiedError(
-                f"The guest of {config} ended before this test.", console=self._guest.machine.console_tail()
+                f"The guest of {config} ended before this test.", console=self._row.machine.console_tail()
             )
             self._broken[config] = error
             self.drop()
             raise error
         self.drop()
         try:
-            self._guest = self._make(config, say)
+            self._row = self._make_native(config, say) if config.is_native else self._make(config, say)
         except VmStorageError as error:
             self._broken[config] = error
             raise
-        return self._guest
+        self._regions = None
+        return self._row
+
+    def guest(self, config: StorageConfig, say: Say = silent) -> Guest:
+        """The running guest of that cell, which is none of backing=native."""
+        row = self.row(config, say)
+        assert isinstance(row, Guest), f"{config} has no guest"
+        return row
+
+    def _make_native(self, config: StorageConfig, say: Say) -> Native:
+        disk = self.pool.make_disk(config, say)
+        try:
+            return Native(disk, self.shell, self.pool.folder, native_proofs(disk))
+        except BaseException:
+            self.pool.discard(disk)
+            raise
 
     def _make(self, config: StorageConfig, say: Say) -> Guest:
         machine = self.pool.make(config, self.accel.used, say)
@@ -111,13 +130,64 @@ class Lab:
         folder = f"{self.lease.root}/log" if self.lease.root else "/var/log/libvirt"
         return f"{folder}/qemu/{machine.domain_name}.log"
 
-    def drop_host_caches(self, guest: Guest) -> str:
-        """Make the host forget the image of the guest's disk; says how."""
-        return drop_caches(self.shell, guest.machine.spec.disk)
+    def subject(self, row: Row) -> Subject:
+        """The row as the runner sees it; what was written to its disk is remembered as long as it lives."""
+        if row is not self._row or self._regions is None:
+            self._regions = Regions(row.config.size)
+        if isinstance(row, Native):
+            return self._native_subject(row, self._regions)
+        return Subject(
+            shell=row.shell,
+            disk=row.disk,
+            config=row.config,
+            host=self.host.name,
+            facts=row.facts.as_text(),
+            tools=row.facts.tools,
+            proof=row.proof,
+            regions=self._regions,
+            drop_host_caches=lambda: self.drop_host_caches(row.machine.spec.disk),
+            counters=lambda: self.counters(row),
+            fragments=lambda: fragments(self.shell, row.config, row.machine.spec.disk),
+            recheck=lambda: self.changed(row),
+        )
+
+    def _native_subject(self, row: Native, regions: Regions) -> Subject:
+        return Subject(
+            shell=row.shell,
+            disk=row.disk,
+            config=row.config,
+            host=self.host.name,
+            facts=row.facts,
+            tools=row.tools,
+            proof=row.proof,
+            regions=regions,
+            drop_host_caches=lambda: self.drop_host_caches(row.disk),
+            counters=row.counters,
+            is_file=not row.host_disk.is_block,
+            scratch=row.scratch,
+            fragments=lambda: fragments(self.shell, row.config, row.disk),
+        )
+
+    def drop_host_caches(self, path: str) -> str:
+        """Make the host forget what it cached of a disk; says how."""
+        return drop_caches(self.shell, path)
 
     def counters(self, guest: Guest) -> IoCounters:
         """What guest, QEMU's block layer and host have moved so far for the guest's disk."""
-        return io_counters(guest.machine, self.shell, guest.shell.read(f"/sys/block/{Path(guest.disk).name}/stat"))
+        seen = io_counters(guest.machine, self.shell, guest.shell.read(f"/sys/block/{Path(guest.disk).name}/stat"))
+        below = device_stat(self.shell, guest.machine.spec.disk)
+        return seen.model_copy(update={"host_flushes": below.flushes if below is not None else None})
+
+    def changed(self, guest: Guest) -> str:
+        """What is no longer as it was proven before the first I/O, in a clause; empty where all is.
+
+        The guest can turn its disk's write cache off and on, and QEMU finds out late that it has no io_uring.
+        """
+        log = self._log(guest.machine)
+        seen = attest(guest.config, guest.machine.spec.accel, gather(guest.machine, self.shell, log))
+        now = (*seen, *attest_guest(guest.config, look_again(guest)))
+        changed = [p for p in now if p.status == "contradicted" and p.field in MAY_CHANGE]
+        return "; ".join(f"after the last round {p.field} is {p.found} ({p.where}), not {p.asked}" for p in changed)
 
     def alone(self, say: Say = silent) -> AbstractContextManager[None]:
         """Hold the host's measuring lock among all processes of this machine."""
@@ -125,14 +195,17 @@ class Lab:
 
     def note_failure(self) -> None:
         """A test failed in the guest at hand: that is the guest to keep for a look."""
-        if self.settings.keep and self._kept is None and self._guest is not None:
-            self._kept = self._guest.machine
+        if self.settings.keep and self._kept is None and self._row is not None and not isinstance(self._row, Native):
+            self._kept = self._row.machine
 
     def drop(self) -> None:
         """Let the guest at hand go; it is torn down in the background."""
-        if self._guest is not None:
-            self._let_go(self._guest.machine)
-            self._guest = None
+        if self._row is not None:
+            if isinstance(self._row, Native):
+                self.pool.discard(self._row.host_disk)
+            else:
+                self._let_go(self._row.machine)
+            self._row = None
 
     def _let_go(self, machine: Machine) -> None:
         if machine is not self._kept:
@@ -140,8 +213,8 @@ class Lab:
 
     def close(self) -> Machine | None:
         """Remove all that was made; returns the one guest that is kept running, where the user wants one."""
-        if self.settings.keep and self._kept is None and self._guest is not None:
-            self._kept = self._guest.machine
+        if self.settings.keep and self._kept is None and self._row is not None and not isinstance(self._row, Native):
+            self._kept = self._row.machine
         self.drop()
         try:
             self.pool.close(keep=self._kept)
@@ -150,74 +223,3 @@ class Lab:
             if self._kept is None and self.lease.root:
                 self.shell.run(["rm", "-rf", "--", self.lease.root])
         return self._kept
-
-
-def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
-    """Connect to the host and find all that every cell needs; raises ConfigError, HostError, ProvisionError."""
-    host = find_host(settings.host, settings.folder)
-    shell = host.shell()
-    book = lease_book()
-    for sentence in reap(book, LocalShell()):
-        say(sentence)
-    emulator = find_emulator(shell, host.name)
-    folder = prepare_folder(shell, host.folder, chosen=settings.folder is not None)
-    lease = _lease(host)
-    book.write(lease)
-    with ExitStack() as undo:
-        # the last line here is the first to be run: the guests go before the connection, the lease goes last
-        undo.callback(book.drop, lease)
-        undo.callback(shell.run, ["rm", "-rf", "--", lease.folder, *([lease.root] if lease.root else [])])
-        hypervisor = _connect(host, lease)
-        undo.callback(hypervisor.close)
-        for sentence in reap_remote(book, host, shell, hypervisor):
-            say(sentence)
-        appliance = appliances.ensure(LocalShell(), say=say)
-        shell.run(["mkdir", "-p", "-m", "755", "--", lease.folder])
-        boot = place_appliance(host, shell, appliance, emulator, say)
-        pool = GuestPool(shell=shell, hypervisor=hypervisor, boot=boot, lease=lease, book=book)
-        undo.callback(pool.close)
-        accel, remember = find_accel(
-            settings.accel,
-            host=host.name,
-            appliance_key=appliance.manifest.key,
-            shell=shell,
-            hypervisor=hypervisor,
-            pool=pool,
-            cache=CanaryCache(appliances.cache_folder() / "accel.json"),
-            say=say,
-        )
-        facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
-        undo.pop_all()
-    return Lab(settings, host, shell, hypervisor, pool, appliance, accel, facts, lease, remember)
-
-
-def lease_book() -> LeaseBook:
-    """This user's leases on this machine."""
-    return LeaseBook(appliances.cache_folder() / "leases")
-
-
-def driver_cache() -> Path:
-    """Where libvirt's embedded driver keeps what it found out about QEMU."""
-    return appliances.cache_folder() / "libvirt"
-
-
-def _lease(host: LabHost) -> Lease:
-    run_id = uuid.uuid4().hex[:10]
-    return Lease(
-        run_id=run_id,
-        owner=this_process(),
-        expires=time.time() + LIFETIME_S,
-        uri=host.uri,
-        ssh=host.ssh,
-        folder=f"{host.folder}/run-{run_id}",
-        # short, and not below TMPDIR: sockets in it must stay under 108 characters
-        root=f"/tmp/vms-{run_id}" if host.uri is None else "",
-    )
-
-
-def _connect(host: LabHost, lease: Lease) -> LibvirtHypervisor:
-    if host.uri is not None:
-        return LibvirtHypervisor(host.uri)
-    root = Path(lease.root)
-    root.mkdir(mode=0o700)
-    return connect_embedded(root, driver_cache(), as_root=os.geteuid() == 0)

@@ -176,6 +176,10 @@ class HostFacts(BaseModel):
     device: str = "unknown"
     governor: str = "unknown"
 
+    def accel_of(self, config: StorageConfig) -> str:
+        """What a cell's row was measured under: this host's acceleration, or "native" without a guest."""
+        return "native" if config.is_native else self.accel
+
     @property
     def is_emulated(self) -> bool:
         """Whether guests ran under TCG: such figures are no statement about performance."""

@@ -21,11 +21,13 @@ LAYERS = """
     rules
     config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     matrix  budget  accounting  provision.testdisk
-    results
-    matrix_file  claim
+    results  device_stat
+    matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json
     workloads.fio  workloads.dd  workloads.hdparm
-    runner  journal
+    journal  subject
+    preconditioning
+    runner
     baseline
     gate
     report.columns  report
@@ -35,15 +37,17 @@ LAYERS = """
     report.files  show
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
     provision
-    attest_image
+    attest_image  provision.fragments  provision.hostdisk
+    attest_native
     provision.hypervisor  provision.accel  provision.appliance
     provision.boot  provision.reaper  facts
     provision.pool
     provision.canary
     agent  evidence
     guest
-    attest
+    attest  native
     lab
+    opening
     kept
     testing.builders  testing.shell  testing.monitor
     testing.hypervisor

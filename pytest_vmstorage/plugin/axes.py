@@ -193,10 +193,14 @@ def refusals(items: Sequence[pytest.Item]) -> list[str]:
 
 
 def group_by_config(items: list[pytest.Item]) -> None:
-    """Bring the tests of one cell together, in the order in which cells first appear; others stay where they are."""
+    """Bring the tests of one cell together, in the order in which cells first appear; others stay where they are.
+
+    Native rows come first: the other rows on their device are held against them.
+    """
     first: dict[StorageConfig, int] = {}
     keys = {}
     for index, item in enumerate(items):
         config = item.stash.get(CONFIG, None)
-        keys[item] = index if config is None else first.setdefault(config, index)
+        place = index if config is None else first.setdefault(config, index)
+        keys[item] = (config is None or not config.is_native, place)
     items.sort(key=keys.__getitem__)

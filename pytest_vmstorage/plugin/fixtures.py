@@ -10,7 +10,7 @@ from pytest_vmstorage.plugin.keys import CONFIG, REFUSAL, SESSION
 
 if TYPE_CHECKING:
     from pytest_vmstorage.config import StorageConfig
-    from pytest_vmstorage.guest import Guest
+    from pytest_vmstorage.lab import Row
     from pytest_vmstorage.results import Measurement
     from pytest_vmstorage.workloads.base import Workload
 
@@ -41,13 +41,16 @@ def storage(request: pytest.FixtureRequest) -> StorageConfig:
 
 
 @pytest.fixture
-def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Guest:
-    """A running guest with this configuration's disk; tests of one configuration share it."""
-    return request.config.stash[SESSION].guest(request.node, storage)
+def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Row:
+    """A running guest with this configuration's disk; tests of one configuration share it.
+
+    With `backing="native"` it is the host itself: there is no guest then, and `guest.run` runs there.
+    """
+    return request.config.stash[SESSION].row(request.node, storage)
 
 
 @pytest.fixture
-def measure(request: pytest.FixtureRequest, guest: Guest) -> Measure:
+def measure(request: pytest.FixtureRequest, guest: Row) -> Measure:
     """A function that runs a workload on the disk under test in rounds: `measure(Fio(...), rounds=5)`."""
     session = request.config.stash[SESSION]
 

@@ -26,6 +26,6 @@ def pytest_vmstorage_open_lab(config: pytest.Config, settings: LabSettings, say:
     """Open the lab that this process measures in; None leaves it to the next, at last to the real one.
 
     Called once in each process that runs storage tests, before the first of them. It lets tests of tests run
-    without a guest. May raise ConfigError, HostError and ProvisionError as `lab.open_lab` does; `say` prints a
+    without a guest. May raise ConfigError, HostError and ProvisionError as `opening.open_lab` does; `say` prints a
     sentence.
     """

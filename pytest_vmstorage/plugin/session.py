@@ -10,21 +10,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import pytest
 
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError
 from pytest_vmstorage.gate import compare
-from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.journal import Journal
-from pytest_vmstorage.lab import Lab, open_lab
+from pytest_vmstorage.lab import Lab, Row
+from pytest_vmstorage.native import Native
+from pytest_vmstorage.natives import Natives
+from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED
 from pytest_vmstorage.plugin.live import LiveLine
 from pytest_vmstorage.results import Failure, Measurement, Run, Sample
-from pytest_vmstorage.runner import Plan, Regions, Subject, measure
+from pytest_vmstorage.runner import measure
+from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.base import Workload
 
 
@@ -39,8 +41,7 @@ class StorageSession:
         self._baseline = options.baseline(config)
         self._lab: Lab | None = None
         self._broken: VmStorageError | None = None
-        # weakly, and not by id(): a later guest with an empty disk may get the id of one that is gone
-        self._regions: WeakKeyDictionary[Guest, Regions] = WeakKeyDictionary()
+        self._natives = Natives()
         self._journal = Journal(_journal_path(config))
         self.live = LiveLine(config, len({item.stash[CONFIG] for item in items if CONFIG in item.stash}))
 
@@ -73,29 +74,30 @@ class StorageSession:
         with capture.global_and_fixture_disabled():
             reporter.write_line(f"vmstorage: {sentence}")
 
-    def guest(self, item: pytest.Item, config: StorageConfig) -> Guest:
-        """The guest of the test's cell."""
+    def row(self, item: pytest.Item, config: StorageConfig) -> Row:
+        """The guest of the test's cell, or the host where the cell has none."""
         self.live.begin_cell(str(config))
         # a guest that boots, or is torn down, takes CPU time from another process's measurement: it takes its turn
         with self._outcomes(item), self.lab().alone(self.live.say):
-            guest = self.lab().guest(config, self.live.say)
+            row = self.lab().row(config, self.live.say)
             self.lab().pool.settle()
-        return guest
+        return row
 
-    def measure(
-        self, item: pytest.Item, guest: Guest, workload: Workload, rounds: int | None, warmup: int
-    ) -> Measurement:
-        """Run the workload in the test's guest, alone on the host; the measurement is kept for the report."""
+    def measure(self, item: pytest.Item, row: Row, workload: Workload, rounds: int | None, warmup: int) -> Measurement:
+        """Run the workload in the test's row, alone on the host; the measurement is kept for the report."""
         lab = self.lab()
 
         def keep_sample(sample: Sample) -> None:
-            self._journal.write(item.nodeid, workload.label, guest.config, lab.host.name, sample)
+            self._journal.write(item.nodeid, workload.label, row.config, lab.host.name, sample)
 
         with self._outcomes(item), lab.alone(self.live.say):
             plan = self._plan(rounds, warmup)
             # teardowns of earlier guests would run beside the measurement
             lab.pool.settle()
-            measured = measure(self._subject(guest, lab), workload, plan, say=self.live.say, keep_sample=keep_sample)
+            if isinstance(row, Native):
+                row.check_tool(workload.tool, lab.host.name)
+            measured = measure(lab.subject(row), workload, plan, say=self.live.say, keep_sample=keep_sample)
+            self._natives.check(measured, lab.facts)
         measured = measured.model_copy(update={"nodeid": item.nodeid})
         item.stash.setdefault(MEASURED, []).append(measured)
         return measured
@@ -108,21 +110,6 @@ class StorageSession:
                 hint="rounds is 1 or more, warmup 0 or more.",
             )
         return Plan(rounds=wanted, warmup=warmup, timeout_s=self._settings.timeout_s)
-
-    def _subject(self, guest: Guest, lab: Lab) -> Subject:
-        regions = self._regions.setdefault(guest, Regions(guest.config.size))
-        return Subject(
-            shell=guest.shell,
-            disk=guest.disk,
-            config=guest.config,
-            host=lab.host.name,
-            facts=guest.facts.as_text(),
-            tools=guest.facts.tools,
-            proof=guest.proof,
-            regions=regions,
-            drop_host_caches=lambda: lab.drop_host_caches(guest),
-            counters=lambda: lab.counters(guest),
-        )
 
     @contextmanager
     def _outcomes(self, item: pytest.Item) -> Iterator[None]:

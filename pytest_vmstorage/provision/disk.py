@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import NOT_FOUND, Shell, check
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError
+from pytest_vmstorage.errors import AttestationError, HostError, SpaceError
 from pytest_vmstorage.units import format_about
 
 HEADROOM_BYTES = 64 * 2**20
@@ -70,10 +70,10 @@ def folder_facts(shell: Shell, path: str) -> FolderFacts:
 
 
 def check_space(facts: FolderFacts, config: StorageConfig) -> None:
-    """Raise ProvisionError where the disk, once written in full, would not fit the folder."""
+    """Raise SpaceError where the disk, once written in full, would not fit the folder."""
     need = config.size + HEADROOM_BYTES
     if facts.free_bytes < need:
-        raise ProvisionError(
+        raise SpaceError(
             f"{facts.path} has {format_about(facts.free_bytes)} free, but a disk of "
             f"{format_about(config.size)} may need {format_about(need)}.",
             hint="Free some space, name another folder with --vm-dir, or ask for a smaller size.",

@@ -9,17 +9,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from pytest_vmstorage.command import Shell, check
 from pytest_vmstorage.config import DEFAULT_MEMORY_BYTES, StorageConfig
-from pytest_vmstorage.errors import GuestDiedError, ProvisionError, VmStorageError
+from pytest_vmstorage.errors import GuestDiedError, SpaceError, VmStorageError
 from pytest_vmstorage.provision.boot import BootFiles
-from pytest_vmstorage.provision.disk import (
-    FolderFacts,
-    ImageFacts,
-    check_space,
-    folder_facts,
-    make_disk,
-    remove_disk,
-)
+from pytest_vmstorage.provision.disk import FolderFacts, ImageFacts, folder_facts
 from pytest_vmstorage.provision.domain import Accel, GuestSpec, domain_xml
+from pytest_vmstorage.provision.hostdisk import HostDisk, HostDisks
 from pytest_vmstorage.provision.hypervisor import Domain, Hypervisor
 from pytest_vmstorage.provision.lease import Lease, LeaseBook
 from pytest_vmstorage.say import Say, silent
@@ -28,13 +22,18 @@ CONSOLE_LINES = 20
 
 
 class Machine:
-    """A guest that was started: its domain, its disk's path and facts, its console."""
+    """A guest that was started: its domain, its disk on the host, its console."""
 
-    def __init__(self, spec: GuestSpec, domain: Domain, image: ImageFacts | None, shell: Shell) -> None:
+    def __init__(self, spec: GuestSpec, domain: Domain, disk: HostDisk | None, shell: Shell) -> None:
         self.spec = spec
         self.domain = domain
-        self.image = image
+        self.disk = disk
         self._shell = shell
+
+    @property
+    def image(self) -> ImageFacts | None:
+        """What the disk's image takes on the host; a canary has none."""
+        return self.disk.image if self.disk is not None else None
 
     @property
     def config(self) -> StorageConfig:
@@ -70,11 +69,12 @@ class GuestPool:
         self._boot = boot
         self._lease = lease
         self._book = book
+        self._disks = HostDisks(shell, lease.folder, lease.run_id)
         self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vmstorage-teardown")
         self._teardowns: list[Future[None]] = []
         self._leftovers: list[BaseException] = []
-        self._alive: list[Machine] = []
+        self._alive: list[Machine | HostDisk] = []
         self._count = 0
 
     @property
@@ -97,50 +97,59 @@ class GuestPool:
         Raises ProvisionError, HypervisorError, AttestationError; what was half made is removed.
         """
         self._count += 1
-        name = f"vms-{self._lease.run_id}-{self._count}"
-        disk = f"{self.folder}/disk-{self._count}.{config.format}" if config else ""
-        spec = self.spec(name, config, disk, accel)
-        self._note_domain(spec.uuid)
+        name, domain_uuid = f"vms-{self._lease.run_id}-{self._count}", str(uuid.uuid4())
+        self._note_domain(domain_uuid)
+        disk = self._make_disk(config, say) if config else None
         try:
-            image = self._make_disk(config, disk, say) if config else None
+            spec = self.spec(name, domain_uuid, disk, accel)
             say("booting")
             domain = self._hypervisor.start(domain_xml(spec, self._lease))
         except BaseException:
-            self._undo(spec)
+            self._undo(domain_uuid, disk)
             raise
-        machine = Machine(spec, domain, image, self._shell)
+        machine = Machine(spec, domain, disk, self._shell)
         self._alive.append(machine)
         return machine
 
-    def _undo(self, spec: GuestSpec) -> None:
+    def make_disk(self, config: StorageConfig, say: Say = silent) -> HostDisk:
+        """Make the cell's disk without a guest; raises as `make` does."""
+        self._count += 1
+        disk = self._make_disk(config, say)
+        self._alive.append(disk)
+        return disk
+
+    def _undo(self, domain_uuid: str, disk: HostDisk | None) -> None:
         """Remove what `make` left: after Ctrl-C libvirt may have started a guest that nobody holds yet."""
         try:
-            domain = self._hypervisor.find(spec.uuid)
+            domain = self._hypervisor.find(domain_uuid)
             if domain is not None:
                 domain.destroy()
-            if spec.disk:
-                remove_disk(self._shell, spec.disk)
+            if disk is not None:
+                self._disks.remove(disk)
         except VmStorageError as error:
             # what made `make` fail is told first
             self._leftovers.append(error)
 
-    def _make_disk(self, config: StorageConfig, disk: str, say: Say) -> ImageFacts:
+    def _make_disk(self, config: StorageConfig, say: Say) -> HostDisk:
         say("making disk")
         try:
-            check_space(self.folder_facts(), config)
-        except ProvisionError:
+            return self._disks.make(config, self._count)
+        except SpaceError:
             # the disk of the guest before this one may be on its way out
-            self.settle()
-            check_space(self.folder_facts(), config)
-        return make_disk(self._shell, config, disk)
+            if not self._teardowns:
+                raise
+        self.settle()
+        return self._disks.make(config, self._count)
 
-    def spec(self, name: str, config: StorageConfig | None, disk: str, accel: Accel) -> GuestSpec:
-        """What a guest of that cell and disk is made from."""
+    def spec(self, name: str, domain_uuid: str, disk: HostDisk | None, accel: Accel) -> GuestSpec:
+        """What a guest with that disk is made from."""
+        config = disk.config if disk is not None else None
         return GuestSpec(
             name=name,
-            uuid=str(uuid.uuid4()),
+            uuid=domain_uuid,
             config=config,
-            disk=disk,
+            disk=disk.path if disk is not None else "",
+            is_block=disk is not None and disk.is_block,
             kernel=self._boot.kernel,
             initrd=self._boot.initrd,
             root=self._boot.root,
@@ -157,11 +166,11 @@ class GuestPool:
             self._lease = self._lease.model_copy(update={"domains": (*self._lease.domains, domain_uuid)})
             self._book.write(self._lease)
 
-    def discard(self, machine: Machine) -> None:
-        """Tear the guest down in the background; `settle` waits for it."""
-        if machine in self._alive:
-            self._alive.remove(machine)
-            self._teardowns.append(self._worker.submit(self._tear_down, machine))
+    def discard(self, made: Machine | HostDisk) -> None:
+        """Tear a guest, or a disk without one, down in the background; `settle` waits for it."""
+        if made in self._alive:
+            self._alive.remove(made)
+            self._teardowns.append(self._worker.submit(self._tear_down, made))
 
     def settle(self) -> None:
         """Wait until every teardown that was begun has ended, so that it disturbs no measurement."""
@@ -178,8 +187,8 @@ class GuestPool:
         """
         if keep is not None and keep in self._alive:
             self._alive.remove(keep)
-        for machine in list(self._alive):
-            self.discard(machine)
+        for made in list(self._alive):
+            self.discard(made)
         self.settle()
         self._worker.shutdown()
         if keep is not None:
@@ -191,8 +200,10 @@ class GuestPool:
                 raise self._leftovers[0]
             self._book.drop(self._lease)
 
-    def _tear_down(self, machine: Machine) -> None:
-        with contextlib.suppress(GuestDiedError):
-            machine.domain.destroy()
-        if machine.spec.disk:
-            remove_disk(self._shell, machine.spec.disk)
+    def _tear_down(self, made: Machine | HostDisk) -> None:
+        disk = made if isinstance(made, HostDisk) else made.disk
+        if isinstance(made, Machine):
+            with contextlib.suppress(GuestDiedError):
+                made.domain.destroy()
+        if disk is not None:
+            self._disks.remove(disk)

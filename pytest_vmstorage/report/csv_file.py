@@ -10,6 +10,7 @@ from pytest_vmstorage.baseline import CellKey, host_of, keyed
 from pytest_vmstorage.config import AXES, StorageConfig
 from pytest_vmstorage.gate import Comparison
 from pytest_vmstorage.results import Measurement, Run
+from pytest_vmstorage.rules.ground import ON_THE_HOST
 
 _Record = Mapping[str, object]
 
@@ -101,9 +102,14 @@ def _cell(run: Run, nodeid: str, host: str, config: StorageConfig) -> dict[str, 
     return {
         "nodeid": nodeid,
         "host": host,
-        "accel": facts.accel,
-        **{name: getattr(config, name) for name in AXES},
+        "accel": facts.accel_of(config),
+        **{name: _axis(config, name) for name in AXES},
         "size_bytes": config.size,
         **{f"host_{name}": getattr(facts, name) for name in _HOST},
         "started": run.started,
     }
+
+
+def _axis(config: StorageConfig, name: str) -> object:
+    """The axis's value; None in a native row for what only a guest has."""
+    return None if config.is_native and name not in ON_THE_HOST else getattr(config, name)

@@ -103,21 +103,27 @@ def _proof(run: Run) -> Section:
     fields = list(dict.fromkeys(proof.field for m in rows for proof in m.proof))
     everywhere = [name for name in fields if all(name in proven_fields(m.proof) for m in rows)]
     lines = [f"proven: {', '.join(everywhere)}"] if everywhere else []
-    reasons: dict[str, int] = {}
-    for m in rows:
-        for reason in dict.fromkeys(_reservations(m)):
-            reasons[reason] = reasons.get(reason, 0) + 1
-    lines += [f"{reason}{_in_rows(count, len(rows))}" for reason, count in reasons.items()]
+    lines += [f"{said}{_in_rows(count, len(rows))}" for said, count in _reservations(rows)]
     return Section(title="proof, before the first I/O", lines=tuple(lines))
 
 
-def _reservations(m: Measurement) -> Iterable[str]:
-    proven = proven_fields(m.proof)
-    for proof in m.proof:
-        if proof.status == "unprovable" and proof.why.startswith(IDLE):
-            yield f"{proof.field}: {proof.why}"
-        elif proof.status == "unprovable" and proof.field not in proven:
-            yield f"not provable here: {proof.field} ({proof.why})"
+def _reservations(rows: Sequence[Measurement]) -> Iterable[tuple[str, int]]:
+    """What makes no difference, and what could not be proven: fields with one reason together, and in how many rows."""
+    idle: dict[str, int] = {}
+    unproven: dict[str, dict[str, int]] = {}
+    for m in rows:
+        proven = proven_fields(m.proof)
+        for field, why in dict.fromkeys((p.field, p.why) for p in m.proof if p.status == "unprovable"):
+            if why.startswith(IDLE):
+                idle[f"{field}: {why}"] = idle.get(f"{field}: {why}", 0) + 1
+            elif field not in proven:
+                fields = unproven.setdefault(why, {})
+                fields[field] = fields.get(field, 0) + 1
+    yield from idle.items()
+    for why, fields in unproven.items():
+        for count in dict.fromkeys(fields.values()):
+            names = [name for name, times in fields.items() if times == count]
+            yield f"not provable here: {', '.join(names)} ({why})", count
 
 
 def _in_rows(count: int, rows: int) -> str:

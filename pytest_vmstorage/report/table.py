@@ -15,6 +15,7 @@ from pytest_vmstorage.gate import Comparison, Kind, Verdict
 from pytest_vmstorage.report.columns import Column, Placed, columns_of, function_of, place
 from pytest_vmstorage.report.footer import Section, build_sections, host_names
 from pytest_vmstorage.results import Figure, Run
+from pytest_vmstorage.rules.ground import ON_THE_HOST
 from pytest_vmstorage.units import format_figure, format_size
 
 BEST, WORST = "▲", "▼"
@@ -110,7 +111,7 @@ def _fill(
     medians = {}
     for each in placed:
         m = each.measurement
-        row = _Place(m.host, host_of(run, m.host).accel, m.config)
+        row = _Place(m.host, host_of(run, m.host).accel_of(m.config), m.config)
         for name, column in zip(m.shown, each.columns, strict=True):
             verdict = comparison.of(each.key, m.host, name) if comparison else None
             figure = m.figure(name)
@@ -171,7 +172,7 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
     for each in placed:
         columns.setdefault(function_of(each.key.nodeid), {}).update(dict.fromkeys(each.columns))
     for failure in run.failures:
-        row = _Place(failure.host, host_of(run, failure.host).accel, failure.config)
+        row = _Place(failure.host, host_of(run, failure.host).accel_of(failure.config), failure.config)
         function = function_of(failure.nodeid)
         for column in columns.get(function, {Column(workload=function): None}):
             grid.setdefault((row, column), Cell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome))
@@ -191,12 +192,17 @@ def _rank(name: str, value: object) -> tuple[int, str]:
     return (int(value), "") if isinstance(value, int) else (-1, str(value or ""))
 
 
+NO_GUEST = "-"
+"""What stands in a native row for what only a guest has."""
+
 _ALL_AXES = ("host", *AXES, "size", "accel")
 
 
 def _axis(row: _Place, name: str) -> str:
     if name in ("host", "accel"):
         return str(getattr(row, name))
+    if row.config.is_native and name not in ON_THE_HOST:
+        return NO_GUEST
     value = getattr(row.config, name)
     return format_size(value) if name == "size" else axis_text(name, value).removeprefix(f"{name}=")
 

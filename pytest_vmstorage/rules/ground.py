@@ -9,12 +9,13 @@ BLOCK_BACKINGS = ("partition", "lvm", "zvol", "device")
 
 BACKINGS = ("file", *BLOCK_BACKINGS, "native")
 
-_ON_THE_HOST = ("backing", "host_fs", "host_mkfs", "host_mount", "state", "size", "preallocation")
+ON_THE_HOST = ("backing", "host_fs", "host_mkfs", "host_mount", "state", "size", "preallocation")
+"""Fields that a cell without a guest has."""
 
 
 def _chosen_for_a_guest(cell: Cell) -> bool:
     """Whether something is asked for that only a guest or an image format has."""
-    return any(cell.is_chosen(name) for name in type(cell).model_fields if name not in _ON_THE_HOST)
+    return any(cell.is_chosen(name) for name in type(cell).model_fields if name not in ON_THE_HOST)
 
 
 GROUND_RULES = (

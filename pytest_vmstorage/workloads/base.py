@@ -13,13 +13,25 @@ from pytest_vmstorage.results import Metric
 
 
 class Target(BaseModel):
-    """What a workload runs on: a block device or file, and the region of it that the workload may use, in bytes."""
+    """What a workload runs on: a block device or file, and the region of it that the workload may use, in bytes.
+
+    With `is_file` the path is a file's, and `device` the block device below it ("" where there is none). `scratch` is
+    a folder for the tool's own output.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     path: str
     size_bytes: int
     offset_bytes: int = 0
+    is_file: bool = False
+    device: str = ""
+    scratch: str = "/tmp"
+
+    @property
+    def block_device(self) -> str:
+        """The block device itself, "" where the target is a file and lies on none."""
+        return self.device if self.is_file else self.path
 
 
 class Workload(BaseModel, ABC):
@@ -71,6 +83,11 @@ class Workload(BaseModel, ABC):
         """Whether it reads, so that what it reads must have been written before."""
 
     @property
+    def writes(self) -> bool:
+        """Whether it writes."""
+        return not self.reads
+
+    @property
     def fresh_is_possible(self) -> bool:
         """Whether it can measure first writes: it only writes and can be given an untouched region."""
         return not self.reads
@@ -84,9 +101,9 @@ class Workload(BaseModel, ABC):
     def argv(self, target: Target) -> tuple[str, ...]:
         """The command line for one round."""
 
-    @property
-    def output_file(self) -> str | None:
-        """The file in which the tool leaves its result, or None where it prints it."""
+    def output_file(self, target: Target) -> str | None:
+        """The file in which the tool leaves its result, in the target's scratch folder; None where it prints it."""
+        del target
         return None
 
     def moved_bytes(self, text: str) -> int | None:

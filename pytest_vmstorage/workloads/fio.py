@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
+from pytest_vmstorage.config import Count
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes, MaybeBytes, MaybeSeconds, format_size
@@ -27,14 +28,9 @@ _GUESSED_SECONDS = 5.0
 _SIZES = ("bs", "size", "offset_increment")
 _TIMES = ("runtime", "ramp_time")
 _FIO_DOES = {"time_based": False, "norandommap": False, "refill_buffers": False, "randrepeat": True}
-_LABELLED = (
-    "rwmixread", "fsync", "fdatasync", "ioengine", "size", "offset_increment",
-    "norandommap", "randrepeat", "randseed", "refill_buffers",
-)  # fmt: skip
+_LABELLED = ("rwmixread", "fsync", "fdatasync", "ioengine", "size", "offset_increment", "norandommap", "randrepeat")
+_LABELLED += ("randseed", "refill_buffers")
 _PERCENTILE = re.compile(r"\d{1,2}(\.\d{1,4})?")
-
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class Fio(Workload):
@@ -117,6 +113,11 @@ class Fio(Workload):
         return "read" in self.directions
 
     @property
+    def writes(self) -> bool:
+        """Whether one of its directions is writing."""
+        return "write" in self.directions
+
+    @property
     def fresh_is_possible(self) -> bool:
         """Whether no block is written twice: not when time, jobs or chance bring it back to one."""
         jobs_are_apart = self.numjobs == 1 or (self.offset_increment or 0) >= self.size
@@ -176,10 +177,9 @@ class Fio(Workload):
         """Ramp, runtime (5 s where fio decides by size) and a second for the rest."""
         return (self.ramp_time or 0.0) + (self.runtime or _GUESSED_SECONDS) + 1.0
 
-    @property
-    def output_file(self) -> str:
+    def output_file(self, target: Target) -> str:
         """A file, because fio prints warnings where it prints results."""
-        return "/tmp/vmstorage-fio.json"
+        return f"{target.scratch}/vmstorage-fio.json"
 
     def argv(self, target: Target) -> tuple[str, ...]:
         """The command line; fio never makes a file. Raises ConfigError where the region does not fit."""
@@ -199,7 +199,7 @@ class Fio(Workload):
             "--fallocate=none",
             "--allow_file_create=0",
             "--output-format=json+",
-            f"--output={self.output_file}",
+            f"--output={self.output_file(target)}",
         )
 
     def _options(self) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pydantic import model_validator
 
-from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results import Metric
 from pytest_vmstorage.workloads.base import Target, Workload
 
@@ -89,7 +89,12 @@ class Hdparm(Workload):
         return _DEVICE_SECONDS * self.t + _CACHE_SECONDS * self.T
 
     def argv(self, target: Target) -> tuple[str, ...]:
-        """The command line; raises ConfigError for a region hdparm cannot keep to, or one below 2 MiB."""
+        """The command line; raises ConfigError for a region hdparm cannot keep to, or one below 2 MiB.
+
+        Raises UnsupportedError where the target is a file on no block device: hdparm asks a device for its size.
+        """
+        if not target.block_device:
+            raise UnsupportedError(f"{self.label} times block devices, and {target.path} is a file.")
         if target.offset_bytes:
             raise ConfigError(
                 f"{self.label} cannot begin at byte {target.offset_bytes}.",
@@ -100,7 +105,7 @@ class Hdparm(Workload):
                 f"{self.label} reads blocks of 2 MiB, more than {target.path} has.",
                 hint="Make the disk larger (the cell's size).",
             )
-        return ("hdparm", *self._options, target.path)
+        return ("hdparm", *self._options, target.block_device)
 
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from hdparm's own rates; raises WorkloadError where one is missing.

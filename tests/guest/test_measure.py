@@ -9,24 +9,11 @@ import pytest
 
 from pytest_vmstorage import Dd, Fio, Hdparm, StorageConfig
 from pytest_vmstorage.errors import WorkloadError
-from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.results import Sample
-from pytest_vmstorage.runner import Plan, Regions, Subject, measure
+from pytest_vmstorage.runner import measure
+from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.base import Workload
-
-
-def subject(lab: Lab, guest: Guest) -> Subject:
-    """The guest as the runner sees it."""
-    return Subject(
-        shell=guest.shell,
-        disk=guest.disk,
-        config=guest.config,
-        host="here",
-        facts=guest.facts.as_text(),
-        regions=Regions(guest.config.size),
-        drop_host_caches=lambda: lab.drop_host_caches(guest),
-    )
 
 
 def test_fio_figures_are_those_of_its_json(lab: Lab) -> None:
@@ -34,7 +21,7 @@ def test_fio_figures_are_those_of_its_json(lab: Lab) -> None:
     guest = lab.guest(StorageConfig(size="256M"))
     job = Fio(rw="randwrite", bs="4k", iodepth=8, size="32M", runtime=1, time_based=True)
     kept: list[Sample] = []
-    result = measure(subject(lab, guest), job, Plan(rounds=2, warmup=0), keep_sample=kept.append)
+    result = measure(lab.subject(guest), job, Plan(rounds=2, warmup=0), keep_sample=kept.append)
     assert result.samples == tuple(kept)
     raw = json.loads(result.raw[0][result.raw[0].index("{") :])
     write = raw["jobs"][0]["write"]
@@ -52,7 +39,7 @@ def test_fio_figures_are_those_of_its_json(lab: Lab) -> None:
 def test_other_tools_give_a_rate(lab: Lab, workload: Workload, metric: str) -> None:
     """dd and hdparm run on the disk and give a positive rate in MiB/s."""
     guest = lab.guest(StorageConfig(size="256M"))
-    result = measure(subject(lab, guest), workload, Plan(rounds=1, warmup=0))
+    result = measure(lab.subject(guest), workload, Plan(rounds=1, warmup=0))
     assert result.metric(metric).unit == "MiB/s"
     assert result.figure(metric) > 1
 
@@ -66,7 +53,7 @@ def test_fresh_rounds_meet_untouched_blocks(lab: Lab) -> None:
         done = lab.shell.run(["stat", "-c", "%b", guest.machine.spec.disk])
         grown.append(int(done.stdout) * 512)
 
-    place = subject(lab, guest)
+    place = lab.subject(guest)
     place.before_round = allocated
     measure(place, Dd(bs="1M", count=32, conv="fsync"), Plan(rounds=3))
     allocated()
@@ -78,7 +65,7 @@ def test_fresh_rounds_meet_untouched_blocks(lab: Lab) -> None:
 def test_failing_tool_is_an_error_with_its_words(lab: Lab) -> None:
     """A tool that fails gives its own message, not a figure."""
     guest = lab.guest(StorageConfig(size="256M"))
-    place = subject(lab, guest)
+    place = lab.subject(guest)
     place.disk = "/dev/nosuchdisk"
     with pytest.raises(WorkloadError, match="nosuchdisk"):
         measure(place, Dd(bs="1M", count=1), Plan(rounds=1, warmup=0))

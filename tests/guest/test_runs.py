@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.lab import lease_book
+from pytest_vmstorage.opening import lease_book
 
 MATRIX = """
 import pytest

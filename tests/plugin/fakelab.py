@@ -98,7 +98,10 @@ class FakeGuest:
         self.proof = ()
         self.facts = SimpleNamespace(as_text=lambda: {"kernel": "6.1.0-fake"}, tools={"fio": "fio-3.33"})
         self.machine = SimpleNamespace(
-            config=config, domain=SimpleNamespace(is_active=lambda: True), console_tail=lambda: "panic"
+            config=config,
+            domain=SimpleNamespace(is_active=lambda: True),
+            console_tail=lambda: "panic",
+            spec=SimpleNamespace(disk="/srv/disk.raw"),
         )
 
 
@@ -138,6 +141,16 @@ def make_guest(config, say):
     return FakeGuest(config)
 
 
+def make_native(config, say):
+    """The host itself, on fakes."""
+    from pytest_vmstorage.native import Native
+    from pytest_vmstorage.provision.hostdisk import HostDisk
+
+    say("making disk")
+    note(f"native {config}")
+    return Native(HostDisk(config=config, path="/srv/disk.raw"), FakeShell(config), "/srv", ())
+
+
 def pytest_vmstorage_open_lab(config, settings, say):
     """Open the fake in place of the real lab."""
     from pytest_vmstorage.accounting import IoCounters
@@ -151,8 +164,14 @@ def pytest_vmstorage_open_lab(config, settings, say):
         def _make(self, config, say):
             return make_guest(config, say)
 
-        def drop_host_caches(self, guest):
+        def _make_native(self, config, say):
+            return make_native(config, say)
+
+        def drop_host_caches(self, path):
             return "not dropped"
+
+        def changed(self, guest):
+            return wish("changed", "") if matches("changes", guest.config) else ""
 
         def counters(self, guest):
             return IoCounters()

@@ -13,8 +13,10 @@ from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.preconditioning import check_fits
 from pytest_vmstorage.results import Measurement, Metric, Proof, Sample
-from pytest_vmstorage.runner import Plan, Regions, Subject, check_fits, measure
+from pytest_vmstorage.runner import measure
+from pytest_vmstorage.subject import Plan, Regions, Subject
 from pytest_vmstorage.testing import FakeShell
 from pytest_vmstorage.workloads.base import Target, Workload
 
@@ -60,8 +62,7 @@ class Tool(Workload):
         """Two seconds."""
         return 2.0
 
-    @property
-    def output_file(self) -> str | None:
+    def output_file(self, target: Target) -> str | None:
         """What it was given."""
         return self.file
 

@@ -1,0 +1,43 @@
+"""The native rows of a run, against which the rates of the other rows on the same device are held."""
+
+from __future__ import annotations
+
+from pytest_vmstorage.accounting import above_native, total
+from pytest_vmstorage.errors import WorkloadError
+from pytest_vmstorage.results import HostFacts, Measurement
+
+Key = tuple[str, str, str, str]
+"""Workload, its command's metric, and which device."""
+
+
+class Natives:
+    """Best rounds of the native rows measured so far, by workload and by what lay under them."""
+
+    def __init__(self) -> None:
+        self._best: dict[Key, float] = {}
+
+    def check(self, measured: Measurement, host: HostFacts) -> None:
+        """Keep a native row's best round; raise WorkloadError where another row is faster than no cache explains.
+
+        Only rates are compared: a time has no device to be too fast for.
+        """
+        metric = measured.metric(measured.primary)
+        if metric.better != "higher":
+            return
+        key = (measured.workload, metric.name, host.name, _under(measured))
+        best = max(measured.values(metric.name))
+        if measured.config.is_native:
+            self._best[key] = max(best, self._best.get(key, 0.0))
+            return
+        native = self._best.get(key)
+        moved = total(sample.moved for sample in measured.samples)
+        reason = above_native(float(measured.figure(metric.name)), native, moved) if native else ""
+        if reason:
+            raise WorkloadError(f"The figure of {measured.workload} is INVALID: {reason}.")
+
+
+def _under(measured: Measurement) -> str:
+    """The device by the name that the cell has for it: a file's folder is one, whatever format lies in it."""
+    config = measured.config
+    name = config.backing_name or ("folder" if config.backing_kind in ("file", "native") else config.backing_kind)
+    return f"{name} {config.host_fs} {config.host_mkfs} {config.host_mount}"

@@ -1,0 +1,183 @@
+"""Preconditioning: bring the disk under test into the state of its cell, and find the region a workload may use.
+
+The states are those of the SNIA's performance test specification, as far as a virtual disk has them: a sequential
+fill, written over once more, and a fill in random order, which leaves an image that allocates late in pieces.
+"""
+
+from __future__ import annotations
+
+from pytest_vmstorage.command import TIMED_OUT
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.results import Proof
+from pytest_vmstorage.say import Say
+from pytest_vmstorage.subject import Plan, Subject
+from pytest_vmstorage.units import format_size
+from pytest_vmstorage.workloads.base import Target, Workload
+
+FILL_ARGV = (
+    "fio --name=fill --filename={path} --allow_file_create=0 --rw=write --bs=1M --size={size} --offset={offset}"
+    " --direct=1 --ioengine=libaio --iodepth=8 --refill_buffers --end_fsync=1 --output-format=terse --output=/dev/null"
+)
+"""How blocks are written before a `filled` measurement: sequentially, with data that no layer can shrink."""
+
+AGE_SEED = 20260301
+"""Seed of the order in which an `aged` disk is written: the same pieces in every run."""
+
+LARGEST_AGED_PIECE_BYTES = 2**24
+"""An aged disk's pieces are smaller than this on average.
+
+A qcow2 image has one for each of its clusters. ext4 gives a sparse raw file 8 MiB around each first write, and 128 MiB
+in one piece when it is written in order (filefrag on 6.18, tried).
+"""
+
+AGE_ARGV = (
+    "fio --name=age --filename={path} --allow_file_create=0 --rw=randwrite --bs=64k --size={size} --offset={offset}"
+    " --direct=1 --ioengine=psync --random_generator=lfsr --randseed={seed} --refill_buffers --end_fsync=1"
+    " --output-format=terse --output=/dev/null"
+)
+"""Every piece once, in a random order: one in flight, so that the order is that of the seed."""
+
+FRESH_ALIGN_BYTES = 2**20
+"""Untouched regions begin at multiples of this; an image's clusters have 64 KiB unless asked for otherwise."""
+
+
+def uses_untouched(config: StorageConfig, workload: Workload) -> bool:
+    """Whether each round gets a region of its own: what it writes there is written for the first time."""
+    return config.state == "fresh" or (config.arrives_filled and workload.writes)
+
+
+def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes: int | None = None) -> None:
+    """Raise ConfigError where the workload cannot be run on a disk of that size (the cell's unless given) and state."""
+    size = config.size if size_bytes is None else size_bytes
+    region = size if workload.region_bytes is None else workload.region_bytes
+    if config.state == "fresh" and not workload.fresh_is_possible:
+        raise ConfigError(
+            f"{workload.label} reads, and a fresh disk has nothing to read.",
+            hint='Use state="filled" for it.',
+        )
+    if config.subformat == "streamOptimized" and workload.writes:
+        raise ConfigError(
+            f"{workload.label} writes, and QEMU cannot write over what a streamOptimized vmdk holds.",
+            hint="Measure reads there, or use another subformat.",
+        )
+    rounds = plan.rounds if uses_untouched(config, workload) else 1
+    if region * rounds > size:
+        raise ConfigError(
+            f"{workload.label} needs {format_size(region * rounds)}"
+            + (f" ({rounds} untouched regions)" if rounds > 1 else "")
+            + f", but the disk has {format_size(size)}.",
+            hint="Make the disk larger with @pytest.mark.storage(size=...), or the workload smaller.",
+        )
+
+
+def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple[Target, int]:
+    """Bring the disk into its state; the region for the first round, and how many warm-up rounds there may be."""
+    regions, config = subject.regions, subject.config
+    region = regions.size_bytes if workload.region_bytes is None else workload.region_bytes
+    if uses_untouched(config, workload):
+        # a whole MiB: no cluster of an image is shared with what was written before
+        regions.written_bytes = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
+        _check_untouched(subject, workload, region * plan.rounds)
+        # a warm-up would be the first write, and what follows a second one
+        return _target(subject, region, regions.written_bytes), 0
+    if config.arrives_filled:
+        # what was written meanwhile is no longer where the image had it
+        offset = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
+        _check_untouched(subject, workload, region)
+        return _target(subject, region, offset), plan.warmup
+    if config.state in ("rewritten", "aged"):
+        _condition(subject, plan, say)
+    elif regions.written_bytes < region:
+        say("filling the disk")
+        _write(subject, FILL_ARGV, regions.written_bytes, region, plan)
+        regions.written_bytes = region
+    return _target(subject, region), plan.warmup
+
+
+def _target(subject: Subject, region: int, offset: int = 0) -> Target:
+    return Target(
+        path=subject.disk,
+        size_bytes=region,
+        offset_bytes=offset,
+        is_file=subject.is_file,
+        device=subject.device,
+        scratch=subject.scratch,
+    )
+
+
+def _check_untouched(subject: Subject, workload: Workload, needed: int) -> None:
+    regions = subject.regions
+    if regions.written_bytes + needed > regions.size_bytes:
+        raise ConfigError(
+            f"{workload.label} finds only {format_size(regions.size_bytes - regions.written_bytes)} that nothing"
+            f" has written yet, and needs {format_size(needed)}: tests of this cell ran before.",
+            hint="Make the disk larger with @pytest.mark.storage(size=...).",
+        )
+
+
+def _condition(subject: Subject, plan: Plan, say: Say) -> None:
+    """Bring the whole disk into its state, once in its life: it is about the disk, and not about a region."""
+    regions = subject.regions
+    if regions.conditioned:
+        return
+    if subject.config.state == "aged":
+        say("aging the disk")
+        _write(subject, AGE_ARGV, 0, regions.size_bytes, plan)
+    else:
+        for words in ("filling the disk", "writing it over"):
+            say(words)
+            _write(subject, FILL_ARGV, 0, regions.size_bytes, plan)
+    regions.written_bytes = regions.size_bytes
+    regions.conditioned = True
+
+
+def _write(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> None:
+    line = argv.format(path="{path}", size=end - begin, offset=begin, seed=AGE_SEED)
+    # the path comes last: it may hold a blank
+    words = [subject.disk.join(word.split("{path}")) for word in line.split()]
+    result = subject.shell.run(words, timeout_s=plan.timeout_s + end / 2**20)
+    if not result.ok:
+        reason = f"exit status {result.returncode}"
+        if result.returncode == TIMED_OUT:
+            reason = f"no end after {result.seconds:.0f} s"
+        raise WorkloadError(f"Filling {subject.disk} before the measurement failed: {reason}.", output=result.tail(15))
+
+
+def prove_state(subject: Subject) -> tuple[Proof, ...]:
+    """The subject's proof, with what became of the disk's state since: that is made here, after the proof.
+
+    Raises WorkloadError where an aged disk lies in one piece: the host put its blocks in order.
+    """
+    state = subject.config.state
+    if state == "fresh" or not subject.proof:
+        return subject.proof
+    made = _state_proof(subject)
+    return tuple(made if proof.field == "state" else proof for proof in subject.proof)
+
+
+def _state_proof(subject: Subject) -> Proof:
+    config, written = subject.config, format_size(subject.regions.written_bytes)
+    where = "exit status of the fill"
+    if config.arrives_filled:
+        return Proof(field="state", asked=config.state, found="made with its data", status="proven", where="qemu-img")
+    if config.state == "aged":
+        return _aged_proof(subject)
+    found = f"{written} written{' twice' if config.state == 'rewritten' else ''} before the rounds"
+    return Proof(field="state", asked=config.state, found=found, status="proven", where=where)
+
+
+def _aged_proof(subject: Subject) -> Proof:
+    pieces = subject.fragments()
+    where = "qemu-img map, filefrag"
+    if pieces is None:
+        why = "nobody here can tell in how many pieces the disk's data lies"
+        return Proof(field="state", asked="aged", found="unknown", status="unprovable", where=where, why=why)
+    least = max(2, subject.regions.size_bytes // LARGEST_AGED_PIECE_BYTES)
+    if pieces < least:
+        raise WorkloadError(
+            f"The figure of {subject.config} is INVALID: its disk was written in random order to be aged, but its data"
+            f" lies in {pieces} pieces on the host, fewer than {least}: the host's cache or file system put them in"
+            " order."
+        )
+    return Proof(field="state", asked="aged", found=f"data in {pieces} pieces", status="proven", where=where)

@@ -1,0 +1,62 @@
+"""What is measured: where a workload runs, in which cell, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pytest_vmstorage.accounting import IoCounters
+from pytest_vmstorage.command import Shell
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.results import Proof
+
+
+class Plan(BaseModel):
+    """How often a workload is run: measured rounds, and rounds before that are thrown away."""
+
+    model_config = ConfigDict(frozen=True)
+
+    rounds: int = Field(default=3, ge=1)
+    warmup: int = Field(default=1, ge=0)
+    timeout_s: float = 120.0
+
+
+@dataclass
+class Regions:
+    """How much of a disk, from its start, has been written in the life of its guest; in bytes.
+
+    `conditioned` says that all of it was brought into the state its cell is in.
+    """
+
+    size_bytes: int
+    written_bytes: int = 0
+    conditioned: bool = False
+
+
+@dataclass
+class Subject:
+    """Where a workload runs: a shell, the disk there, the cell it is with its proof, how the host forgets its cache.
+
+    `disk` is a block device or a file; for a file `device` is the block device below it, "" where there is none.
+    `scratch` is a folder for the tools' output. `fragments` counts the pieces in which the disk's data lies on the
+    host, None where nobody can tell. `recheck` says, after the last round, what is no longer as it was proven.
+    """
+
+    shell: Shell
+    disk: str
+    config: StorageConfig
+    host: str
+    facts: Mapping[str, str]
+    regions: Regions
+    drop_host_caches: Callable[[], str]
+    tools: Mapping[str, str] = field(default_factory=dict)
+    proof: tuple[Proof, ...] = ()
+    counters: Callable[[], IoCounters] = IoCounters
+    before_round: Callable[[], None] = field(default=lambda: None)
+    is_file: bool = False
+    device: str = ""
+    scratch: str = "/tmp"
+    fragments: Callable[[], int | None] = field(default=lambda: None)
+    recheck: Callable[[], str] = field(default=lambda: "")
