@@ -24,6 +24,7 @@ LAYERS = """
     results  device_stat
     matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json
+    workloads.fio_slips
     workloads.fio  workloads.dd  workloads.hdparm
     journal  subject
     preconditioning

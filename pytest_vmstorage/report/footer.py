@@ -119,11 +119,11 @@ def _reservations(rows: Sequence[Measurement]) -> Iterable[tuple[str, int]]:
             elif field not in proven:
                 fields = unproven.setdefault(why, {})
                 fields[field] = fields.get(field, 0) + 1
-    yield from idle.items()
     for why, fields in unproven.items():
         for count in dict.fromkeys(fields.values()):
             names = [name for name, times in fields.items() if times == count]
             yield f"not provable here: {', '.join(names)} ({why})", count
+    yield from idle.items()
 
 
 def _in_rows(count: int, rows: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
@@ -15,22 +14,21 @@ from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes, MaybeBytes, MaybeSeconds, format_size
 from pytest_vmstorage.workloads import fio_json
 from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.fio_slips import slips
 
 Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]
 
 _KNOWN = {"rw": get_args(Rw), "ioengine": get_args(Engine)}
-_ONE_AT_A_TIME = ("sync", "psync", "vsync", "pvsync", "pvsync2")
 _LARGE_BS = 64 * 2**10
-_SECTOR = 512
-_LEAST_SECONDS = 0.001
 _GUESSED_SECONDS = 5.0
 _SIZES = ("bs", "size", "offset_increment")
 _TIMES = ("runtime", "ramp_time")
 _FIO_DOES = {"time_based": False, "norandommap": False, "refill_buffers": False, "randrepeat": True}
-_LABELLED = ("rwmixread", "fsync", "fdatasync", "ioengine", "size", "offset_increment", "norandommap", "randrepeat")
-_LABELLED += ("randseed", "refill_buffers")
-_PERCENTILE = re.compile(r"\d{1,2}(\.\d{1,4})?")
+_LABELLED = (
+    "rwmixread", "fsync", "fdatasync", "ioengine", "size", "offset_increment",
+    "norandommap", "randrepeat", "randseed", "refill_buffers",
+)  # fmt: skip
 
 
 class Fio(Workload):
@@ -88,7 +86,7 @@ class Fio(Workload):
 
     @model_validator(mode="after")
     def _means_something(self) -> Fio:
-        for what, hint in _slips(self):
+        for what, hint in slips(self):
             raise ConfigError(f"Fio(rw={self.rw!r}): {what}.", hint=hint)
         return self
 
@@ -231,69 +229,3 @@ class Fio(Workload):
 def _fio_time(seconds: float) -> str:
     """Whole seconds, or milliseconds: "1.5" is 1 s for fio (tried with 3.33)."""
     return f"{seconds:.0f}" if seconds == int(seconds) else f"{round(seconds * 1000)}ms"
-
-
-def _slips(fio: Fio) -> Iterator[tuple[str, str]]:
-    """What is wrong with a job and what to do, each as it is found."""
-    yield from _size_slips(fio)
-    yield from _time_slips(fio)
-    yield from _depth_slips(fio)
-    yield from _direction_slips(fio)
-    yield from _percentile_slips(fio.percentile_list)
-
-
-def _size_slips(fio: Fio) -> Iterator[tuple[str, str]]:
-    if not fio.bs or fio.bs > fio.size:
-        yield (
-            f"bs={format_size(fio.bs)} does not fit into size={format_size(fio.size)}",
-            "A job needs at least one block of at least one byte.",
-        )
-    if fio.direct and (fio.bs % _SECTOR or (fio.offset_increment or 0) % _SECTOR):
-        yield (
-            "direct I/O goes in whole sectors",
-            "Give bs and offset_increment as multiples of 512 bytes, or direct=False.",
-        )
-    if fio.numjobs > 1 and not fio.is_random and fio.offset_increment is None:
-        yield (
-            f"{fio.numjobs} sequential jobs would go through the same blocks together",
-            f'Give each its own with offset_increment="{format_size(fio.size)}", or say offset_increment=0.',
-        )
-
-
-def _time_slips(fio: Fio) -> Iterator[tuple[str, str]]:
-    if fio.runtime is not None and fio.runtime < _LEAST_SECONDS:
-        yield f"runtime={fio.runtime:g} is too short", "Give at least a millisecond; some seconds measure better."
-    if fio.time_based and fio.runtime is None:
-        yield "time_based without runtime has no end", "Give runtime=10, or leave time_based out."
-
-
-def _depth_slips(fio: Fio) -> Iterator[tuple[str, str]]:
-    if fio.iodepth == 1:
-        return
-    if fio.ioengine in _ONE_AT_A_TIME:
-        yield (
-            f"ioengine={fio.ioengine!r} has one I/O in flight whatever iodepth={fio.iodepth} says",
-            'Use ioengine="libaio" or "io_uring", or numjobs for more at a time.',
-        )
-    if fio.ioengine == "libaio" and not fio.direct:
-        yield (
-            f"libaio without direct has one I/O in flight whatever iodepth={fio.iodepth} says",
-            'Leave direct=True, or use ioengine="io_uring".',
-        )
-
-
-def _direction_slips(fio: Fio) -> Iterator[tuple[str, str]]:
-    if fio.rwmixread is not None and not fio.is_mixed:
-        yield "rwmixread needs a mixed job", 'Use rw="rw" or rw="randrw", or leave rwmixread out.'
-    if (fio.fsync or fio.fdatasync) and "write" not in fio.directions:
-        yield "a job that only reads has nothing to sync", "Leave fsync and fdatasync out."
-    if fio.fsync and fio.fdatasync:
-        yield "fsync and fdatasync would be timed as one", "Give one of them."
-
-
-def _percentile_slips(text: str) -> Iterator[tuple[str, str]]:
-    parts = text.split(":")
-    if not all(_PERCENTILE.fullmatch(part) and float(part) for part in parts):
-        yield f"percentile_list={text!r} is no list of percentiles", 'Write for example "50:95:99:99.9".'
-    elif len({fio_json.percentile_name(part) for part in parts}) < len(parts):
-        yield f"percentile_list={text!r} has two percentiles of one name", "Leave one of them out."
