@@ -198,6 +198,10 @@ NO_GUEST = "-"
 _ALL_AXES = ("host", *AXES, "size", "accel")
 
 
+_OF_GUESTS = frozenset({*AXES, "accel"} - {*ON_THE_HOST})
+"""Axes in which a native row differs from every other by having none of it."""
+
+
 def _axis(row: _Place, name: str) -> str:
     if name in ("host", "accel"):
         return str(getattr(row, name))
@@ -208,7 +212,8 @@ def _axis(row: _Place, name: str) -> str:
 
 
 def _varies(rows: Sequence[_Place], name: str) -> bool:
-    return len({_axis(row, name) for row in rows}) > 1
+    values = {_axis(row, name) for row in rows if name not in _OF_GUESTS or not row.config.is_native}
+    return len(values) > 1
 
 
 def _axes(rows: Sequence[_Place]) -> tuple[str, ...]:
@@ -221,11 +226,16 @@ def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
     """What all rows have in common, without what is the default and tells nobody anything."""
     if not rows:
         return "nothing was measured"
+    # what a row without a guest has not is said of the others
+    shown = next((row for row in rows if not row.config.is_native), rows[0])
     common = [name for name in ("format", "cache", "bus", "preallocation", "size") if name not in axes]
-    common += [name for name in AXES[4:] if name not in axes and rows[0].config.is_chosen(name)]
+    common += [name for name in AXES[4:] if name not in axes and shown.config.is_chosen(name)]
     said = ("format", "cache", "bus")
-    texts = [_axis(rows[0], name) if name in said else f"{name} {_axis(rows[0], name)}" for name in common]
-    return f"{'all rows' if len(rows) > 1 else 'one row'}: {', '.join(texts)}" if texts else ""
+    texts = [_axis(shown, name) if name in said else f"{name} {_axis(shown, name)}" for name in common]
+    texts = [text for text in texts if text != NO_GUEST]
+    mixed = not shown.config.is_native and any(row.config.is_native for row in rows)
+    which = "all rows with a guest" if mixed else "all rows" if len(rows) > 1 else "one row"
+    return f"{which}: {', '.join(texts)}" if texts else ""
 
 
 def _legend(cells: Iterable[Cell], rows: Sequence[_Place]) -> str:

@@ -141,3 +141,39 @@ def test_the_lab_is_cleared_whatever_others_do(two_cells):
     result = two_cells.run(own_process=True)
     assert "a fault of theirs" in text_of(result)
     assert two_cells.events[-1] == "close"
+
+
+NATIVE = (
+    RANDOM_WRITE
+    + """
+@pytest.mark.parametrize("backing", ["file", "native"])
+def test_sweep(measure): measure(FIO)
+"""
+)
+
+
+def test_native_rows_are_measured_first(project):
+    """The others are held against them; no guest is made for them, and their file goes when the next cell comes."""
+    project.write(test_a=NATIVE)
+    result = project.run()
+    result.assert_outcomes(passed=2)
+    assert project.events == [
+        "open",
+        "native native-off",
+        "discard native-off",
+        "guest raw-none-virtio-blk-off",
+        "discard raw-none-virtio-blk-off",
+        "close",
+    ]
+    result.stdout.fnmatch_lines(
+        ["all rows with a guest: raw, none, virtio-blk, *", "file *10k IOPS*", "native *10k IOPS*"]
+    )
+
+
+def test_a_guest_that_changed_while_it_was_measured_gives_no_figure(project):
+    """What it was proven to be before the first I/O is looked at again after the last."""
+    project.write(test_a=SWEEP)
+    project.wish(changes="qcow2-*", changed="after the last round cache is write through (guest sysfs), not write back")
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    assert "INVALID: after the last round cache is write through (guest sysfs), not write back." in flat(result)

@@ -6,6 +6,7 @@ import pytest
 
 from pytest_vmstorage.accounting import (
     IoCounters,
+    above_native,
     host_cache_share,
     impossible,
     read_block_stats,
@@ -13,6 +14,7 @@ from pytest_vmstorage.accounting import (
     read_process_io,
     served_by,
     total,
+    unflushed,
     write_amplification,
 )
 
@@ -110,3 +112,41 @@ def test_block_layer_counters_are_those_of_query_blockstats() -> None:
     """By QMP's names."""
     stats = {"rd_bytes": 1, "wr_bytes": 2, "flush_operations": 3, "rd_operations": 9}
     assert read_block_stats(stats) == {"layer_read_bytes": 1, "layer_written_bytes": 2, "layer_flushes": 3}
+
+
+FLUSHED = {"layer_written_bytes": MIB, "layer_flushes": 3}
+
+
+@pytest.mark.parametrize(
+    ("cache", "flushes", "sentence"),
+    [
+        ("none", 0, "the guest asked for 3 flushes, which cache=none promises to hand on"),
+        ("writeback", 0, "the guest asked for 3 flushes, which cache=writeback promises to hand on"),
+        ("writethrough", 0, "cache=writethrough promises to flush what is written"),
+        ("directsync", 0, "cache=directsync promises to flush what is written"),
+        ("unsafe", 0, ""),
+        ("none", 1, ""),
+        ("directsync", 1, ""),
+        ("writethrough", None, ""),
+    ],
+)
+def test_a_promised_flush_must_reach_the_device(cache: str, flushes: int | None, sentence: str) -> None:
+    """Not one in the whole round is one too few; where the device counts none, nothing is said."""
+    reason = unflushed(IoCounters(**FLUSHED, host_flushes=flushes), cache)
+    assert reason.startswith(sentence)
+    assert bool(reason) is bool(sentence)
+
+
+def test_who_asked_for_no_flush_is_promised_none() -> None:
+    """Reads flush nothing, and writeback writes wait for the guest to ask."""
+    assert unflushed(IoCounters(layer_written_bytes=MIB, layer_flushes=0, host_flushes=0), "writeback") == ""
+    assert unflushed(IoCounters(layer_written_bytes=0, layer_flushes=0, host_flushes=0), "directsync") == ""
+
+
+def test_a_rate_above_the_native_row_needs_a_cache_to_explain_it() -> None:
+    """Three times the device's rate from the device itself cannot be; with two thirds from the page cache it can."""
+    assert above_native(3000, 1000, moved(100, 100, 100)).startswith("it is 3.00 times the native row")
+    assert above_native(3000, 1000, moved(100, 100, 30)) == ""
+    assert above_native(1200, 1000, moved(100, 100, 100)) == ""
+    assert above_native(3000, 1000, moved(100, 100, 100, write=True))
+    assert above_native(3000, 1000, IoCounters()) == ""

@@ -13,7 +13,7 @@ from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.preconditioning import check_fits
+from pytest_vmstorage.preconditioning import AGE_SEED, check_fits
 from pytest_vmstorage.results import Measurement, Metric, Proof, Sample
 from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan, Regions, Subject
@@ -78,7 +78,7 @@ class Tool(Workload):
 class Scene:
     """A subject whose tool prints 1, 2, 3 ..., and all that happened, in order."""
 
-    def __init__(self, state: str = "filled", size: str = "64M") -> None:
+    def __init__(self, state: str = "filled", size: str = "64M", **cell: object) -> None:
         self.events: list[str] = []
         self.samples: list[Sample] = []
         self.shell = FakeShell()
@@ -86,11 +86,12 @@ class Scene:
         self._count = 0
         self.shell.do(re.compile("^tool "), self._tool)
         self.shell.do(re.compile("^fio --name=fill"), self._note("fill"))
+        self.shell.do(re.compile("^fio --name=age"), self._note("age"))
         self.shell.do(re.compile("flushbufs"), self._note("forget"))
         self.subject = Subject(
             shell=self.shell,
             disk=DISK,
-            config=StorageConfig(state=state, size=size),
+            config=StorageConfig(state=state, size=size, **cell),
             host="local",
             facts={"kernel": "6.1"},
             regions=self.regions,
@@ -388,3 +389,92 @@ def test_a_figure_that_no_layer_moved_is_invalid() -> None:
     with pytest.raises(WorkloadError, match=r"INVALID: the tool says it moved 1 GiB .* the guest's disk moved 1 MiB"):
         scene.measure(Boaster(), rounds=1, warmup=0)
     assert scene.samples == []
+
+
+def test_a_rewritten_disk_is_written_twice_and_whole() -> None:
+    """Once in its life, whatever region the workload uses; then it is measured like a filled one."""
+    scene = Scene("rewritten")
+    scene.subject.proof = (STATE,)
+    measured = scene.measure(rounds=1, warmup=0)
+    scene.measure(rounds=1, warmup=0)
+    assert scene.events[:3] == ["fill", "fill", "forget"]
+    assert scene.events.count("fill") == 2
+    fills = [line for line in scene.shell.lines if "--name=fill" in line]
+    assert all(f"--size={64 * MIB} --offset=0 " in line for line in fills)
+    assert measured.proof[0].found == "64M written twice before the rounds"
+
+
+def test_an_aged_disk_is_written_once_in_a_seeded_order() -> None:
+    """Every block, at random, one in flight; the pieces that it then lies in are the proof."""
+    scene = Scene("aged")
+    scene.subject.proof = (STATE,)
+    scene.subject.fragments = lambda: 4
+    measured = scene.measure(rounds=1, warmup=0)
+    (line,) = (line for line in scene.shell.lines if "--name=age" in line)
+    assert f"--randseed={AGE_SEED}" in line
+    assert f"--size={64 * MIB}" in line
+    assert (measured.proof[0].status, measured.proof[0].found) == ("proven", "data in 4 pieces")
+
+
+def test_an_aged_disk_in_one_piece_is_none() -> None:
+    """A page cache or file system that put the writes in order undid the ageing: no figure."""
+    scene = Scene("aged")
+    scene.subject.proof = (STATE,)
+    scene.subject.fragments = lambda: 2
+    with pytest.raises(WorkloadError, match="its data lies in 2 pieces on the host, fewer than 4"):
+        scene.measure(rounds=1)
+    assert scene.samples == []
+
+
+def test_pieces_that_nobody_can_count_are_unprovable() -> None:
+    """The figure stands, with the reservation."""
+    scene = Scene("aged")
+    scene.subject.proof = (STATE,)
+    assert scene.measure(rounds=1).proof[0].status == "unprovable"
+
+
+def test_an_image_that_arrives_filled_is_not_filled_again() -> None:
+    """Its data is what the cell is about; each writing round copies clusters of its own, a reading one copies none."""
+    scene = Scene(format="qcow2", backing_chain=2)
+    scene.subject.proof = (STATE,)
+    measured = scene.measure(Tool(), rounds=2, warmup=1)
+    scene.measure(Tool(is_reader=True), rounds=2, warmup=0)
+    assert "fill" not in scene.events
+    assert scene.targets() == [(0, 16), (16, 16), (32, 16), (32, 16)]
+    assert measured.proof[0].found == "made with its data"
+
+
+def test_what_can_only_be_read_is_not_written() -> None:
+    """QEMU fails writes to what a streamOptimized vmdk holds: said before the first one."""
+    scene = Scene(format="vmdk", subformat="streamOptimized")
+    with pytest.raises(ConfigError, match="cannot write over what a streamOptimized vmdk holds"):
+        scene.measure(Tool(), rounds=1)
+    scene.measure(Tool(is_reader=True), rounds=1)
+
+
+def test_what_changed_while_it_was_measured_spoils_the_figure() -> None:
+    """A guest that turned its write cache off was another cell by then."""
+    scene = Scene()
+    scene.subject.recheck = lambda: "after the last round cache is write through (guest sysfs), not write back"
+    with pytest.raises(WorkloadError, match="INVALID: after the last round cache is write through"):
+        scene.measure(rounds=1)
+
+
+def test_a_flush_that_never_arrived_spoils_the_round() -> None:
+    """The host's device counts them."""
+    scene = Scene()
+    looks = iter([IoCounters(layer_written_bytes=at, layer_flushes=at, host_flushes=7) for at in (0, MIB)])
+    scene.subject.counters = lambda: next(looks)
+    with pytest.raises(WorkloadError, match="not one reached the host's device"):
+        scene.measure(rounds=1, warmup=0)
+
+
+def test_a_files_pages_are_forgotten_by_advice() -> None:
+    """A file has no device to flush; where one lies below it, its buffers go too. Output lies in the scratch folder."""
+    scene = Scene()
+    scene.subject.is_file, scene.subject.disk, scene.subject.scratch = True, "/srv/disk.raw", "/srv"
+    scene.shell.do(re.compile("iflag=nocache"), scene._note("advise"))
+    scene.measure(rounds=1, warmup=0)
+    assert scene.events[:3] == ["fill", "advise", "drop"]
+    (asked,) = (asked for asked in scene.shell.asked if "iflag=nocache" in asked.line)
+    assert asked.argv[-3:] == ("/srv/disk.raw", "/nonexistent", "")
