@@ -26,8 +26,13 @@ class CellForecast(NamedTuple):
     config: StorageConfig
     items: tuple[pytest.Item, ...]
     candidate: Candidate
-    needs_guest: bool
+    needs_disk: bool
     bases: Counter[str]
+
+    @property
+    def needs_guest(self) -> bool:
+        """Whether a guest is booted for it: a native row has its disk on the host."""
+        return self.needs_disk and not self.config.is_native
 
 
 def forecast(config: pytest.Config, items: Sequence[pytest.Item]) -> list[CellForecast]:
@@ -48,15 +53,16 @@ def _cell(
 ) -> CellForecast:
     measuring = [item for item in items if _uses(item, "measure")]
     estimates = [history.estimate(item.nodeid, rounds) for item in measuring]
-    needs_guest = any(_uses(item, "guest") for item in items)
+    needs_disk = any(_uses(item, "guest") for item in items)
+    boots = needs_disk and not config.is_native
     candidate = Candidate(
         config=config,
         tests=tuple(dict.fromkeys(stem_of(item.nodeid) for item in items)),
-        seconds=sum(estimate.seconds for estimate in estimates) + (GUEST_S if needs_guest else 0.0),
+        seconds=sum(estimate.seconds for estimate in estimates) + (GUEST_S if boots else 0.0),
         failed=any(item.nodeid in failed for item in items),
         last=min((history.last(item.nodeid) for item in measuring), default=""),
     )
-    return CellForecast(config, tuple(items), candidate, needs_guest, Counter(one.basis for one in estimates))
+    return CellForecast(config, tuple(items), candidate, needs_disk, Counter(one.basis for one in estimates))
 
 
 def _uses(item: pytest.Item, fixture: str) -> bool:

@@ -85,8 +85,9 @@ def _total_lines(cells: Sequence[CellForecast]) -> list[str]:
     guests = [cell for cell in cells if cell.needs_guest]
     tests = sum(len(cell.items) for cell in cells)
     lines = [f"{_counted(len(cells), 'cell')}, {_counted(len(guests), 'guest')}, {_counted(tests, 'test')}"]
-    if guests:
-        sizes = [cell.config.size for cell in guests]
+    disks = [cell for cell in cells if cell.needs_disk]
+    if disks:
+        sizes = [cell.config.size for cell in disks]
         most = max(map(sum, zip(sizes, [*sizes[1:], 0], strict=True)))
         lines.append(
             f"largest disk {format_about(max(sizes))}; disk space at most {format_about(most)}:"
