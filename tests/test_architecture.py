@@ -20,7 +20,8 @@ LAYERS = """
     rules.device
     rules
     config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
-    matrix  budget  accounting  provision.testdisk
+    matrix  budget  accounting  provision.testdisk  inventory_file  provision.device  provision.volume  provision.node
+    provision.block
     results
     matrix_file  claim
     workloads.base  workloads  workloads.fio_json
@@ -35,7 +36,7 @@ LAYERS = """
     report.files  show
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
     provision
-    attest_image
+    attest_image  attest_block
     provision.hypervisor  provision.accel  provision.appliance
     provision.boot  provision.reaper  facts
     provision.pool
