@@ -11,6 +11,8 @@ below() { # MAJOR:MINOR: that and all that it is made of
 		[ ! -r "$slave/dev" ] || below "$(cat "$slave/dev")"
 	done
 }
+# udev looks into a device that was just closed, which is no use of it
+[ ! -S /run/udev/control ] || udevadm settle --timeout=10
 node=$1
 shift
 dev=$(number "$node") || { printf 'missing\t%s\n' "$node"; exit; }
