@@ -1,5 +1,6 @@
 # All that speaks against writing to the block device $1: lines of words with a tab between; $2... are folders
 # that must not lie on it. Writes nothing.
+# shellcheck disable=SC2046 # words that were printed to be split
 export LC_ALL=C
 number() { # NODE: its MAJOR:MINOR
 	[ -b "$1" ] && set -- $(stat -L -c '%t %T' -- "$1") && echo "$((0x$1)):$((0x$2))"

@@ -249,9 +249,10 @@ def test_a_device_that_is_too_small_is_refused(loop: Loop, tmp_path: Path) -> No
     assert "that the cell needs. Lower its size." in refusal(listing(tmp_path), qcow2)
 
 
-def test_a_device_that_holds_the_runs_folder_is_refused(loop: Loop, tmp_path: Path, undo: ExitStack) -> None:
+@pytest.mark.parametrize("kind", ["ext4", "btrfs"])
+def test_a_device_that_holds_the_runs_folder_is_refused(loop: Loop, tmp_path: Path, undo: ExitStack, kind: str) -> None:
     """Named as such, since that it is mounted says less."""
-    mount(loop(), tmp_path / "m", undo)
+    mount(loop(), tmp_path / "m", undo, kind)
     said = refusal(listing(tmp_path, "allow_destroy = true", folder=f"{tmp_path}/m"))
     assert f"holds {tmp_path}/m of this host. List another device." in said
 

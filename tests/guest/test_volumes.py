@@ -18,11 +18,12 @@ import pytest
 from pytest_vmstorage.attest_block import block_proofs
 from pytest_vmstorage.command import CommandResult, Shell, check
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import HostError
+from pytest_vmstorage.errors import HostError, ProvisionError
 from pytest_vmstorage.inventory import LabHost, find_host
 from pytest_vmstorage.inventory_file import load_inventory
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.provision.block import find_block, make_block, plan_line, reap_blocks, remove_block
+from pytest_vmstorage.provision.device import device_facts
 from pytest_vmstorage.provision.node import node_facts
 
 FOLDER = "/run/lvm-trial"
@@ -141,11 +142,12 @@ def test_a_dead_runs_volumes_are_found_by_their_tag(shell: LvmShell) -> None:
 
 
 def test_a_volume_in_use_is_not_removed_silently(shell: LvmShell) -> None:
-    """A mounted one stays, with LVM's own words; unmounted it goes."""
+    """A mounted one stays, with LVM's own words; unmounted it goes. The disk below holds what is mounted."""
     made = make_block(shell, host(), LVM, run_id="r1", number=1)
     check(shell.run(["mkfs.ext4", "-q", made.path]), "making a file system")
     check(shell.run(["sh", "-c", f"mkdir -p /run/m && mount {made.path} /run/m"]), "mounting")
-    with pytest.raises(Exception, match=r"removing the LVM volume vg0/vms-r1-1 failed: .*in use"):
+    assert device_facts(shell, "/dev/vdb", ("/run/m", "/proc")).holds == ("/run/m",)
+    with pytest.raises(ProvisionError, match=r"removing the LVM volume vg0/vms-r1-1 failed: .*in use"):
         remove_block(shell, made)
     check(shell.run(["umount", "/run/m"]), "unmounting")
     remove_block(shell, made)
@@ -163,7 +165,7 @@ def test_what_a_group_cannot_give_is_refused(shell: LvmShell) -> None:
         find_block(shell, host(f'vg_uuid = "{uuid[:-1]}_"'), LVM)
 
 
-def test_the_disk_of_a_group_is_refused_as_a_device(shell: LvmShell, lab: Lab) -> None:
+def test_the_disk_of_a_group_is_refused_as_a_device(shell: LvmShell) -> None:
     """With a volume in use the device has a holder, which sysfs names by the device mapper's name."""
     made = make_block(shell, host(), LVM, run_id="r1", number=1)
     text = '[hosts.local.devices.d]\nid = "vmstorage-test"\nallow_destroy = true'

@@ -13,6 +13,7 @@ from pytest_vmstorage.provision.device import (
     DeviceFacts,
     Found,
     describe,
+    device_facts,
     find_node,
     matching_nodes,
     read_facts,
@@ -153,8 +154,6 @@ def test_an_answer_that_is_cut_is_no_clean_bill(text: str) -> None:
 
 def test_what_is_no_device_is_told_by_the_real_script() -> None:
     """A regular file is not examined."""
-    from pytest_vmstorage.provision.device import device_facts
-
     with pytest.raises(HostError, match="/etc/passwd is no block device"):
         device_facts(LocalShell(), "/etc/passwd", ())
 
