@@ -6,6 +6,8 @@ import getpass
 import os
 import re
 import socket
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,13 +17,76 @@ from pytest_vmstorage.errors import ConfigError
 LOCAL = "local"
 """Name of this machine, used through the embedded driver where no host is asked for."""
 
-_HOST_NAME = re.compile(r"(?:\w[\w.-]*@)?[A-Za-z0-9][\w.-]*")
+HOST_NAME = re.compile(r"(?:\w[\w.-]*@)?[A-Za-z0-9][\w.-]*")
+
+
+class ListedDevice(BaseModel):
+    """A whole device or a partition that a user allows to be measured, known by an id that no reboot changes.
+
+    `allow_destroy` says that what its signatures stand for may be lost.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    kind: Literal["device", "partition"]
+    id: str
+    allow_destroy: bool = False
+
+
+class ListedGroup(BaseModel):
+    """An LVM volume group in which volumes may be made, known by its name `vg`, or by `uuid` where that is given."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    kind: Literal["lvm"] = "lvm"
+    vg: str = ""
+    uuid: str = ""
+
+
+class ListedDataset(BaseModel):
+    """A ZFS dataset below which zvols may be made, by its full name such as "tank/vms"."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    kind: Literal["zvol"] = "zvol"
+    dataset: str
+
+
+Listed = ListedDevice | ListedGroup | ListedDataset
+"""An entry of vmstorage.toml on which disks may lie; `name` is what stands behind the colon of a cell's backing."""
+
+
+class ListedHost(BaseModel):
+    """A host as vmstorage.toml has it; None where it leaves something to the defaults."""
+
+    model_config = ConfigDict(frozen=True)
+
+    uri: str | None = None
+    ssh: str | None = None
+    folder: str | None = None
+    devices: tuple[ListedDevice, ...] = ()
+    partitions: tuple[ListedDevice, ...] = ()
+    volume_groups: tuple[ListedGroup, ...] = ()
+    datasets: tuple[ListedDataset, ...] = ()
+
+
+class Inventory(BaseModel):
+    """What a vmstorage.toml says: hosts by name; `source` is the file's name for messages."""
+
+    model_config = ConfigDict(frozen=True)
+
+    source: str
+    hosts: Mapping[str, ListedHost] = {}
 
 
 class LabHost(BaseModel):
     """A machine that runs guests. `uri` is None for the embedded driver of this process; `ssh` is None here.
 
-    `folder` is where the disks under test lie on that machine.
+    `folder` is where the disks under test lie on that machine. `listed_as` is its name in the inventory `inventory`,
+    a file's name, "" where there is none; what that lists there are the devices and volumes that may be written to.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -30,6 +95,12 @@ class LabHost(BaseModel):
     uri: str | None
     ssh: str | None
     folder: str
+    listed_as: str = LOCAL
+    inventory: str = ""
+    devices: tuple[ListedDevice, ...] = ()
+    partitions: tuple[ListedDevice, ...] = ()
+    volume_groups: tuple[ListedGroup, ...] = ()
+    datasets: tuple[ListedDataset, ...] = ()
 
     @property
     def is_local(self) -> bool:
@@ -40,19 +111,42 @@ class LabHost(BaseModel):
         """A shell on the host."""
         return LocalShell() if self.ssh is None else SshShell(self.ssh)
 
+    def listed(self, kind: str | None = None) -> Iterator[Listed]:
+        """What may be written to: "device", "partition", "lvm" or "zvol", all of them for None."""
+        entries: tuple[Listed, ...] = (*self.devices, *self.partitions, *self.volume_groups, *self.datasets)
+        return (entry for entry in entries if kind in (None, entry.kind))
 
-def find_host(name: str | None, folder: str | None) -> LabHost:
+
+def find_host(name: str | None, folder: str | None, inventory: Inventory | None = None) -> LabHost:
     """The host of that name: this machine for None or "local", otherwise `qemu+ssh://NAME/system`.
 
-    Raises ConfigError where the name cannot be a host's.
+    What the inventory says of it replaces these defaults, and `folder` replaces the inventory's. Raises ConfigError
+    where the name cannot be a host's.
     """
-    if name is None or name == LOCAL:
+    listed_as = LOCAL if name is None else name
+    entry = inventory.hosts.get(listed_as, ListedHost()) if inventory else ListedHost()
+    return _reached(listed_as, folder or entry.folder, entry).model_copy(
+        update={
+            "listed_as": listed_as,
+            "inventory": inventory.source if inventory else "",
+            "devices": entry.devices,
+            "partitions": entry.partitions,
+            "volume_groups": entry.volume_groups,
+            "datasets": entry.datasets,
+        }
+    )
+
+
+def _reached(name: str, folder: str | None, entry: ListedHost) -> LabHost:
+    """The host without what is listed for it."""
+    if name == LOCAL:
         return LabHost(name=socket.gethostname(), uri=None, ssh=None, folder=folder or _local_folder())
-    if _HOST_NAME.fullmatch(name) is None:
+    if HOST_NAME.fullmatch(name) is None:
         raise ConfigError(f"--vm-host={name} is not a host name.", hint="Write NAME or USER@NAME.")
+    ssh = entry.ssh or name
     # no_tty: without it an ssh that wants a password waits for ever on the terminal (libvirt.org/remote)
-    uri = f"qemu+ssh://{name}/system?no_tty=1"
-    return LabHost(name=name, uri=uri, ssh=name, folder=folder or "/var/lib/libvirt/images/vmstorage")
+    uri = entry.uri or f"qemu+ssh://{ssh}/system?no_tty=1"
+    return LabHost(name=name, uri=uri, ssh=ssh, folder=folder or "/var/lib/libvirt/images/vmstorage")
 
 
 def _local_folder() -> str:

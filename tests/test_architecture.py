@@ -20,7 +20,8 @@ LAYERS = """
     rules.device
     rules
     config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
-    matrix  budget  accounting  provision.testdisk
+    matrix  budget  accounting  provision.testdisk  inventory_file  provision.device  provision.volume  provision.node
+    provision.block
     results  device_stat
     matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json
@@ -38,7 +39,7 @@ LAYERS = """
     report.files  show
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
     provision
-    attest_image  provision.fragments  provision.hostdisk
+    attest_image  attest_block  provision.fragments  provision.hostdisk
     attest_native
     provision.hypervisor  provision.accel  provision.appliance
     provision.boot  provision.reaper  facts

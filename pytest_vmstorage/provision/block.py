@@ -1,0 +1,232 @@
+"""What lies under a cell's image where that is a block device of the host: found, checked, made, removed.
+
+A device or partition is written to only if vmstorage.toml lists it and nothing speaks against it. What its signatures
+stand for is wiped before the cell begins, which happens only where `allow_destroy` permits it; what the cell itself
+left is wiped when it ends, so that the device is found as empty as the next cell wants it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.command import Shell, check
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import ConfigError, HostError, ProvisionError
+from pytest_vmstorage.inventory import LabHost, Listed, ListedDataset, ListedDevice, ListedGroup
+from pytest_vmstorage.provision.device import DeviceFacts, describe, device_facts, find_node, refusals
+from pytest_vmstorage.provision.volume import (
+    Room,
+    find_dataset,
+    find_group,
+    leftover_lvs,
+    leftover_zvols,
+    make_lv,
+    make_zvol,
+    remove_lv,
+    remove_zvol,
+)
+from pytest_vmstorage.rules.ground import BLOCK_BACKINGS
+from pytest_vmstorage.units import format_about
+
+LUKS_BYTES = 4 * 2**20
+"""Room for the header of an encrypted qcow2 image, which QEMU 7.2 makes 2 MiB long."""
+
+_TABLES = {"device": "devices", "partition": "partitions", "lvm": "volume_groups", "zvol": "datasets"}
+_WHERE = {"lvm": "volume group", "zvol": "dataset"}
+_EXAMPLES = {
+    "device": 'id = "wwn-0x..."',
+    "partition": 'id = "by-partuuid/..."',
+    "lvm": 'name = "vg0"',
+    "zvol": 'name = "tank/vms"',
+}
+
+
+class BlockPlace(BaseModel):
+    """A block device under a cell's image: `name` is vmstorage.toml's; `path` is "" for a volume yet to be made.
+
+    `number` is MAJOR:MINOR, "" where it is not yet known; `volume` is what was made, "GROUP/NAME" or "DATASET/NAME";
+    `signatures` are what will be wiped, or was.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    kind: Literal["device", "partition", "lvm", "zvol"]
+    name: str
+    description: str
+    size_bytes: int
+    number: str = ""
+    volume: str = ""
+    run_id: str = ""
+    signatures: tuple[str, ...] = ()
+
+
+def needs_block(config: StorageConfig) -> bool:
+    """Whether the cell's disk lies on a block device that vmstorage.toml lists."""
+    return config.backing_kind in BLOCK_BACKINGS or (config.backing_kind == "native" and bool(config.backing_name))
+
+
+def find_block(shell: Shell, host: LabHost, config: StorageConfig) -> BlockPlace:
+    """What the cell's disk will lie on, with all checks and no write.
+
+    Raises ConfigError where nothing is listed or it is not clear which, HostError where it must not be written to,
+    UnsupportedError where the host lacks kernel or tools for it.
+    """
+    listed = choose_listed(host, config)
+    if isinstance(listed, ListedDevice):
+        return _find_device(shell, host, listed, needed_bytes(shell, config))
+    room, size = _find_room(shell, listed, config)
+    return _volume_place(listed, room, size, f"{format_about(room.free_bytes)} free")
+
+
+def make_block(shell: Shell, host: LabHost, config: StorageConfig, *, run_id: str, number: int) -> BlockPlace:
+    """Look again, then make the volume, or wipe what may be wiped of the device; `path` is then to be written to.
+
+    Raises what find_block raises, and ProvisionError.
+    """
+    listed = choose_listed(host, config)
+    if isinstance(listed, ListedDevice):
+        place = _find_device(shell, host, listed, needed_bytes(shell, config))
+        if place.signatures:
+            _wipe(shell, place.path)
+        return place.model_copy(update={"run_id": run_id})
+    room, size = _find_room(shell, listed, config)
+    make = make_lv if isinstance(listed, ListedGroup) else make_zvol
+    volume = make(shell, room, size, run_id=run_id, number=number)
+    made = _volume_place(listed, room, volume.size_bytes, f"{volume.note}, {volume.path}")
+    number_found = _number(shell, volume.path)
+    return made.model_copy(
+        update={"path": volume.path, "volume": volume.name, "run_id": run_id, "number": number_found}
+    )
+
+
+def remove_block(shell: Shell, place: BlockPlace) -> None:
+    """Remove the volume, or the signatures that a cell left on a device; its guest must be gone. ProvisionError."""
+    if place.kind == "lvm":
+        remove_lv(shell, place.volume, place.run_id)
+    elif place.kind == "zvol":
+        remove_zvol(shell, place.volume, place.run_id)
+    elif place.run_id:
+        facts = device_facts(shell, place.path, ())
+        if facts.number != place.number:
+            raise ProvisionError(f"{place.path} is another device than before, so it was left alone.")
+        _wipe(shell, place.path)
+
+
+def reap_blocks(shell: Shell, run_id: str) -> list[str]:
+    """Remove the volumes of a dead run, found by tag or property; returns a sentence for each. ProvisionError.
+
+    Devices and partitions bear no mark: what a killed run left on them is met as a signature.
+    """
+    if shell.run(["id", "-u"]).stdout.strip() != "0":
+        # who is not root has made no volume, and is not told of any
+        return []
+    said = []
+    for name in leftover_lvs(shell, run_id):
+        remove_lv(shell, name, run_id)
+        said.append(f"removed the LVM volume {name} of run {run_id}")
+    for name in leftover_zvols(shell, run_id):
+        remove_zvol(shell, name, run_id)
+        said.append(f"removed the ZFS volume {name} of run {run_id}")
+    return said
+
+
+def plan_line(place: BlockPlace) -> str:
+    """What will be written to, in one line for --vm-plan."""
+    if place.kind in ("lvm", "zvol"):
+        return f"{place.description}: a volume of {format_about(place.size_bytes)} is made there and removed."
+    lost = f"; on it now and then lost: {', '.join(place.signatures)}" if place.signatures else ""
+    return f"{place.description}: will be overwritten{lost}."
+
+
+def choose_listed(host: LabHost, config: StorageConfig) -> Listed:
+    """The entry of vmstorage.toml that the cell means; raises ConfigError where there is none, or several."""
+    kind = None if config.backing_kind == "native" else config.backing_kind
+    entries = [one for one in host.listed(kind) if config.backing_name in ("", one.name)]
+    if len(entries) == 1:
+        return entries[0]
+    file = host.inventory or "vmstorage.toml"
+    if entries and config.backing_name:
+        kinds = " and a ".join(one.kind for one in entries)
+        raise ConfigError(
+            f"{config.backing_name} is a {kinds} of {host.listed_as} in {file}.", hint="Give them different names."
+        )
+    if entries:
+        names = ", ".join(f'"{kind}:{one.name}"' for one in entries)
+        raise ConfigError(f"backing={config.backing} may be any of several in {file}.", hint=f"Write one of {names}.")
+    of = f" called {config.backing_name}" if config.backing_name else ""
+    table = _TABLES[kind or "device"]
+    raise ConfigError(
+        f"backing={config.backing} needs a {kind or 'device'}{of} that is listed for {host.listed_as} in {file}.",
+        hint=f"List it there: [hosts.{host.listed_as}.{table}.{config.backing_name or 'NAME'}] with"
+        f" {_EXAMPLES[kind or 'device']}.",
+    )
+
+
+def needed_bytes(shell: Shell, config: StorageConfig) -> int:
+    """How long the device below the image must be: the disk's size, with qcow2's tables where it is one.
+
+    qemu-img says how much that is. Raises ProvisionError.
+    """
+    if config.format != "qcow2":
+        return config.size
+    sizes = (f"cluster_size={config.cluster_size}",) if config.cluster_size else ()
+    options = ",".join((*sizes, f"extended_l2={'on' if config.extended_l2 else 'off'}"))
+    argv = ["qemu-img", "measure", "--output=json", "-O", "qcow2", "-o", options, "--size", str(config.size)]
+    done = check(shell.run(argv), "asking how long a qcow2 image can get")
+    length = int(json.loads(done.stdout)["fully-allocated"])
+    return length + (LUKS_BYTES if config.encryption != "off" else 0)
+
+
+def _find_device(shell: Shell, host: LabHost, listed: ListedDevice, needed: int) -> BlockPlace:
+    node = find_node(shell, host, listed)
+    facts = device_facts(shell, node, (host.folder,))
+    found = refusals(facts, listed, needed)
+    if found:
+        first, *others = found
+        also = " ".join(one.what for one in others)
+        raise HostError(first.what, hint=f"{first.hint}{f' Also: {also}' if also else ''}")
+    return BlockPlace(
+        path=facts.node,
+        kind=listed.kind,
+        name=listed.name,
+        description=describe(facts, listed),
+        size_bytes=facts.size_bytes,
+        number=facts.number,
+        signatures=_signatures(facts),
+    )
+
+
+def _find_room(shell: Shell, listed: ListedGroup | ListedDataset, config: StorageConfig) -> tuple[Room, int]:
+    """The group or dataset, and the bytes that the cell's volume takes there."""
+    room = find_group(shell, listed) if isinstance(listed, ListedGroup) else find_dataset(shell, listed)
+    size = -(-needed_bytes(shell, config) // room.unit_bytes) * room.unit_bytes
+    if room.free_bytes < size:
+        raise HostError(
+            f"The {_WHERE[listed.kind]} {room.name} has {format_about(room.free_bytes)} free, but {config} needs"
+            f" {format_about(size)}.",
+            hint="Free some space there, list another one, or lower the size.",
+        )
+    return room, size
+
+
+def _signatures(facts: DeviceFacts) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f"{one.what} (on {one.on})" for one in facts.signatures))
+
+
+def _volume_place(listed: ListedGroup | ListedDataset, room: Room, size: int, note: str) -> BlockPlace:
+    description = f"{listed.kind} {listed.name}: {_WHERE[listed.kind]} {room.name}, {note}"
+    return BlockPlace(path="", kind=listed.kind, name=listed.name, description=description, size_bytes=size)
+
+
+def _wipe(shell: Shell, path: str) -> None:
+    """Wipe what is recognized on the device, opened exclusively: without --force wipefs refuses one in use."""
+    check(shell.run(["wipefs", "--all", "--", path]), f"wiping the signatures of {path}")
+
+
+def _number(shell: Shell, path: str) -> str:
+    done = check(shell.run(["stat", "-L", "-c", "%t %T", "--", path]), f"looking at {path}")
+    return ":".join(str(int(word, 16)) for word in done.stdout.split())

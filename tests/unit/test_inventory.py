@@ -1,0 +1,74 @@
+"""Which host a name means, with and without a vmstorage.toml."""
+
+from __future__ import annotations
+
+import socket
+
+from pytest_vmstorage.command import LocalShell, SshShell
+from pytest_vmstorage.inventory import LabHost, find_host
+from pytest_vmstorage.inventory_file import load_inventory
+
+TEXT = """
+[hosts.local]
+folder = "/srv/here"
+[hosts.local.devices.fast]
+id = "wwn-0x5002538e40a1b2c3"
+allow_destroy = true
+[hosts.local.partitions.p1]
+id = "by-partuuid/0a1b2c3d-01"
+[hosts.local.volume_groups.vg0]
+[hosts.local.datasets.tank]
+name = "tank/vms"
+
+[hosts.lab01]
+ssh = "root@10.0.0.5"
+[hosts.lab02]
+uri = "qemu+tls://lab02/system"
+folder = "/data"
+"""
+
+INVENTORY = load_inventory(TEXT, "vmstorage.toml")
+
+
+def test_without_an_inventory_nothing_is_listed() -> None:
+    """The two-argument call is what it was, and nothing may be written to but files."""
+    host = find_host("lab01", None)
+    assert host == LabHost(
+        name="lab01",
+        uri="qemu+ssh://lab01/system?no_tty=1",
+        ssh="lab01",
+        folder="/var/lib/libvirt/images/vmstorage",
+        listed_as="lab01",
+    )
+    assert list(host.listed()) == []
+    assert isinstance(host.shell(), SshShell)
+
+
+def test_this_machine_has_what_is_listed_as_local() -> None:
+    """By any of both names; the option for the folder goes before the file."""
+    for name in (None, "local"):
+        host = find_host(name, None, INVENTORY)
+        assert (host.name, host.uri, host.ssh, host.folder) == (socket.gethostname(), None, None, "/srv/here")
+        assert (host.listed_as, host.inventory) == ("local", "vmstorage.toml")
+        assert [(one.kind, one.name) for one in host.listed()] == [
+            ("device", "fast"),
+            ("partition", "p1"),
+            ("lvm", "vg0"),
+            ("zvol", "tank"),
+        ]
+        assert [one.name for one in host.listed("lvm")] == ["vg0"]
+    assert isinstance(host.shell(), LocalShell)
+    assert find_host(None, "/other", INVENTORY).folder == "/other"
+
+
+def test_another_host_is_reached_as_its_entry_says() -> None:
+    """ssh's target makes the URI, a URI of its own replaces it, and what is listed elsewhere is not this one's."""
+    lab01, lab02 = find_host("lab01", None, INVENTORY), find_host("lab02", None, INVENTORY)
+    assert (lab01.uri, lab01.ssh) == ("qemu+ssh://root@10.0.0.5/system?no_tty=1", "root@10.0.0.5")
+    assert (lab02.uri, lab02.ssh, lab02.folder) == ("qemu+tls://lab02/system", "lab02", "/data")
+    assert list(lab01.listed()) == []
+
+
+def test_a_host_that_is_not_in_the_file_has_the_defaults() -> None:
+    """A file that lists some hosts takes none away."""
+    assert find_host("lab09", None, INVENTORY).uri == "qemu+ssh://lab09/system?no_tty=1"

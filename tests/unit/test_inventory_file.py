@@ -1,0 +1,150 @@
+"""Reading vmstorage.toml: what it may say, and one sentence for each slip."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.inventory import ListedDataset, ListedGroup
+from pytest_vmstorage.inventory_file import find_inventory, load_inventory
+
+LOCAL = "[hosts.local]\n"
+DEVICE = "[hosts.local.devices.d]\n"
+PARTITION = "[hosts.local.partitions.p]\n"
+GROUP = "[hosts.local.volume_groups.vg0]\n"
+DATASET = "[hosts.local.datasets.tank]\n"
+
+
+def device_id(text: str, kind: str = "devices") -> str:
+    """The id of the one device that is listed so."""
+    inventory = load_inventory(f"[hosts.local.{kind}.d]\nid = '{text}'", "f.toml")
+    host = inventory.hosts["local"]
+    (entry,) = (*host.devices, *host.partitions)
+    assert not entry.allow_destroy
+    return entry.id
+
+
+@pytest.mark.parametrize(
+    ("text", "stable"),
+    [
+        ("wwn-0x5002538e40a1b2c3", "wwn-0x5002538e40a1b2c3"),
+        ("by-id/ata-Samsung_SSD_850_S21N", "ata-Samsung_SSD_850_S21N"),
+        ("/dev/disk/by-id/nvme-eui.0025385b71b00b5e", "nvme-eui.0025385b71b00b5e"),
+        ("S21NXAGH123456X", "S21NXAGH123456X"),
+        ("0x5002538e40a1b2c3", "0x5002538e40a1b2c3"),
+        ("dm-uuid-mpath-36001405", "dm-uuid-mpath-36001405"),
+        ("loop:/var/tmp/a b.img", "loop:/var/tmp/a b.img"),
+    ],
+)
+def test_a_device_is_listed_by_what_stays(text: str, stable: str) -> None:
+    """by-id names with or without their folder, WWN, serial number, multipath, and for trials a loop device's file."""
+    assert device_id(text) == stable
+
+
+@pytest.mark.parametrize(
+    ("text", "stable"),
+    [
+        ("by-partuuid/0A1B2C3D-01", "by-partuuid/0a1b2c3d-01"),
+        ("/dev/disk/by-partlabel/my data", "by-partlabel/my data"),
+        ("wwn-0x5002538e40a1b2c3-part2", "wwn-0x5002538e40a1b2c3-part2"),
+    ],
+)
+def test_a_partition_is_listed_by_what_stays(text: str, stable: str) -> None:
+    """Its UUID in whatever letters, its label, or its device's id and number."""
+    assert device_id(text, "partitions") == stable
+
+
+def test_groups_and_datasets_have_names() -> None:
+    """The key where nothing else is said."""
+    text = f'{GROUP}[hosts.local.volume_groups.b]\nname = "data-vg"\n{DATASET}[hosts.local.datasets.b]\nname = "t/v"\n'
+    uuid = "tZ1pD2-abcd-EFGH-ijkl-MNOP-qrst-uvwXYZ"
+    host = load_inventory(f'{text}[hosts.local.volume_groups.c]\nvg_uuid = "{uuid}"', "f.toml").hosts["local"]
+    assert host.volume_groups == (
+        ListedGroup(name="vg0", vg="vg0"),
+        ListedGroup(name="b", vg="data-vg"),
+        ListedGroup(name="c", uuid=uuid),
+    )
+    assert host.datasets == (ListedDataset(name="tank", dataset="tank"), ListedDataset(name="b", dataset="t/v"))
+
+
+def test_an_empty_file_lists_nothing() -> None:
+    """Which is no mistake."""
+    assert load_inventory("", "f.toml").hosts == {}
+    assert load_inventory(LOCAL, "f.toml").hosts["local"].folder is None
+
+
+UNSTABLE = "is a name that may be another device's after the next boot. Give a stable id:"
+PLACE = "names the place a device is plugged into, not the device. Give a stable id:"
+
+SLIPS = {
+    "[hosts": "f.toml is not TOML: ",
+    "host = 1": "f.toml: 'host' is not known. Known here: hosts.",
+    "hosts = 1": "f.toml: hosts = 1 is not a table. Write [hosts.NAME] above it.",
+    "[hosts]\nlocal = 1": "f.toml: hosts.local = 1 is not a table. Write [hosts.local] above its keys.",
+    "[hosts.'lab 01']": "f.toml, [hosts.lab 01]: 'lab 01' is not a host name. Write NAME or USER@NAME.",
+    f"{LOCAL}disk = 1": "f.toml, [hosts.local]: 'disk' is not known. Known here: uri, ssh, folder, devices,",
+    f"{LOCAL}uri = 'x'": "f.toml, [hosts.local]: uri is another machine's, and local is this one. Take uri away,",
+    f"{LOCAL}ssh = 'x'": "f.toml, [hosts.local]: ssh is another machine's, and local is this one. Take ssh away,",
+    "[hosts.b]\nssh = '-oProxy'": "f.toml, [hosts.b]: ssh = '-oProxy' is not a host name. Write NAME or USER@NAME.",
+    "[hosts.b]\nuri = 5": 'f.toml, [hosts.b]: uri = 5 is not a text. Write uri = "...".',
+    f"{LOCAL}folder = 'x'": "f.toml, [hosts.local]: folder = 'x' is not absolute. Write it from / on.",
+    f"{LOCAL}folder = ''": "f.toml, [hosts.local]: folder = '' is not a text. Write folder = \"...\".",
+    f"{LOCAL}devices = 'sdb'": "f.toml, [hosts.local]: devices = 'sdb' is not a table. Write [hosts.local.dev",
+    f"{LOCAL}devices.d = 'sdb'": "f.toml, [hosts.local]: devices.d = 'sdb' is not a table. Write [hosts.local.dev",
+    "[hosts.local.devices.'a-b']\nid = 'x'": "f.toml, [hosts.local.devices.a-b]: 'a-b' is not a name. Use letters,",
+    DEVICE: "f.toml, [hosts.local.devices.d]: id is missing, and it says which device that is. Give a stable id:",
+    f"{DEVICE}id = 7": "f.toml, [hosts.local.devices.d]: id = 7 is not a text.",
+    f"{DEVICE}id = 'x'\nserial = 'y'": "[hosts.local.devices.d]: 'serial' is not known. Known here: id, allow_destroy.",
+    f"{DEVICE}id = 'x'\nallow_destroy = 'yes'": "allow_destroy = 'yes' is neither true nor false. Write allow_destroy",
+    f"{DEVICE}id = 'x'\nid = 'y'": "f.toml is not TOML: Cannot overwrite a value",
+    f"{DEVICE}id = '/dev/sdb'": f"f.toml, [hosts.local.devices.d]: id = '/dev/sdb' {UNSTABLE}",
+    f"{DEVICE}id = 'vda'": f"id = 'vda' {UNSTABLE}",
+    f"{DEVICE}id = 'nvme0n1'": f"id = 'nvme0n1' {UNSTABLE}",
+    f"{DEVICE}id = '/dev/nvme1n1p2'": f"id = '/dev/nvme1n1p2' {UNSTABLE}",
+    f"{DEVICE}id = 'loop0'": f"id = 'loop0' {UNSTABLE}",
+    f"{DEVICE}id = 'dm-3'": f"id = 'dm-3' {UNSTABLE}",
+    f"{DEVICE}id = 'md0'": f"id = 'md0' {UNSTABLE}",
+    f"{DEVICE}id = '/dev/mapper/vg0-lv'": f"id = '/dev/mapper/vg0-lv' {UNSTABLE}",
+    f"{DEVICE}id = '/dev/disk/by-path/pci-0000:00:1f.2-ata-1'": PLACE,
+    f"{DEVICE}id = 'pci-0000:00:1f.2-ata-1'": PLACE,
+    f"{DEVICE}id = 'by-uuid/1234'": "id = 'by-uuid/1234' names a file system, and measuring destroys that.",
+    f"{DEVICE}id = 'by-partuuid/1234'": "id = 'by-partuuid/1234' is a partition's. List it under partitions.",
+    f"{DEVICE}id = 'by-id/'": "id = 'by-id/' is no id of a device.",
+    f"{DEVICE}id = 'by-id/a/../b'": "id = 'by-id/a/../b' is no id of a device.",
+    f"{DEVICE}id = 'loop:a.img'": "id = 'loop:a.img' is not the file of a loop device. Write loop:/FILE",
+    f"{PARTITION}id = 'loop:/a.img'": "id = 'loop:/a.img' is not the file of a loop device.",
+    f"{PARTITION}id = 'sda1'": "id = 'sda1' is a name that may be another partition's after the next boot.",
+    f"{GROUP}name = 'a/b'": "[hosts.local.volume_groups.vg0]: name = 'a/b' is no volume group's name. `vgs` shows",
+    f"{GROUP}name = '-f'": "name = '-f' is no volume group's name.",
+    f"{GROUP}vg_uuid = 'abc'": "vg_uuid = 'abc' is no volume group's UUID. `vgs -o vg_uuid` shows it.",
+    f"{GROUP}name = 'a'\nvg_uuid = 'b'": "name and vg_uuid both say which group that is. Take one of them away.",
+    f"{GROUP}allow_destroy = true": "'allow_destroy' is not known. Known here: name, vg_uuid.",
+    f"{DATASET}name = '/tank'": "[hosts.local.datasets.tank]: name = '/tank' is no dataset's name. `zfs list` shows",
+    f"{DATASET}name = 'tank@snap'": "name = 'tank@snap' is no dataset's name.",
+    f"{DEVICE}id = 'x'\n[hosts.local.devices.e]\nid = 'by-id/x'": "[hosts.local]: d and e are the same thing.",
+    f"{GROUP}[hosts.local.volume_groups.b]\nname = 'vg0'": "[hosts.local]: vg0 and b are the same thing.",
+}
+
+
+@pytest.mark.parametrize("text", SLIPS, ids=[text.replace("\n", " ")[:60] for text in SLIPS])
+def test_a_slip_is_told_with_file_key_and_remedy(text: str) -> None:
+    """One sentence, and what to do."""
+    with pytest.raises(ConfigError) as caught:
+        load_inventory(text, "f.toml")
+    assert SLIPS[text] in str(caught.value)
+    assert str(caught.value).startswith("f.toml")
+    assert caught.value.hint
+    assert "\n" not in str(caught.value)
+
+
+def test_the_nearest_file_upwards_is_found(tmp_path: Path) -> None:
+    """From the rootdir up to the root; a folder of that name is none."""
+    below = tmp_path / "a" / "b"
+    (below / "vmstorage.toml").mkdir(parents=True)
+    assert find_inventory(below) is None
+    (tmp_path / "vmstorage.toml").touch()
+    assert find_inventory(below) == tmp_path / "vmstorage.toml"
+    (tmp_path / "a" / "vmstorage.toml").touch()
+    assert find_inventory(below) == tmp_path / "a" / "vmstorage.toml"
