@@ -18,7 +18,7 @@ from pytest_vmstorage.device_stat import device_stat
 from pytest_vmstorage.errors import AttestationError, GuestDiedError, GuestError, VmStorageError
 from pytest_vmstorage.evidence import gather, io_counters
 from pytest_vmstorage.guest import Guest, connect, look_again
-from pytest_vmstorage.inventory import LabHost
+from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
 from pytest_vmstorage.provision.appliance import Appliance
@@ -40,7 +40,7 @@ Row = Guest | Native
 
 
 class LabSettings(BaseModel):
-    """What the user chose for this run; `timeout_s` is a guest's time to boot."""
+    """What the user chose for this run; `timeout_s` is a guest's time to boot, `inventory` what vmstorage.toml says."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -49,6 +49,7 @@ class LabSettings(BaseModel):
     accel: AccelRequest = "auto"
     timeout_s: float = 120.0
     keep: bool = False
+    inventory: Inventory | None = None
 
 
 @dataclass

@@ -26,7 +26,7 @@ from pytest_vmstorage.say import Say, silent
 
 def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
     """Connect to the host and find all that every cell needs; raises ConfigError, HostError, ProvisionError."""
-    host = find_host(settings.host, settings.folder)
+    host = find_host(settings.host, settings.folder, settings.inventory)
     shell = host.shell()
     book = lease_book()
     for sentence in reap(book, LocalShell()):

@@ -58,7 +58,7 @@ LAYERS = """
     cli
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark
     plugin.options  plugin.axes  plugin.fixtures
-    plugin.sweep  plugin.forecast
+    plugin.sweep  plugin.forecast  plugin.devices
     plugin.session  plugin.plan
     plugin.recorder
     plugin.carry  plugin.preflight

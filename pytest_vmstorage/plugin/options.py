@@ -11,6 +11,7 @@ from pytest_vmstorage.plugin.keys import BASELINE
 
 if TYPE_CHECKING:
     from pytest_vmstorage.baseline import Baseline
+    from pytest_vmstorage.inventory import Inventory
     from pytest_vmstorage.lab import LabSettings
     from pytest_vmstorage.matrix import Matrix
 
@@ -35,6 +36,7 @@ OPTIONS = (
         "",
         "FOLDER",
     ),
+    Option("inventory", "file that lists hosts and devices (default: vmstorage.toml upwards of rootdir)", "", "FILE"),
     Option("timeout", "time limit for a guest to boot, and spare time of a workload", "120s", "TIME"),
     Option("rounds", "measured rounds of each workload", "3", "N"),
     Option("baseline", "saved run to judge against: a name given to --benchmark-save, or a file", "", "NAME"),
@@ -103,7 +105,17 @@ def lab_settings(config: pytest.Config) -> LabSettings:
         accel=accel,
         timeout_s=timeout_s,
         keep=bool(value(config, "keep")),
+        inventory=inventory(config),
     )
+
+
+def inventory(config: pytest.Config) -> Inventory | None:
+    """What vmstorage.toml says, None where there is none; raises ConfigError."""
+    from pytest_vmstorage.inventory_file import find_inventory, load_inventory
+
+    name = value(config, "inventory")
+    path = _base(config, "inventory") / name if name else find_inventory(config.rootpath)
+    return load_inventory(_text(path, "inventory", str(name or path)), str(name or path)) if path else None
 
 
 def rounds(config: pytest.Config) -> int:
@@ -144,18 +156,20 @@ def _storage_folder(config: pytest.Config) -> Path:
 
 def matrix(config: pytest.Config) -> Matrix | None:
     """The matrix file, read and checked, or None; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.matrix_file import load_matrix
 
     name = value(config, "matrix")
-    if not name:
-        return None
+    return load_matrix(_text(_base(config, "matrix") / name, "matrix", name), name) if name else None
+
+
+def _text(path: Path, option: str, name: str) -> str:
+    from pytest_vmstorage.errors import ConfigError
+
     try:
-        text = (_base(config, "matrix") / name).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise ConfigError(f"--vm-matrix={name} cannot be read: {reason}.", hint="Name a TOML file.") from None
-    return load_matrix(text, name)
+        raise ConfigError(f"--vm-{option}={name} cannot be read: {reason}.", hint="Name a TOML file.") from None
 
 
 def budget_s(config: pytest.Config) -> float | None:

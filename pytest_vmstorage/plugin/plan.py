@@ -19,14 +19,14 @@ _SHOWN = 6
 _WORKER_OUTPUT = "vmstorage_left_out"
 
 
-def print_plan(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    """Print the plan of these tests."""
+def print_plan(config: pytest.Config, items: Sequence[pytest.Item], devices: Sequence[str] = ()) -> None:
+    """Print the plan of these tests; `devices` are lines about what they will write to."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return
     reporter.ensure_newline()
     reporter.section("VM storage plan")
-    for line in plan_lines(config, items):
+    for line in [*plan_lines(config, items), *devices]:
         reporter.write_line(line)
 
 

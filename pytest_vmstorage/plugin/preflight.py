@@ -8,6 +8,7 @@ import pytest
 
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin import axes, options
+from pytest_vmstorage.plugin.devices import device_lines
 from pytest_vmstorage.plugin.keys import SESSION
 from pytest_vmstorage.plugin.sweep import matrix_sweep
 
@@ -55,13 +56,26 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
         raise pytest.UsageError("\n".join(refused))
     if config.option.collectonly or config.option.setupplan:
         return None
+    devices = [] if is_worker else _named_devices(config, items)
     if options.value(config, "plan"):
         from pytest_vmstorage.plugin.plan import print_plan
 
-        print_plan(config, items)
+        print_plan(config, items, devices)
         return True
     if config.getoption("benchmark_histogram", None) and importlib.util.find_spec("pygal") is None and not is_worker:
         raise pytest.UsageError(_NO_PYGAL)
+    _open(config, items, devices)
+    return None
+
+
+def _named_devices(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    try:
+        return device_lines(config, items)
+    except VmStorageError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _open(config: pytest.Config, items: list[pytest.Item], devices: list[str]) -> None:
     # imported here: `--collect-only` must work where nothing of this is installed
     from pytest_vmstorage.plugin.session import StorageSession
 
@@ -69,8 +83,9 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
         config.stash[SESSION] = storage_session = StorageSession(config, items)
         # the end of the session closes it; this is for when another plugin fails in that hook before ours
         config.add_cleanup(storage_session.close)
-        if not is_worker:
+        for line in devices:
+            storage_session.announce(line)
+        if not hasattr(config, "workerinput"):
             storage_session.lab()
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
-    return None
