@@ -34,6 +34,7 @@ LAYERS = """
     report.text  report.markdown  report.csv_file
     report.files  show
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
+    provision.libvirt_text
     provision
     attest_image
     provision.hypervisor  provision.accel  provision.appliance
@@ -49,6 +50,12 @@ LAYERS = """
     testing.hypervisor
     testing.lab
     testing
+    doctor  doctor.finding  doctor.trials
+    doctor.seen
+    doctor.image  doctor.device  doctor.ground
+    doctor.axes
+    doctor.examine
+    doctor.text
     cli
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark
     plugin.options  plugin.axes  plugin.fixtures
