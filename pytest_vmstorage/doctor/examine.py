@@ -67,6 +67,7 @@ def examine_lab(lab: Lab) -> Diagnosis:
         folder=folder,
         libvirt=lab.facts.libvirt,
         qemu=lab.facts.qemu,
+        accel=lab.facts.accel,
         buses={name: lab.hypervisor.disk_buses(emulator, name) for name in MACHINES},
         modules=frozenset(current_recipe().modules),
         tools=manifest.tools,

@@ -16,7 +16,8 @@ NO_GUEST = "no guest can run here"
 class Seen(BaseModel):
     """Trials by name, and what libvirt and the guest appliance say; `buses` is libvirt's bus names by machine type.
 
-    `libvirt`, `modules` (the guest kernel's) and `tools` (the guest's, with versions) are empty where no guest runs.
+    `accel` is that of guests here, kvm or tcg. Where no guest runs it is empty, and so are `libvirt`, `qemu`, `modules`
+    (the guest kernel's) and `tools` (the guest's, with their versions).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -25,6 +26,7 @@ class Seen(BaseModel):
     folder: FolderFacts | None = None
     libvirt: str = ""
     qemu: str = ""
+    accel: str = ""
     buses: Mapping[str, frozenset[str]] = {}
     modules: frozenset[str] = frozenset()
     tools: Mapping[str, str] = {}
