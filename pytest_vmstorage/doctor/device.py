@@ -118,7 +118,7 @@ def queues(seen: Seen) -> Iterator[Finding]:
 
 def queue_sizes(seen: Seen) -> Iterator[Finding]:
     """QEMU's own limits."""
-    yield seen.needs_guest("queue_size", "2 to 1024", "virtio-blk; powers of two")
+    yield seen.needs_guest("queue_size", "4 to 1024", "virtio-blk; powers of two")
 
 
 def discards(seen: Seen) -> Iterator[Finding]:
