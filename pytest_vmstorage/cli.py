@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_vmstorage.baseline import load_baseline
 from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage.doctor.examine import examine
+from pytest_vmstorage.doctor.text import diagnosis_lines
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.kept import open_kept
 from pytest_vmstorage.lab import LabSettings
-from pytest_vmstorage.opening import lease_book, open_lab
+from pytest_vmstorage.opening import lease_book
 from pytest_vmstorage.provision import appliance
 from pytest_vmstorage.provision.reaper import reap
 from pytest_vmstorage.show import newest_run, show_cell
-from pytest_vmstorage.units import format_about
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,9 +38,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="vmstorage", description="What pytest-vmstorage needs beside pytest.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    doctor = commands.add_parser("doctor", help="say whether guests can run, and on what")
+    doctor = commands.add_parser(
+        "doctor", help="say what can be measured on a host, axis by axis, and why the rest cannot"
+    )
     doctor.add_argument("--vm-host", metavar="NAME", help="lab host (default: this machine)")
     doctor.add_argument("--vm-dir", metavar="FOLDER", help="folder for the disks under test")
+    doctor.add_argument("--json", action="store_true", help="print what was found as JSON")
     doctor.set_defaults(run=_doctor)
 
     image = commands.add_parser("image", help="build the guest appliance, or check the one there is")
@@ -62,19 +67,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    lab = open_lab(LabSettings(host=arguments.vm_host, folder=arguments.vm_dir), _say)
-    try:
-        facts = lab.facts
-        print(f"host          {facts.name}: {facts.cpu}, {facts.cores} cores, {format_about(facts.memory_bytes)}")
-        print(f"kernel        {facts.kernel}, CPU governor {facts.governor}")
-        print(f"hypervisor    QEMU {facts.qemu}, libvirt {facts.libvirt}")
-        print(f"acceleration  {facts.accel}: {facts.accel_reason}")
-        free = format_about(lab.pool.folder_facts().free_bytes)
-        print(f"disks         {facts.folder} on {facts.file_system} ({facts.device}), {free} free")
-        print(f"appliance     kernel {lab.appliance.manifest.kernel_version}, in {lab.appliance.kernel.parent}")
-    finally:
-        lab.close()
-    return 0
+    found = examine(LabSettings(host=arguments.vm_host, folder=arguments.vm_dir), _say)
+    if found.problem:
+        print(f"vmstorage: {found.problem}", file=sys.stderr, flush=True)
+    if arguments.json:
+        print(found.model_dump_json(indent=1))
+    else:
+        for line in diagnosis_lines(found, shutil.get_terminal_size((116, 24)).columns):
+            print(line)
+    return 1 if found.problem else 0
 
 
 def _image(arguments: argparse.Namespace) -> int:

@@ -38,6 +38,7 @@ LAYERS = """
     report.text  report.markdown  report.csv_file
     report.files  show
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
+    provision.libvirt_text
     provision
     attest_image  attest_block  provision.fragments  provision.hostdisk
     attest_native
@@ -55,6 +56,12 @@ LAYERS = """
     testing.hypervisor
     testing.lab
     testing
+    doctor  doctor.finding  doctor.trials
+    doctor.seen
+    doctor.image  doctor.device  doctor.ground
+    doctor.axes
+    doctor.examine
+    doctor.text
     cli
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark
     plugin.options  plugin.axes  plugin.fixtures

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from xml.etree import ElementTree
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HostError, HypervisorError
 from pytest_vmstorage.provision.adopt import adopting
 from pytest_vmstorage.provision.event_loop import start_event_loop
+from pytest_vmstorage.provision.libvirt_text import bus_names, connection_error, one_line, version_text
 
 EMBED_CONF = """\
 stdio_handler = "file"
@@ -64,6 +64,9 @@ class Hypervisor(Protocol):
     def supports_kvm(self, emulator: str) -> bool:
         """Whether libvirt would start a KVM guest at all."""
 
+    def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:
+        """libvirt's names of the buses a disk can be on in that machine type; none where there is no such machine."""
+
     def close(self) -> None:
         """Let the connection go; guests are destroyed before, by their owner."""
 
@@ -100,7 +103,7 @@ class LibvirtHypervisor:
         try:
             self._conn = libvirt.open(uri)
         except libvirt.libvirtError as error:
-            raise _host_error(uri, error) from None
+            raise connection_error(uri, error) from None
         with contextlib.suppress(libvirt.libvirtError):
             # remote only: a dead peer is noticed within 25 s instead of at ssh's own time-out
             self._conn.setKeepAlive(5, 5)
@@ -133,8 +136,8 @@ class LibvirtHypervisor:
         """Versions of `qemu` and `libvirt` as the lab host has them."""
         with translated("asking for versions"):
             return {
-                "qemu": _version(self._conn.getVersion()),
-                "libvirt": _version(self._conn.getLibVersion()),
+                "qemu": version_text(self._conn.getVersion()),
+                "libvirt": version_text(self._conn.getLibVersion()),
             }
 
     def supports_kvm(self, emulator: str) -> bool:
@@ -144,6 +147,13 @@ class LibvirtHypervisor:
         except self._libvirt.libvirtError:
             return False
         return True
+
+    def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:
+        """From libvirt's domain capabilities."""
+        try:
+            return bus_names(self._conn.getDomainCapabilities(emulator, "x86_64", machine, "qemu"))
+        except self._libvirt.libvirtError:
+            return frozenset()
 
     def close(self) -> None:
         """Close the connection; errors at this point help nobody."""
@@ -258,38 +268,10 @@ def translated(doing: str, *, ended: threading.Event | None = None) -> Iterator[
         yield
     except libvirt.libvirtError as error:
         code = error.get_error_code() or -1
-        message = _message(error)
+        message = one_line(error)
         gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
         if ended is not None and (code in gone or ended.is_set()):
             raise GuestDiedError(f"The guest ended during: {doing}.") from None
         if code in (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED):
             raise GuestError(f"{doing}: the guest's agent does not answer ({message}).") from None
         raise HypervisorError(f"{doing} failed: {message}.", code=code) from None
-
-
-def _message(error: Any) -> str:
-    """libvirt's sentence on one line, without the timestamps that QEMU's own lines in it begin with."""
-    text = " ".join(str(error.get_error_message() or error).split())
-    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z ", "", text)
-
-
-def _host_error(uri: str, error: Any) -> HostError:
-    message = _message(error)
-    if uri.startswith("qemu:///embed"):
-        if "Failed to parse user" in message:
-            return HostError(
-                f"libvirt's QEMU driver cannot start as root: {message}.",
-                hint="Install libvirt-daemon-system, or make the users and groups that it would make.",
-            )
-        return HostError(
-            f"libvirt's embedded QEMU driver cannot be used: {message}.",
-            hint="Install qemu-system-x86 and libvirt-daemon-driver-qemu, or name a host with --vm-host.",
-        )
-    return HostError(
-        f"libvirt at {uri.partition('?')[0]} cannot be reached: {message}.",
-        hint="Check the name given to --vm-host, that ssh to it works without a password, and that libvirtd runs.",
-    )
-
-
-def _version(number: int) -> str:
-    return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"

@@ -219,6 +219,12 @@ class FakeHypervisor:
         del emulator
         return self.has_kvm
 
+    def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:
+        """Those of Debian 12; only pc has IDE."""
+        del emulator
+        there = {"fdc", "sata", "scsi", "usb", "virtio"}
+        return frozenset({"pc": there | {"ide"}, "q35": there}.get(machine, ()))
+
     def close(self) -> None:
         """Remember that it was closed."""
         self.closed = True

@@ -1,0 +1,110 @@
+"""A lab host examined: opened as for a run, tried out in a folder of that run, and let go."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.command import Shell
+from pytest_vmstorage.doctor.axes import findings
+from pytest_vmstorage.doctor.device import MACHINES
+from pytest_vmstorage.doctor.finding import Finding
+from pytest_vmstorage.doctor.seen import Seen
+from pytest_vmstorage.doctor.trials import run_trials
+from pytest_vmstorage.errors import VmStorageError
+from pytest_vmstorage.inventory import LabHost, find_host
+from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.opening import lease_book, open_lab
+from pytest_vmstorage.provision.appliance import current_recipe
+from pytest_vmstorage.provision.boot import find_emulator
+from pytest_vmstorage.provision.disk import folder_facts
+from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, this_process
+from pytest_vmstorage.results import HostFacts
+from pytest_vmstorage.say import Say, silent
+
+
+class Diagnosis(BaseModel):
+    """What was found on a host: `problem` says in one sentence why no guest can run, "" where guests can.
+
+    `host`, `kernel` (the guests') and `appliance` (its folder) are None and "" where none can; `free_bytes` is the
+    folder's, `drops_caches` says whether the host's page cache can be dropped as a whole.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    problem: str = ""
+    host: HostFacts | None = None
+    kernel: str = ""
+    appliance: str = ""
+    free_bytes: int = 0
+    drops_caches: bool = False
+    findings: tuple[Finding, ...] = ()
+
+
+def examine(settings: LabSettings, say: Say = silent) -> Diagnosis:
+    """Open the host's lab and try it out; where that fails, what can be told without guests.
+
+    Raises ConfigError where no host of that name can be.
+    """
+    host = find_host(settings.host, settings.folder)
+    try:
+        lab = open_lab(settings, say)
+    except VmStorageError as error:
+        return Diagnosis(problem=str(error), findings=_without_guests(host.shell(), host))
+    try:
+        return examine_lab(lab)
+    finally:
+        lab.close()
+
+
+def examine_lab(lab: Lab) -> Diagnosis:
+    """What can be measured in an open lab; what is made lies in the run's folder, and is removed."""
+    emulator, manifest = lab.pool.emulator, lab.appliance.manifest
+    folder = lab.pool.folder_facts()
+    seen = Seen(
+        trials=run_trials(lab.shell, f"{lab.pool.folder}/doctor", emulator),
+        folder=folder,
+        libvirt=lab.facts.libvirt,
+        qemu=lab.facts.qemu,
+        accel=lab.facts.accel,
+        buses={name: lab.hypervisor.disk_buses(emulator, name) for name in MACHINES},
+        modules=frozenset(current_recipe().modules),
+        tools=manifest.tools,
+    )
+    return Diagnosis(
+        host=lab.facts,
+        kernel=manifest.kernel_version,
+        appliance=str(lab.appliance.kernel.parent),
+        free_bytes=folder.free_bytes,
+        drops_caches=seen.trial("drop_caches").ok,
+        findings=findings(seen),
+    )
+
+
+def _without_guests(shell: Shell, host: LabHost) -> tuple[Finding, ...]:
+    """The findings that need no guest; none where the host's shell or folder cannot be used either."""
+    run_id = uuid.uuid4().hex[:10]
+    folder = f"{host.folder}/run-{run_id}"
+    lease = Lease(
+        run_id=run_id,
+        owner=this_process(),
+        expires=time.time() + LIFETIME_S,
+        uri=host.uri,
+        ssh=host.ssh,
+        folder=folder,
+    )
+    try:
+        emulator = find_emulator(shell, host.name)
+    except VmStorageError:
+        emulator = ""
+    book = lease_book()
+    try:
+        book.write(lease)
+        seen = Seen(trials=run_trials(shell, folder, emulator), folder=folder_facts(shell, host.folder))
+    except (VmStorageError, OSError):
+        return ()
+    finally:
+        book.drop(lease)
+    return findings(seen)

@@ -1,0 +1,45 @@
+"""What libvirt says, as values and sentences; pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+from pytest_vmstorage.errors import HostError
+
+
+def bus_names(capabilities: str) -> frozenset[str]:
+    """libvirt's names of the buses a disk can be on, from domain capabilities' XML."""
+    tree = ElementTree.fromstring(capabilities)  # noqa: S314 (libvirt's own)
+    return frozenset(value.text or "" for value in tree.iterfind("devices/disk/enum[@name='bus']/value"))
+
+
+def one_line(error: Any) -> str:
+    """libvirt's sentence on one line, without the timestamps that QEMU's own lines in it begin with."""
+    text = " ".join(str(error.get_error_message() or error).split())
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z ", "", text)
+
+
+def connection_error(uri: str, error: Any) -> HostError:
+    """What to say and do where a connection to that URI failed."""
+    message = one_line(error)
+    if uri.startswith("qemu:///embed"):
+        if "Failed to parse user" in message:
+            return HostError(
+                f"libvirt's QEMU driver cannot start as root: {message}.",
+                hint="Install libvirt-daemon-system, or make the users and groups that it would make.",
+            )
+        return HostError(
+            f"libvirt's embedded QEMU driver cannot be used: {message}.",
+            hint="Install qemu-system-x86 and libvirt-daemon-driver-qemu, or name a host with --vm-host.",
+        )
+    return HostError(
+        f"libvirt at {uri.partition('?')[0]} cannot be reached: {message}.",
+        hint="Check the name given to --vm-host, that ssh to it works without a password, and that libvirtd runs.",
+    )
+
+
+def version_text(number: int) -> str:
+    """A version as libvirt has them: 7002022 is 7.2.22."""
+    return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"

@@ -1,0 +1,33 @@
+"""The examples: each collects the cells that its words promise, without a lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from projects import text_of
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(("name", "cells", "tests"), [("quickstart", 16, 48), ("demonstration", 30, 30)])
+def test_an_example_sweeps_what_it_says(project, name, cells, tests):
+    """Its plan has that many cells and tests, and none that cannot exist."""
+    result = project.run("--vm-plan", str(EXAMPLES / name))
+    assert result.ret == 0, text_of(result)
+    assert f"{cells} cells, {cells} guests, {tests} tests" in text_of(result)
+
+
+def test_every_example_is_tried_here():
+    """A new one is entered above."""
+    there = {path.parent.name for path in EXAMPLES.glob("*/test_*.py")}
+    assert there == {"quickstart", "demonstration"}
+
+
+def test_the_demonstration_runs(project):
+    """In the fake lab: 30 rows with figures, by its own configuration of one round."""
+    result = project.run(
+        str(EXAMPLES / "demonstration"), "--rootdir", str(EXAMPLES / "demonstration"), "-p", "no:cacheprovider"
+    )
+    result.assert_outcomes(passed=30)
+    assert "n=1" in text_of(result)
