@@ -48,9 +48,23 @@ DEVICE_RULES = (
     ),
     Rule(
         "queue-size",
-        lambda cell: cell.queue_size is not None and not (is_power_of_two(cell.queue_size) and cell.queue_size <= 1024),
-        "queue_size is a power of two up to 1024",
-        "QEMU refuses it at start, tried; VIRTQUEUE_MAX_SIZE",
+        lambda cell: (
+            cell.queue_size is not None and not (is_power_of_two(cell.queue_size) and 4 <= cell.queue_size <= 1024)
+        ),
+        "queue_size is a power of two from 4 to 1024",
+        "QEMU refuses others at start, tried; VIRTQUEUE_MAX_SIZE",
+    ),
+    Rule(
+        "queues-of-scsi",
+        lambda cell: cell.bus == "virtio-scsi" and (cell.queues or 0) > 1022,
+        "a virtio-scsi controller has 1022 queues for requests at most",
+        "QEMU refuses more at start, tried; VIRTIO_QUEUE_MAX",
+    ),
+    Rule(
+        "vcpus-of-machine",
+        lambda cell: cell.vcpus > (255 if cell.machine_type == "pc" else 288),
+        "machine pc has 255 vCPUs at most, q35 288",
+        "query-machines of QEMU 7.2, cpu-max",
     ),
     Rule(
         "queue-size-of-scsi",

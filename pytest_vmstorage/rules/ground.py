@@ -9,6 +9,9 @@ BLOCK_BACKINGS = ("partition", "lvm", "zvol", "device")
 
 BACKINGS = ("file", *BLOCK_BACKINGS, "native")
 
+LEAST_FS_BYTES = {"xfs": 300 * 2**20, "btrfs": 114294784}
+"""The smallest disk on which a file system can be made."""
+
 ON_THE_HOST = ("backing", "host_fs", "host_mkfs", "host_mount", "state", "size", "preallocation")
 """Fields that a cell without a guest has."""
 
@@ -69,6 +72,18 @@ GROUND_RULES = (
         lambda cell: cell.host_fs == "as-found" and bool(cell.host_mkfs or cell.host_mount),
         "host_mkfs and host_mount are options of a file system that is made, and host_fs=as-found makes none",
         "the meaning of host_fs",
+    ),
+    Rule(
+        "guest-fs-size",
+        lambda cell: cell.size < LEAST_FS_BYTES.get(cell.guest_fs, 0),
+        "xfs is made on 300 MiB and more, btrfs on 109 MiB and more",
+        'mkfs.xfs 6.1: "Filesystem must be larger than 300MB"; mkfs.btrfs 6.2: "minimum size for each btrfs device"',
+    ),
+    Rule(
+        "file-has-no-name",
+        lambda cell: cell.backing_kind == "file" and cell.backing_name and cell.host_fs == "as-found",
+        "backing=file:NAME puts the image on a file system made on that device, and host_fs=as-found makes none",
+        "the meaning of backing",
     ),
     Rule(
         "guest-fs-options",

@@ -19,6 +19,8 @@ SUBFORMATS = {
 EXTENTS = ("monolithicFlat", "twoGbMaxExtentSparse", "twoGbMaxExtentFlat")
 """Subformats of vmdk whose data lies in files beside the descriptor."""
 
+VPC_MOST_BYTES = 0xFF000000 * 512
+
 
 def arrives_filled(cell: Cell) -> bool:
     """Whether the image holds data in every block before its guest starts: its data is what the cell is about."""
@@ -48,9 +50,15 @@ IMAGE_RULES = (
     Rule(
         "subformat",
         lambda cell: cell.subformat is not None and cell.subformat not in SUBFORMATS.get(cell.format, ()),
-        "the format has no such subformat; vmdk has monolithicSparse, monolithicFlat, twoGbMaxExtentSparse and"
-        " twoGbMaxExtentFlat, vpc has dynamic and fixed",
+        "the format has no such subformat; vmdk has monolithicSparse, monolithicFlat, twoGbMaxExtentSparse,"
+        " twoGbMaxExtentFlat and streamOptimized, vpc has dynamic and fixed",
         "qemu-img create -o help",
+    ),
+    Rule(
+        "vpc-size",
+        lambda cell: cell.format == "vpc" and cell.size > VPC_MOST_BYTES,
+        "a vpc image has 2040 GiB at most",
+        "VHD_MAX_SECTORS in QEMU block/vpc.c; 3 TiB refused, tried",
     ),
     Rule(
         "qcow2-only",
