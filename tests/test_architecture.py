@@ -19,7 +19,8 @@ LAYERS = """
     rules.image  rules.ground
     rules.device
     rules
-    config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
+    file_system
+    mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     matrix  budget  accounting  provision.testdisk
     results
     matrix_file  claim
@@ -35,13 +36,14 @@ LAYERS = """
     report.files  show
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
     provision
-    attest_image
+    attest_image  attest_fs  guest_fs  scheduler  provision.host_fs
     provision.hypervisor  provision.accel  provision.appliance
     provision.boot  provision.reaper  facts
     provision.pool
     provision.canary
     agent  evidence
     guest
+    attest_guest
     attest
     lab
     kept

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_vmstorage.attest import DRIVERS
+from pytest_vmstorage.attest_guest import DRIVERS
 from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.inventory import LabHost
@@ -43,10 +43,11 @@ def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
     cache = "write back" if CACHE_FLAGS[config.cache][2] or config.bus == "nvme" else "write through"
     queues = min(config.queues or 1, config.vcpus)
     facts = (
-        f"6.1.0-18-amd64|{config.vcpus}|489300\n"
+        f"6.1.0-18-amd64|{config.vcpus}|{config.memory // 1024 - 36000}\n"
         "vda|102400|vmstorage-root|write back|[none] mq-deadline|512|1|virtio_blk||1|2147483136\n"
         f"{disk}|{config.size // 512}|vmstorage-test|{cache}|[mq-deadline] none|512|1|"
         f"{driver}|{host}|{queues}|2147483136\n"
+        "mount|23 1 254:0 / / ro,relatime - erofs /dev/vda ro\n"
     )
     shell = FakeShell()
     shell.answer(re.compile(r"uname -r"), facts)

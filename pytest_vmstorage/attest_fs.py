@@ -1,0 +1,168 @@
+"""What a mounted file system says of its cell's fields, on the host and in the guest; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from pytest_vmstorage.claim import DEFAULT, claim, unprovable
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.file_system import FileSystem, family, mount_options
+from pytest_vmstorage.mkfs_options import read_back
+from pytest_vmstorage.results import Proof
+from pytest_vmstorage.units import parse_size
+
+ON_HOST = "host's /proc/self/mountinfo"
+IN_GUEST = "guest's /proc/self/mountinfo"
+SUPERBLOCK: Mapping[str, str] = {"ext": "dumpe2fs -h", "xfs": "xfs_info", "btrfs": "btrfs inspect-internal dump-super"}
+
+# option -> what the kernel would print were it not in effect; of itself it prints nothing, being its default
+# (show_options of Linux 6.1: fs/proc_namespace.c, fs/xfs/xfs_super.c, fs/btrfs/super.c)
+_SILENT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "": {
+        "async": ("sync",),
+        "exec": ("noexec",),
+        "suid": ("nosuid",),
+        "dev": ("nodev",),
+        "diratime": ("nodiratime",),
+        "atime": ("noatime",),
+        "strictatime": ("relatime", "noatime"),
+        "nolazytime": ("lazytime",),
+        "nostrictatime": (),
+        "defaults": (),
+    },
+    "xfs": {
+        "nodiscard": ("discard",),
+        "nolargeio": ("largeio",),
+        "noikeep": ("ikeep",),
+        "align": ("noalign",),
+        "nogrpid": ("grpid",),
+    },
+    "btrfs": {
+        "nodiscard": ("discard", "discard=async"),
+        "datacow": ("nodatacow",),
+        "datasum": ("nodatasum",),
+        "barrier": ("nobarrier",),
+        "noautodefrag": ("autodefrag",),
+        "treelog": ("notreelog",),
+        "noflushoncommit": ("flushoncommit",),
+        "compress=no": ("compress", "compress-force"),
+        "compress=none": ("compress", "compress-force"),
+        "nossd": ("ssd", "ssd_spread"),
+        "acl": ("noacl",),
+        "max_inline=2048": ("max_inline",),
+        "commit=30": ("commit",),
+    },
+}
+
+# what the kernel makes of an option: btrfs prints the algorithm and its level where neither was given
+_PRINTED_AS: Mapping[str, str] = {
+    "compress": r"compress=zlib(:\d+)?",
+    "compress-force": r"compress-force=zlib(:\d+)?",
+    "barrier=1": "barrier",
+    "barrier=0": "nobarrier",
+    "space_cache": "space_cache(=v1)?",
+    "discard": r"discard(=sync)?",
+}
+
+
+def of_host_fs(config: StorageConfig, found: FileSystem | None, *, device: str = "") -> Iterator[Proof]:
+    """Proofs of host_fs, host_mkfs and host_mount; `found` is what holds the image, None below a block device.
+
+    `device` is the one that the file system was made on: another one's would be another file system.
+    """
+    if config.host_fs == "as-found":
+        kind = "a block device and no file system" if found is None else f"{found.kind} of {found.device}"
+        yield claim("host_fs", "as-found", kind, ON_HOST, holds=not device)
+        for field in ("host_mkfs", "host_mount"):
+            shown = "nothing mounted" if found is None else ",".join(found.options)
+            text = shown if field == "host_mount" else "made by others"
+            yield claim(field, DEFAULT, text, ON_HOST, holds=not getattr(config, field))
+        return
+    asked = f"{config.host_fs} of {device}"
+    yield claim("host_fs", asked, "no mount" if found is None else f"{found.kind} of {found.device}", ON_HOST)
+    if found is not None:
+        yield from _of_options("host", config, found, ON_HOST)
+
+
+def of_guest_fs(
+    config: StorageConfig, mounted: tuple[FileSystem, ...] | None, disk: str, where: str = IN_GUEST
+) -> Iterator[Proof]:
+    """Proofs of guest_fs, guest_mkfs and guest_mount; `mounted` is what the guest has mounted of that disk."""
+    if mounted is None:
+        why = "the guest did not tell what it has mounted"
+        yield from (unprovable(name, config, why, where=where) for name in ("guest_fs", "guest_mkfs", "guest_mount"))
+        return
+    kinds = " and ".join(f"{one.kind} of {one.device}" for one in mounted) or f"nothing mounted of {disk}"
+    if config.guest_fs == "none":
+        yield claim("guest_fs", "none", kinds, where, holds=not mounted)
+        for field in ("guest_mkfs", "guest_mount"):
+            yield claim(field, DEFAULT, kinds, where, holds=not mounted)
+        return
+    yield claim("guest_fs", f"{config.guest_fs} of {disk}", kinds, where)
+    for one in mounted[:1]:
+        yield from _of_options("guest", config, one, where)
+
+
+def _of_options(side: str, config: StorageConfig, found: FileSystem, where: str) -> Iterator[Proof]:
+    field = f"{side}_mkfs"
+    text = getattr(config, field)
+    # the kind that was asked for: another one is contradicted above, and does not know these options
+    tool = SUPERBLOCK.get(family(found.kind), "")
+    if not text:
+        yield claim(field, DEFAULT, f"mkfs.{found.kind} without options", where, holds=True)
+    for option, state in read_back(getattr(config, f"{side}_fs"), text, found.superblock):
+        if state is None:
+            yield unprovable(field, config, f"{tool} does not tell of {option}", where=tool)
+        else:
+            yield claim(field, option, state, tool, holds=state == option)
+    yield from _of_mount(f"{side}_mount", config, found, where)
+
+
+def _of_mount(field: str, config: StorageConfig, found: FileSystem, where: str) -> Iterator[Proof]:
+    shown = ",".join(found.options)
+    asked = mount_options(getattr(config, field), field=field)
+    if not asked:
+        yield claim(field, DEFAULT, shown, where, holds=True)
+    # of two that exclude each other the last is in effect, and the kernel alone knows which do
+    for option in asked:
+        verdict = in_effect(option, found)
+        if verdict is None:
+            why = f"the kernel does not print {option}, and whether it is a default of {found.kind} is not known"
+            yield unprovable(field, config, why, found=shown, where=where)
+        else:
+            yield claim(field, option, option if verdict else shown, where, holds=verdict)
+
+
+def in_effect(option: str, found: FileSystem) -> bool | None:
+    """Whether a mount option is in effect by what the kernel prints; None where it would print nothing either way."""
+    if any(_is_printed(option, told) for told in found.options):
+        return True
+    silent = {**_SILENT[""], **_SILENT.get(family(found.kind), {})}.get(option)
+    if silent is not None:
+        return not any(told == no or told.startswith(f"{no}=") for no in silent for told in found.options)
+    name, given, _ = option.partition("=")
+    opposite = name.removeprefix("no") if name.startswith("no") else f"no{name}"
+    others = {told.partition("=")[0] for told in found.options}
+    # an option of which no word is printed is a default that nobody here knows, or was dropped
+    return False if given or opposite in others or not name.startswith("no") else None
+
+
+def _is_printed(asked: str, told: str) -> bool:
+    if told == asked or re.fullmatch(_PRINTED_AS.get(asked, r"(?!)"), told):
+        return True
+    (name, is_given, value), (told_name, _, told_value) = asked.partition("="), told.partition("=")
+    if not is_given or name != told_name:
+        return False
+    # compress=zstd is told with its level; 262144 as 256k
+    return told_value.startswith(f"{value}:") or _same_size(value, told_value)
+
+
+def _same_size(one: str, other: str) -> bool:
+    sizes: list[int] = []
+    read: Callable[[object], int] = parse_size
+    for text in (one, other):
+        if not re.fullmatch(r"\d+[kKmMgG]?", text):
+            return False
+        sizes.append(read(text))
+    return sizes[0] == sizes[1]
