@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from xml.etree import ElementTree as ET
 
+from pytest_vmstorage.attest_fs import of_host_fs
 from pytest_vmstorage.attest_guest import of_guest
 from pytest_vmstorage.attest_image import of_image
 from pytest_vmstorage.claim import (
@@ -58,6 +59,7 @@ def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Pro
         *_of_device(config, evidence),
         *_of_command_line(config, evidence),
         *of_image(config, evidence.info, evidence.image),
+        *of_host_fs(config, evidence.ground),
         claim("machine", config.machine_type, _machine_type(evidence.machine), "QMP qom-get of the machine"),
         claim("accel", accel, "kvm" if evidence.kvm else "tcg", "QMP query-kvm"),
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from pytest_vmstorage.claim import DEFAULT, claim, unprovable
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.file_system import FileSystem, family, mount_options
 from pytest_vmstorage.mkfs_options import read_back
 from pytest_vmstorage.results import Proof
+from pytest_vmstorage.rules.ground import BLOCK_BACKINGS
 from pytest_vmstorage.units import parse_size
 
 ON_HOST = "host's /proc/self/mountinfo"
@@ -55,6 +56,12 @@ _SILENT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
 }
 
+_PRINTED = (
+    *("noatime", "nodiratime", "nosuid", "nodev", "noexec", "nosymfollow"),
+    *("nodatacow", "nodatasum", "nobarrier", "noacl", "notreelog", "noalign", "noquota"),
+)
+"""Options that begin with "no" and are printed wherever they are in effect."""
+
 # what the kernel makes of an option: btrfs prints the algorithm and its level where neither was given
 _PRINTED_AS: Mapping[str, str] = {
     "compress": r"compress=zlib(:\d+)?",
@@ -66,23 +73,29 @@ _PRINTED_AS: Mapping[str, str] = {
 }
 
 
-def of_host_fs(config: StorageConfig, found: FileSystem | None, *, device: str = "") -> Iterator[Proof]:
+def of_host_fs(config: StorageConfig, found: FileSystem | None) -> Iterator[Proof]:
     """Proofs of host_fs, host_mkfs and host_mount; `found` is what holds the image, None below a block device.
 
-    `device` is the one that the file system was made on: another one's would be another file system.
+    One that was made for the cell is mounted on the image's own folder, and one that was found never is.
     """
-    if config.host_fs == "as-found":
-        kind = "a block device and no file system" if found is None else f"{found.kind} of {found.device}"
-        yield claim("host_fs", "as-found", kind, ON_HOST, holds=not device)
-        for field in ("host_mkfs", "host_mount"):
-            shown = "nothing mounted" if found is None else ",".join(found.options)
-            text = shown if field == "host_mount" else "made by others"
-            yield claim(field, DEFAULT, text, ON_HOST, holds=not getattr(config, field))
+    if found is None and config.backing_kind not in BLOCK_BACKINGS:
+        why = "the host did not tell what the image lies on"
+        yield from (unprovable(name, config, why, where=ON_HOST) for name in ("host_fs", "host_mkfs", "host_mount"))
         return
-    asked = f"{config.host_fs} of {device}"
-    yield claim("host_fs", asked, "no mount" if found is None else f"{found.kind} of {found.device}", ON_HOST)
-    if found is not None:
-        yield from _of_options("host", config, found, ON_HOST)
+    kind = "a block device" if found is None else f"{found.kind} of {found.device}"
+    is_own = found is not None and found.is_own
+    if found is None or config.host_fs == "as-found":
+        holds = config.host_fs == "as-found" and not is_own
+        yield claim(
+            "host_fs", config.host_fs, f"{kind}{', made for this image' if is_own else ''}", ON_HOST, holds=holds
+        )
+        for field in ("host_mkfs", "host_mount"):
+            told = kind if found is None or field == "host_mkfs" else ",".join(found.options)
+            yield claim(field, getattr(config, field) or DEFAULT, told, ON_HOST, holds=not getattr(config, field))
+        return
+    made = f"{found.kind} made for this image"
+    yield claim("host_fs", f"{config.host_fs} made for this image", made if is_own else f"{kind} found there", ON_HOST)
+    yield from _of_options("host", config, found, ON_HOST)
 
 
 def of_guest_fs(
@@ -142,10 +155,12 @@ def in_effect(option: str, found: FileSystem) -> bool | None:
     if silent is not None:
         return not any(told == no or told.startswith(f"{no}=") for no in silent for told in found.options)
     name, given, _ = option.partition("=")
-    opposite = name.removeprefix("no") if name.startswith("no") else f"no{name}"
     others = {told.partition("=")[0] for told in found.options}
-    # an option of which no word is printed is a default that nobody here knows, or was dropped
-    return False if given or opposite in others or not name.startswith("no") else None
+    opposite = name.removeprefix("no") if name.startswith("no") else f"no{name}"
+    # ext4's driver lists all of its options, whatever they are
+    is_told = family(found.kind) == "ext" or option in _PRINTED or given or opposite in others
+    # what begins with "no" may be a default that is not known here
+    return False if is_told or not name.startswith("no") else None
 
 
 def _is_printed(asked: str, told: str) -> bool:
@@ -160,9 +175,8 @@ def _is_printed(asked: str, told: str) -> bool:
 
 def _same_size(one: str, other: str) -> bool:
     sizes: list[int] = []
-    read: Callable[[object], int] = parse_size
     for text in (one, other):
         if not re.fullmatch(r"\d+[kKmMgG]?", text):
             return False
-        sizes.append(read(text))
+        sizes.append(parse_size(text))
     return sizes[0] == sizes[1]

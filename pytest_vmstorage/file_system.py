@@ -35,7 +35,8 @@ _NOT_FOR_MOUNT = (
 class FileSystem(BaseModel):
     """A mounted file system: its kind, device, mount point, and the options in effect as the kernel tells them.
 
-    `superblock` is what dumpe2fs, xfs_info or btrfs tell of it; "" where nobody asked.
+    `superblock` is what dumpe2fs, xfs_info or btrfs tell of it; "" where nobody asked. `path` is the real path that
+    was looked at, "" for one out of a list.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -45,6 +46,12 @@ class FileSystem(BaseModel):
     mountpoint: str
     options: tuple[str, ...]
     superblock: str = ""
+    path: str = ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is mounted on the very folder of the path that was looked at, and so was made for it."""
+        return bool(self.path) and str(PurePosixPath(self.path).parent) == self.mountpoint
 
 
 def family(kind: str) -> str:
@@ -195,14 +202,18 @@ _SUPERBLOCK: Mapping[str, str] = {
 }
 
 
-def look_at(shell: Shell, path: str, *, superblock: bool = False) -> FileSystem | None:
-    """What the path lies on, found anew; with `superblock` also what mkfs made. None where no mount holds it."""
-    real = shell.run(["readlink", "-f", "--", path]).stdout.rstrip("\n") or path
-    found = mount_of(read_mounts(shell.read(MOUNTS)), real)
+def look_at(shell: Shell, path: str, *, defaults: bool = True, superblock: bool = False) -> FileSystem | None:
+    """What the path lies on, found anew; None where no mount holds it.
+
+    With `defaults` also the options that are in effect without a word in mountinfo, with `superblock` what mkfs made.
+    """
+    looked = ["sh", "-c", f'readlink -f -- "$1" && cat {MOUNTS}', "sh", path]
+    real, _, mounts = shell.run(looked, timeout_s=60).stdout.partition("\n")
+    found = mount_of(read_mounts(mounts), real)
     if found is None:
         return None
-    more: dict[str, object] = {}
-    if family(found.kind) == "ext":
+    more: dict[str, object] = {"path": real}
+    if defaults and family(found.kind) == "ext":
         # mountinfo leaves out what is the default; the driver's own list has all
         told = shell.read(f"/proc/fs/ext4/{PurePosixPath(found.device).name}/options").split()
         more["options"] = tuple(dict.fromkeys((*found.options, *told)))

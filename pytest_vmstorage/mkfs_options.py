@@ -72,13 +72,14 @@ def read_back(kind: str, options: str, superblock: str) -> Iterator[tuple[str, s
             yield text, _feature(kind, value, text, superblock)
             continue
         pattern = {"ext": _EXT, "xfs": _XFS, "btrfs": _BTRFS}[family(kind)].get(name)
-        text = f"{name}={value}" if " " in name else f"{name} {value}".rstrip()
+        joint = "=" if " " in name else " "
+        text = f"{name}{joint}{value}".rstrip()
         found = re.search(pattern, superblock, re.MULTILINE) if pattern else None
         if found is None:
             yield text, _computed(kind, name, value, text, superblock)
         else:
             same = found[1].lower() == value.lower() or _bytes(value) == _bytes(found[1])
-            yield text, text if same else f"{name} {found[1]}"
+            yield text, text if same else f"{name}{joint}{found[1]}"
 
 
 def single_options(kind: str, options: str) -> Iterator[tuple[str, str]]:
@@ -144,6 +145,9 @@ def _computed(kind: str, name: str, value: str, text: str, superblock: str) -> s
     if family(kind) == "xfs" and name == "-d su" and number(r"^data .*bsize=(\d+)"):
         there = number(r"^data(?:.*\n)+? +=\s+sunit=(\d+)") * number(r"^data .*bsize=(\d+)")
         return text if _bytes(value) == there else f"su of {there} bytes"
+    if family(kind) == "xfs" and name == "-d sw" and number(r"sunit=(\d+)"):
+        there = number(r"swidth=(\d+)") // number(r"sunit=(\d+)")
+        return text if value == str(there) else f"-d sw={there}"
     if family(kind) == "btrfs" and name == "-M" and superblock:
         return text if "MIXED_GROUPS" in superblock else "no mixed block groups"
     return None

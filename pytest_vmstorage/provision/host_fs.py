@@ -22,8 +22,8 @@ from pytest_vmstorage.file_system import (
 from pytest_vmstorage.provision.disk import HEADROOM_BYTES, FolderFacts, folder_facts
 from pytest_vmstorage.units import format_about
 
-SMALLEST_BYTES = {"ext4": 16 * 2**20, "xfs": 304 * 2**20, "btrfs": 256 * 2**20}
-"""mkfs.xfs 6.1 refuses less than 300 MiB, mkfs.btrfs 6.2 less than 109 MiB."""
+SMALLEST_BYTES = {"ext4": 512 * 2**20, "xfs": 304 * 2**20, "btrfs": 256 * 2**20}
+"""mkfs.xfs 6.1 refuses less than 300 MiB, mkfs.btrfs 6.2 less than 109 MiB; a smaller ext4 has blocks of 1 KiB."""
 
 _BESIDE = {"ext4": (64 * 2**20, 0.09), "xfs": (96 * 2**20, 0.03), "btrfs": (160 * 2**20, 0.10)}
 _ALIGN = 2**20
@@ -55,10 +55,12 @@ class HostFs(BaseModel):
 def host_fs_bytes(config: StorageConfig, image_bytes: int | None = None) -> int:
     """How large the cell's file system is made: room for images of that size, by default one disk's, and for itself.
 
-    Beside its data ext4 keeps a journal, inode tables and 5 % for root, xfs a log, btrfs its metadata twice.
+    Beside its data ext4 keeps a journal, inode tables and 5 % for root, xfs a log, btrfs its metadata twice. Where
+    btrfs copies on write it keeps an extent until its last block was written anew: the image may take twice its size.
     """
     fixed, share = _BESIDE[config.host_fs]
-    need = (config.size if image_bytes is None else image_bytes) + HEADROOM_BYTES
+    copies = config.host_fs == "btrfs" and "nodatacow" not in mount_options(config.host_mount, field="host_mount")
+    need = (config.size if image_bytes is None else image_bytes) * (2 if copies else 1) + HEADROOM_BYTES
     whole = max(SMALLEST_BYTES[config.host_fs], int(need * (1 + share)) + fixed)
     return -(-whole // _ALIGN) * _ALIGN
 

@@ -43,7 +43,7 @@ def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
     cache = "write back" if CACHE_FLAGS[config.cache][2] or config.bus == "nvme" else "write through"
     queues = min(config.queues or 1, config.vcpus)
     facts = (
-        f"6.1.0-18-amd64|{config.vcpus}|{config.memory // 1024 - 36000}\n"
+        f"6.1.0-18-amd64|{config.vcpus}|{config.memory // 1024 - 55884}\n"
         "vda|102400|vmstorage-root|write back|[none] mq-deadline|512|1|virtio_blk||1|2147483136\n"
         f"{disk}|{config.size // 512}|vmstorage-test|{cache}|[mq-deadline] none|512|1|"
         f"{driver}|{host}|{queues}|2147483136\n"
@@ -117,6 +117,8 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     shell.do(re.compile(r"^stat "), stat)
     shell.do(re.compile(r"^filefrag "), extents)
     shell.do(re.compile(r"^rm "), remove)
+    root = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
+    shell.do(re.compile(r"readlink .*mountinfo"), lambda asked: _said(asked, f"{asked.argv[-1]}\n{root}"))
     # no image here has extents beside it
     shell.answer(re.compile(r"^sh -c 'ls "), returncode=2)
     shell.answer(re.compile(r"^df "), f"Type Avail Filesystem\next4 {free_bytes} /dev/vda\n")
