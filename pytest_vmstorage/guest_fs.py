@@ -82,7 +82,6 @@ def make_guest_fs(shell: Shell, disk: str, config: StorageConfig) -> GuestFs:
     size = int(done.stdout) if done.ok else 0
     found = look_at(shell, path)
     if size < _MIB or found is None:
-        raise GuestError(
-            f"No test file could be made on the guest's {config.guest_fs}: {done.tail(1) if not done.ok else 'no room'}."
-        )
+        reason = "no room" if done.ok else done.tail(1)
+        raise GuestError(f"No test file could be made on the guest's {config.guest_fs}: {reason}.")
     return GuestFs(kind=config.guest_fs, mountpoint=MOUNTPOINT, path=path, size_bytes=size, mkfs=argv, found=found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.file_system import family
@@ -33,7 +33,6 @@ _XFS: Mapping[str, str] = {
     "-i nrext64": r"nrext64=(\d+)",
     "-i maxpct": r"imaxpct=(\d+)",
     "-d agcount": r"agcount=(\d+)",
-    "-d sunit": r"^data(?:.*\n)+? +=\s+sunit=(\d+)",
     "-l lazy-count": r"lazy-count=(\d+)",
     "-l version": r"^log .*version=(\d+)",
     **{f"-m {name}": rf"\b{name}=(\d+)" for name in ("crc", "finobt", "rmapbt", "reflink", "bigtime", "inobtcount")},
@@ -57,6 +56,8 @@ _LONG: Mapping[str, str] = {
     "--features": "-O",
     "--runtime-features": "-R",
 }
+_SHAPELESS = ("-q", "-f", "-F", "-v")
+_CHOSEN_BY_MKFS = ("random", "time", "clear", "generate")
 _WITHOUT_VALUE: Mapping[str, str] = {"ext": "cDFjqv", "xfs": "fKqN", "btrfs": "fKqMv"}
 _SUBOPTIONS: Mapping[str, str] = {"ext": "EJOR", "xfs": "bdilmnrs", "btrfs": "OR"}
 
@@ -64,9 +65,18 @@ _SUBOPTIONS: Mapping[str, str] = {"ext": "EJOR", "xfs": "bdilmnrs", "btrfs": "OR
 def read_back(kind: str, options: str, superblock: str) -> Iterator[tuple[str, str | None]]:
     """Each option of mkfs and how it reads in the finished file system: the same text where it is in effect.
 
-    None where nothing can be read of it. `superblock` is the output of dumpe2fs -h, xfs_info, or btrfs.
+    None where nothing can be read of it, such as a size in xfs's blocks or sectors. `superblock` is the output of
+    dumpe2fs -h, xfs_info, or btrfs.
     """
     for name, value in single_options(kind, options):
+        if name in _SHAPELESS:
+            continue
+        if value in _CHOSEN_BY_MKFS or (kind == "xfs" and re.fullmatch(r"\d+[bs]", value)):
+            yield f"{name} {value}", None
+            continue
+        if (family(kind), name) == ("btrfs", "-M"):
+            yield name, _feature(kind, "mixed-bg", name, superblock)
+            continue
         if name in ("-O", "-R"):
             text = f"{name} {value}"
             yield text, _feature(kind, value, text, superblock)
@@ -127,27 +137,32 @@ def _feature(kind: str, feature: str, text: str, superblock: str) -> str | None:
 def _computed(kind: str, name: str, value: str, text: str, superblock: str) -> str | None:
     """Options that stand in the file system in another unit; None for those of which nothing can be read."""
 
-    def number(pattern: str) -> int:
-        found = re.search(pattern, superblock, re.MULTILINE)
+    def number(before: str) -> int:
+        found = re.search(rf"{before}(\d+)", superblock, re.MULTILINE)
         return int(found[1]) if found else 0
 
-    if family(kind) == "ext" and name == "-m" and number(r"^Block count: +(\d+)"):
-        there = number(r"^Reserved block count: +(\d+)")
-        # mke2fs rounds down
-        wanted = int(float(value) * number(r"^Block count: +(\d+)") / 100)
-        return text if there == wanted else f"{there} blocks reserved"
-    if family(kind) == "ext" and name == "-J size" and number(r"^Total journal size: +(\d+)"):
-        there = number(r"^Total journal size: +(\d+)M")
-        return text if value.rstrip("mM") == str(there) else f"-J size={there}"
-    if family(kind) == "xfs" and name == "-l size" and number(r"^log .*blocks=(\d+)"):
-        there = number(r"^log .*blocks=(\d+)") * number(r"^log .*bsize=(\d+)")
-        return text if _bytes(value) == there else f"log of {there} bytes"
-    if family(kind) == "xfs" and name == "-d su" and number(r"^data .*bsize=(\d+)"):
-        there = number(r"^data(?:.*\n)+? +=\s+sunit=(\d+)") * number(r"^data .*bsize=(\d+)")
-        return text if _bytes(value) == there else f"su of {there} bytes"
-    if family(kind) == "xfs" and name == "-d sw" and number(r"sunit=(\d+)"):
-        there = number(r"swidth=(\d+)") // number(r"sunit=(\d+)")
-        return text if value == str(there) else f"-d sw={there}"
-    if family(kind) == "btrfs" and name == "-M" and superblock:
-        return text if "MIXED_GROUPS" in superblock else "no mixed block groups"
-    return None
+    in_other_units = _IN_OTHER_UNITS.get((family(kind), name))
+    if in_other_units is None or not superblock:
+        return None
+    wanted, there = in_other_units(value, number)
+    return text if wanted == there else f"{name}: {there}"
+
+
+Number = Callable[[str], int]
+"""The number in the superblock's text behind what a pattern finds."""
+
+_BLOCK, _SUNIT = "^data .*bsize=", "sunit="
+_IN_OTHER_UNITS: Mapping[tuple[str, str], Callable[[str, Number], tuple[int | None, int]]] = {
+    # percent of the blocks, rounded down
+    ("ext", "-m"): lambda value, number: (
+        int(float(value) * number("^Block count: +") / 100),
+        number("^Reserved block count: +"),
+    ),
+    ("ext", "-J size"): lambda value, number: (int(value.rstrip("mM")), number("^Total journal size: +")),
+    ("xfs", "-l size"): lambda value, number: (_bytes(value), number("^log .*blocks=") * number("^log .*bsize=")),
+    ("xfs", "-d su"): lambda value, number: (_bytes(value), number(_SUNIT) * number(_BLOCK)),
+    # these two are given in sectors of 512 bytes and told in blocks
+    ("xfs", "-d sunit"): lambda value, number: (int(value) * 512, number(_SUNIT) * number(_BLOCK)),
+    ("xfs", "-d swidth"): lambda value, number: (int(value) * 512, number("swidth=") * number(_BLOCK)),
+    ("xfs", "-d sw"): lambda value, number: (int(value), number("swidth=") // max(1, number(_SUNIT))),
+}

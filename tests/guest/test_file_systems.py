@@ -88,7 +88,7 @@ def test_a_file_system_in_the_guest_is_proven_and_measured(lab: Lab, values: dic
     made = guest.file_system
     assert made is not None
     assert guest.run(f"stat -c '%s %b' {made.path}").stdout == f"{made.size_bytes} 0\n"
-    assert made.size_bytes > 0.35 * guest.config.size
+    assert made.size_bytes > 0.3 * guest.config.size
     run_fio(lab, guest, made.path, made.size_bytes)
     pages, blocks = guest.run(f"fincore -n -o PAGES {made.path}; stat -c %b {made.path}").stdout.split()
     assert (int(pages), int(blocks) * 512 >= 16 * 2**20) == (0, True)
@@ -194,8 +194,13 @@ LIARS: list[tuple[str, dict[str, object], dict[str, object], str]] = [
 
 @pytest.mark.parametrize(("field", "labelled", "built", "found"), LIARS, ids=lambda value: str(value)[:12])
 def test_a_file_system_in_the_guest_unlike_its_label_is_caught(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, field: str, labelled: dict[str, object], built: dict[str, object], found: str
-) -> None:  # fmt: skip
+    lab: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+    field: str,
+    labelled: dict[str, object],
+    built: dict[str, object],
+    found: str,
+) -> None:
     """Made as another kind, with other options, or mounted with others."""
     made_in_the_guest_as(monkeypatch, **built)
     error = caught(lab, cell(**labelled))
@@ -229,9 +234,7 @@ def test_other_memory_is_caught(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_options_that_the_guest_refuses_are_told_in_its_words(lab: Lab) -> None:
     """Of mkfs, of mount, and of a disk too small for the kind."""
-    with pytest.raises(
-        ConfigError, match=r"mkfs\.xfs failed in the guest with guest_mkfs='-d nosuch=1': unknown option"
-    ):
+    with pytest.raises(ConfigError, match=r"mkfs\.xfs failed in the guest with .*: unknown option -d nosuch=1"):
         lab.guest(cell(guest_fs="xfs", guest_mkfs="-d nosuch=1"))
     with pytest.raises(ConfigError, match="mounting the ext4 failed in the guest with guest_mount='nosuch'"):
         lab.guest(cell(guest_fs="ext4", guest_mount="nosuch"))

@@ -16,7 +16,7 @@ from pytest_vmstorage.attest_fs import ON_HOST
 from pytest_vmstorage.attest_image import l2_covers_bytes
 from pytest_vmstorage.claim import COMMAND_LINE, IDLE, proven_fields
 from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import FIELDS, Bus, Cache, Format, StorageConfig
+from pytest_vmstorage.config import FIELDS, Bus, Cache, Format, GuestFs, StorageConfig
 from pytest_vmstorage.errors import AttestationError, GuestDiedError
 from pytest_vmstorage.evidence import Evidence, blockdevs, gather, image_info
 from pytest_vmstorage.guest import Guest, GuestFacts
@@ -341,6 +341,17 @@ def test_a_fake_guest_of_every_bus_and_cache_attests(tmp_path: Path, bus: Bus, c
 def test_a_fake_guest_of_every_format_attests(tmp_path: Path, kind: Format) -> None:
     """The shipped fake's qemu-img agrees too."""
     assert "format" in proven_fields(fake_guest(tmp_path, StorageConfig(format=kind, size="128M")).proof)
+
+
+@pytest.mark.parametrize("kind", get_args(GuestFs))
+def test_a_fake_guest_of_every_file_system_attests(tmp_path: Path, kind: GuestFs) -> None:
+    """With its scheduler and its memory, and a test file to run on."""
+    options = {} if kind == "none" else {"guest_mount": "noatime"}
+    config = StorageConfig(guest_fs=kind, scheduler="bfq", memory="1G", size="128M", **options)
+    guest = fake_guest(tmp_path, config)
+    fields = {"guest_fs", "guest_mkfs", "guest_mount", "scheduler", "memory"}
+    assert fields <= set(proven_fields(guest.proof))
+    assert (guest.file_system is None) is (kind == "none")
 
 
 def test_a_fake_guest_with_another_disk_is_refused_and_removed(tmp_path: Path) -> None:

@@ -248,6 +248,19 @@ def test_options_of_mkfs_are_taken_apart() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"), [("xfs", "-l size=16384b"), ("xfs", "-m uuid=generate"), ("ext4", "-U random"), ("xfs", "-K")]
+)
+def test_what_mkfs_chose_itself_is_not_compared(kind: str, options: str) -> None:
+    """A random UUID, and sizes in units of the file system."""
+    assert [found for _, found in read_back(kind, options, "log =internal bsize=4096 blocks=16384")] == [None]
+
+
+def test_options_that_shape_nothing_are_no_claim() -> None:
+    """They are mkfs's own manners."""
+    assert list(read_back("xfs", "-f -q", "")) == []
+
+
 @pytest.mark.parametrize("kind", ["ext3", "ext4", "xfs", "btrfs"])
 def test_without_a_superblock_no_option_is_proven(kind: str) -> None:
     """The tool that reads it may be missing."""

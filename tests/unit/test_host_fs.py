@@ -118,6 +118,7 @@ def test_options_are_read_back(folder: str, kind: str, mkfs: str, mount: str) ->
     """Every one from the finished file system or from the kernel's list; -i alone is no figure that stands there."""
     config = cell(kind, mkfs, mount, size="1G")
     found = proofs(config, f"{made(folder, config).mountpoint}/disk-1.raw")
+    found = [proof for proof in found if proof.field != "cache"]
     assert {proof.field for proof in found} == {"host_fs", "host_mkfs", "host_mount"}
     open_ones = [proof for proof in found if proof.status != "proven"]
     assert [(proof.status, proof.field) for proof in open_ones] == [("unprovable", "host_mkfs")] * ("-i 6" in mkfs)
@@ -127,13 +128,13 @@ def test_options_are_read_back(folder: str, kind: str, mkfs: str, mount: str) ->
 OTHERS = [
     ("ext4", "", "", "-b 2048", "", "host_mkfs", "-b 4096"),
     ("ext4", "-O ^has_journal", "", "-O has_journal", "", "host_mkfs", "has_journal not there"),
-    ("ext4", "-m 5", "", "-m 0", "", "host_mkfs", "blocks reserved"),
+    ("ext4", "-m 5", "", "-m 0", "", "host_mkfs", "-m: "),
     ("xfs", "-d agcount=4", "", "-d agcount=8", "", "host_mkfs", "-d agcount=4"),
     ("xfs", "", "", "-m reflink=0", "", "host_mkfs", "-m reflink=1"),
-    ("xfs", "-l size=64m", "", "-l size=80m", "", "host_mkfs", "log of 67108864 bytes"),
+    ("xfs", "-l size=64m", "", "-l size=80m", "", "host_mkfs", "-l size: 67108864"),
     ("btrfs", "-n 16k", "", "-n 32k", "", "host_mkfs", "-n 16384"),
     ("btrfs", "", "", "-O ^no-holes", "", "host_mkfs", "NO_HOLES there"),
-    ("btrfs", "", "", "-M", "", "host_mkfs", "no mixed"),
+    ("btrfs", "", "", "-M", "", "host_mkfs", "MIXED_GROUPS not there"),
     ("ext4", "", "", "", "noatime", "host_mount", "relatime"),
     ("ext4", "", "data=writeback", "", "data=ordered", "host_mount", "data=writeback"),
     ("xfs", "", "", "", "logbsize=256k", "host_mount", "logbsize=32k"),
@@ -163,6 +164,27 @@ def test_a_remount_behind_our_back_is_contradicted(folder: str) -> None:
     assert {proof.status for proof in proofs(config, image)} == {"proven"}
     assert SHELL.run(["mount", "-o", "remount,strictatime", there.mountpoint]).ok
     assert [p.field for p in proofs(config, image) if p.status == "contradicted"] == ["host_mount"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "mount", "cache", "is_told"),
+    [
+        ("ext4", "data=journal", "none", True),
+        ("ext4", "", "none", False),
+        ("xfs", "", "directsync", False),
+        ("btrfs", "", "directsync", True),
+        ("btrfs", "compress=zstd", "none", True),
+        ("btrfs", "nodatasum", "none", False),
+        ("btrfs", "nodatacow", "none", False),
+        ("btrfs", "", "writeback", False),
+    ],
+)
+def test_direct_io_that_is_none_is_warned_of(folder: str, kind: str, mount: str, cache: str, is_told: bool) -> None:
+    """The option of the cell is in effect, and the host's page cache is used all the same."""
+    config = cell(kind, mount=mount, cache=cache)
+    found = [proof for proof in proofs(config, f"{made(folder, config).mountpoint}/d") if proof.field == "cache"]
+    assert [proof.status for proof in found] == ["unprovable"] * is_told
+    assert all("page cache" in proof.why for proof in found)
 
 
 def test_another_kind_and_a_folder_of_the_host_are_contradicted(folder: str) -> None:
