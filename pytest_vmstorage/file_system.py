@@ -138,7 +138,8 @@ def mount(
 ) -> None:
     """Mount the device there; the folder is made. Raises UnsupportedError, ConfigError, ProvisionError."""
     chosen = ("-o", ",".join(options)) if options else ()
-    script = 'mkdir -p -- "$1" && shift && exec "$@"'
+    # its words are read below
+    script = 'mkdir -p -- "$1" && shift && exec env LC_ALL=C "$@"'
     argv = ["mount", "-t", kind, *chosen, "--", device, mountpoint]
     done = shell.run(["sh", "-c", script, "sh", mountpoint, *argv], timeout_s=MKFS_S)
     if done.ok:

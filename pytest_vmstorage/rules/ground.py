@@ -12,6 +12,15 @@ BACKINGS = ("file", *BLOCK_BACKINGS, "native")
 _ON_THE_HOST = ("backing", "host_fs", "host_mkfs", "host_mount", "state", "size", "preallocation")
 
 
+_SMALLEST_GUEST_FS = {"xfs": 300 * 2**20, "btrfs": 110 * 2**20}
+
+
+def _too_small_for_its_guest_fs(cell: Cell) -> bool:
+    """Whether mkfs would refuse the disk; a btrfs of mixed block groups needs less than any cell's workload."""
+    is_mixed = bool({"-M", "--mixed"} & {*cell.guest_mkfs.split()})
+    return not is_mixed and cell.size < _SMALLEST_GUEST_FS.get(cell.guest_fs, 0)
+
+
 def _chosen_for_a_guest(cell: Cell) -> bool:
     """Whether something is asked for that only a guest or an image format has."""
     return any(cell.is_chosen(name) for name in type(cell).model_fields if name not in _ON_THE_HOST)
@@ -74,5 +83,11 @@ GROUND_RULES = (
         lambda cell: cell.guest_fs == "none" and bool(cell.guest_mkfs or cell.guest_mount),
         "guest_mkfs and guest_mount are options of a file system, and guest_fs=none is the disk without one",
         "the meaning of guest_fs",
+    ),
+    Rule(
+        "guest-fs-size",
+        _too_small_for_its_guest_fs,
+        "mkfs.xfs makes none on less than 300M, and mkfs.btrfs none on less than 110M",
+        "xfsprogs 6.1 and btrfs-progs 6.2, tried",
     ),
 )

@@ -347,7 +347,7 @@ def test_a_fake_guest_of_every_format_attests(tmp_path: Path, kind: Format) -> N
 def test_a_fake_guest_of_every_file_system_attests(tmp_path: Path, kind: GuestFs) -> None:
     """With its scheduler and its memory, and a test file to run on."""
     options = {} if kind == "none" else {"guest_mount": "noatime"}
-    config = StorageConfig(guest_fs=kind, scheduler="bfq", memory="1G", size="128M", **options)
+    config = StorageConfig(guest_fs=kind, scheduler="bfq", memory="1G", size="512M", **options)
     guest = fake_guest(tmp_path, config)
     fields = {"guest_fs", "guest_mkfs", "guest_mount", "scheduler", "memory"}
     assert fields <= set(proven_fields(guest.proof))

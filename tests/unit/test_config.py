@@ -135,6 +135,7 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
     "host-fs-needs-a-file": [{"backing": "zvol", "host_fs": "xfs"}],
     "host-fs-options": [{"host_mkfs": "-O ^has_journal"}, {"host_mount": "noatime"}],
     "guest-fs-options": [{"guest_mkfs": "-m 0"}],
+    "guest-fs-size": [{"guest_fs": "xfs", "size": "299M"}, {"guest_fs": "btrfs", "size": "109M"}],
 }
 
 
