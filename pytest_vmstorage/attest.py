@@ -10,17 +10,18 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from xml.etree import ElementTree as ET
 
+from pytest_vmstorage.attest_fs import of_host_fs
+from pytest_vmstorage.attest_guest import of_guest
 from pytest_vmstorage.attest_image import of_image
 from pytest_vmstorage.claim import (
     BLOCK_NODES,
     COMMAND_LINE,
     DEFAULT,
     DEVICE,
-    GUEST,
-    IDLE,
     LOG,
     XML,
     asked_text,
+    by_name,
     claim,
     size_text,
     unprovable,
@@ -47,18 +48,6 @@ MODELS: Mapping[Bus, str] = {
 }
 """QEMU's types of the device that holds the disk and of what it is plugged into."""
 
-DRIVERS: Mapping[Bus, str] = {
-    "virtio-blk": "virtio_blk",
-    "virtio-scsi": "sd on virtio_scsi",
-    "lsilogic": "sd on sym53c8xx",
-    "vmpvscsi": "sd on vmw_pvscsi",
-    "ide": "sd on ata_piix",
-    "sata": "sd on ahci",
-    "usb": "sd on usb-storage",
-    "nvme": "nvme",
-}
-"""Linux's drivers of the disk and of its host."""
-
 
 def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Proof, ...]:
     """What host, QEMU and image say of each field."""
@@ -70,6 +59,7 @@ def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Pro
         *_of_device(config, evidence),
         *_of_command_line(config, evidence),
         *of_image(config, evidence.info, evidence.image),
+        *of_host_fs(config, evidence.ground),
         claim("machine", config.machine_type, _machine_type(evidence.machine), "QMP qom-get of the machine"),
         claim("accel", accel, "kvm" if evidence.kvm else "tcg", "QMP query-kvm"),
     )
@@ -77,7 +67,7 @@ def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Pro
 
 def attest_guest(config: StorageConfig, facts: GuestFacts) -> tuple[Proof, ...]:
     """What the guest itself sees of the fields."""
-    return tuple(_of_guest(config, facts))
+    return tuple(of_guest(config, facts))
 
 
 def conclude(config: StorageConfig, proofs: Iterable[Proof]) -> tuple[Proof, ...]:
@@ -115,6 +105,17 @@ def _of_domain(config: StorageConfig, accel: Accel, tree: ET.Element) -> Iterato
     yield claim("accel", accel, "tcg" if tree.get("type") == "qemu" else str(tree.get("type")), XML)
     yield claim("machine", config.machine_type, _machine_type(kind.get("machine", "") if kind is not None else ""), XML)
     yield claim("vcpus", str(config.vcpus), tree.findtext("vcpu") or "none", XML)
+    yield claim("memory", format_size(config.memory), _memory(tree), XML)
+
+
+def _memory(tree: ET.Element) -> str:
+    """The domain's memory, which live XML has in KiB; what a guest was given may be less, for a balloon took it."""
+    given = [tree.find(name) for name in ("memory", "currentMemory")]
+    sizes = {_UNITS[one.get("unit", "KiB")] * int(one.text or 0) for one in given if one is not None}
+    return " of ".join(format_size(size) for size in sorted(sizes)) or "none"
+
+
+_UNITS = {"b": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 def _of_disk_element(config: StorageConfig, tree: ET.Element) -> Iterator[Proof]:
@@ -206,7 +207,7 @@ def _of_device(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
     model = str(device.get("type", "no such device"))
     if model != "nvme":
         model = f"{model} on {controller.get('type', 'nothing')}"
-    yield claim("bus", _by_name(config.bus, MODELS), model, DEVICE, holds=model == MODELS[config.bus])
+    yield claim("bus", by_name(config.bus, MODELS), model, DEVICE, holds=model == MODELS[config.bus])
     yield _write_cache(config, device.get("write-cache"))
     virtio = controller if config.bus == "virtio-scsi" else device
     if "iothread" in virtio:
@@ -217,10 +218,6 @@ def _of_device(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
         asked = asked_text(getattr(config, field))
         if found is not None:
             yield claim(field, asked, found, DEVICE, holds=asked in (DEFAULT, found))
-
-
-def _by_name(bus: Bus, names: Mapping[Bus, str]) -> str:
-    return bus if names[bus] == bus else f"{bus} ({names[bus]})"
 
 
 def _write_cache(config: StorageConfig, found: str | None) -> Proof:
@@ -252,32 +249,3 @@ def _of_command_line(config: StorageConfig, evidence: Evidence) -> Iterator[Proo
     if config.io != "threads" and evidence.fallbacks is not None:
         found = "; ".join(evidence.fallbacks) or "no word of a fallback"
         yield claim("io", config.io, found, LOG, holds=not evidence.fallbacks)
-
-
-# what the guest sees
-
-
-def _of_guest(config: StorageConfig, facts: GuestFacts) -> Iterator[Proof]:
-    yield claim("size", format_size(config.size), format_size(facts.disk_bytes), GUEST)
-    yield claim("vcpus", str(config.vcpus), str(facts.cpus), "guest nproc")
-    driver = f"{facts.driver} on {facts.host_driver}" if facts.host_driver else facts.driver
-    yield claim("bus", _by_name(config.bus, DRIVERS), driver, GUEST, holds=driver == DRIVERS[config.bus])
-    asked = "write back" if CACHE_FLAGS[config.cache][2] else "write through"
-    if config.bus == "nvme":
-        why = "QEMU's NVMe says write back in every mode"
-        yield unprovable("cache", config, why, found=facts.write_cache, where=GUEST)
-    else:
-        same = asked == facts.write_cache
-        yield claim("cache", f"{config.cache} ({asked})", facts.write_cache, GUEST, holds=same)
-    if config.queues is not None:
-        yield _queues_in_guest(config, config.queues, facts)
-    if config.discard == "unmap" and not facts.discard_max_bytes:
-        why = f"{IDLE}: the guest's disk on {config.bus} takes no discards"
-        yield unprovable("discard", config, why, found="discard_max_bytes 0", where=GUEST)
-
-
-def _queues_in_guest(config: StorageConfig, queues: int, facts: GuestFacts) -> Proof:
-    if queues > config.vcpus:
-        why = f"{IDLE}: a guest with {config.vcpus} vCPU uses no more queues than that"
-        return unprovable("queues", config, why, found=str(facts.queues), where=GUEST)
-    return claim("queues", str(queues), str(facts.queues), GUEST)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config import Bus, StorageConfig
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.units import format_size
 
@@ -34,6 +34,11 @@ def unprovable(field: str, config: StorageConfig, why: str, *, found: str = "unk
     """A field of which this source cannot tell, and why, in a clause."""
     asked = asked_text(getattr(config, field))
     return Proof(field=field, asked=asked, found=found, where=where, status="unprovable", why=why)
+
+
+def by_name(bus: Bus, names: Mapping[Bus, str]) -> str:
+    """A bus as it stands in a proof: with what it is called where something else than its name is read."""
+    return bus if names[bus] == bus else f"{bus} ({names[bus]})"
 
 
 def asked_text(value: object) -> str:

@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.accounting import IoCounters, read_block_stats, read_guest_stat, read_process_io
 from pytest_vmstorage.command import Shell, check
+from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import GuestError
+from pytest_vmstorage.file_system import FileSystem, look_at
 from pytest_vmstorage.provision.disk import ImageFacts
 from pytest_vmstorage.provision.hypervisor import Domain
 from pytest_vmstorage.provision.pool import Machine
@@ -23,6 +25,7 @@ class Evidence(BaseModel):
     """What libvirt, QEMU and the image say of one guest, read once; properties are QOM's, by its names.
 
     `nodes` are the block nodes of the disk, the format's first; `blockdevs` what QEMU was started with for them.
+    `ground` is the file system that holds the image, None under a block device.
     `fallbacks` are lines of QEMU's log about an io mode it could not have; None where the log cannot be read.
     """
 
@@ -38,6 +41,7 @@ class Evidence(BaseModel):
     written_bytes: int | None
     image: ImageFacts | None
     info: Mapping[str, Any]
+    ground: FileSystem | None = None
     blockdevs: tuple[Mapping[str, Any], ...] = ()
     fallbacks: tuple[str, ...] | None = None
 
@@ -77,9 +81,14 @@ def _gather(machine: Machine, shell: Shell, log: str) -> Evidence:
         written_bytes=_written(domain),
         image=machine.image,
         info=image_info(shell, machine.config.format, disk),
+        ground=None if machine.spec.is_block else _ground(machine.config, shell, disk),
         blockdevs=blockdevs(log, disk),
         fallbacks=tuple(line for line in log.splitlines() if _FALLBACK.search(line)) if log else None,
     )
+
+
+def _ground(config: StorageConfig, shell: Shell, disk: str) -> FileSystem | None:
+    return look_at(shell, disk, defaults=config.host_fs != "as-found", superblock=bool(config.host_mkfs))
 
 
 def _path(qdev: str) -> str:

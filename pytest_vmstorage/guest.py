@@ -13,9 +13,13 @@ from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import BootTimeoutError, GuestError
+from pytest_vmstorage.file_system import FileSystem, look_at, read_mounts
+from pytest_vmstorage.guest_fs import GuestFs, make_guest_fs
 from pytest_vmstorage.provision.domain import ROOT_SERIAL
 from pytest_vmstorage.provision.pool import Machine
 from pytest_vmstorage.results import Proof
+from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.scheduler import set_scheduler
 from pytest_vmstorage.units import format_duration
 
 if TYPE_CHECKING:
@@ -27,7 +31,7 @@ COMMAND_S = 60.0
 DISK_S = 10.0
 """How long after its agent a guest's disk may appear."""
 
-# One round trip for all that is wanted of a fresh guest: a line of facts, then a line for each disk.
+# One round trip for all that is wanted of a fresh guest: a line of facts, one for each disk, one for each mount.
 _PROBE = r"""
 echo "$(uname -r)|$(nproc)|$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)"
 for path in /sys/block/*; do
@@ -45,13 +49,16 @@ for path in /sys/block/*; do
   queues=0; for queue in "$path"/mq/*; do [ -d "$queue" ] && queues=$((queues + 1)); done
   echo "$name|$size|$serial|$cache|$scheduler|$block|$rotational|${driver##*/}|$host|$queues|$discard"
 done
+sed 's/^/mount|/' /proc/self/mountinfo
 """
+_MOUNT = "mount|"
 
 
 class GuestFacts(BaseModel):
     """What the guest says of itself and of the disk under test; memory in KiB as its kernel has it, sizes in bytes.
 
     `host_driver` drives the disk's SCSI or ATA host ("" without one); `queues` are the hardware queues in use.
+    `mounted` is what is mounted of the disk; None where the guest did not tell.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -69,6 +76,7 @@ class GuestFacts(BaseModel):
     host_driver: str = ""
     queues: int = 0
     discard_max_bytes: int = 0
+    mounted: tuple[FileSystem, ...] | None = None
     tools: Mapping[str, str] = {}
 
     def as_text(self) -> Mapping[str, str]:
@@ -85,17 +93,27 @@ class GuestFacts(BaseModel):
 class Guest:
     """A running guest with the disk under test: `disk` is its device path there, `facts` what it found.
 
+    `file_system` is what was made on the disk, None where the cell's guest_fs is none.
+
     `ready_seconds` is how long `connect` waited for the answer to its first command, `proof` what shows that the
     guest is the cell it is taken for.
     """
 
     proof: tuple[Proof, ...] = ()
 
-    def __init__(self, machine: Machine, shell: AgentShell, facts: GuestFacts, ready_seconds: float) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        shell: AgentShell,
+        facts: GuestFacts,
+        ready_seconds: float,
+        file_system: GuestFs | None = None,
+    ) -> None:
         self.machine = machine
         self.shell = shell
         self.facts = facts
         self.ready_seconds = ready_seconds
+        self.file_system = file_system
 
     @property
     def config(self) -> StorageConfig:
@@ -121,8 +139,12 @@ class Guest:
         return f"<Guest {self.config.label}, {self.disk}>"
 
 
-def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str]) -> Guest:
-    """Wait until the guest answers its first command; raises BootTimeoutError, GuestError with the console's tail."""
+def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str], say: Say = silent) -> Guest:
+    """Wait until the guest answers its first command, then give it the cell's scheduler and file system.
+
+    Raises BootTimeoutError, GuestError with the console's tail; ConfigError and UnsupportedError for what the guest
+    cannot have.
+    """
     begin = time.monotonic()
     try:
         if not machine.domain.wait_for_agent(timeout_s):
@@ -132,10 +154,30 @@ def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str]) -> 
             )
         shell = AgentShell(machine.domain)
         facts = _probe(machine, shell, tools)
+        ready_seconds = time.monotonic() - begin
+        made, facts = _furnish(machine, shell, facts, say)
     except GuestError as error:
         error.console = machine.console_tail()
         raise
-    return Guest(machine, shell, facts, time.monotonic() - begin)
+    return Guest(machine, shell, facts, ready_seconds, made)
+
+
+def _furnish(machine: Machine, shell: AgentShell, facts: GuestFacts, say: Say) -> tuple[GuestFs | None, GuestFacts]:
+    """Choose the cell's scheduler and make its file system; the facts are those found afterwards."""
+    config = machine.config
+    if config.scheduler == "default" and config.guest_fs == "none":
+        return None, facts
+    set_scheduler(shell, facts.disk, config)
+    made = None
+    if config.guest_fs != "none":
+        say(f"making {config.guest_fs} in the guest")
+        made = make_guest_fs(shell, facts.disk, config)
+    again = _probe(machine, shell, facts.tools)
+    if made is None:
+        return None, again
+    # a closer look at what the probe finds, and not at what was made: with defaults, and what mkfs was asked for
+    looks = (look_at(shell, one.mountpoint, superblock=bool(config.guest_mkfs)) for one in again.mounted or ())
+    return made, again.model_copy(update={"mounted": tuple(one for one in looks if one is not None)})
 
 
 def _probe(machine: Machine, shell: AgentShell, tools: Mapping[str, str]) -> GuestFacts:
@@ -162,7 +204,9 @@ def read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> Gu
 
 
 def _read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> GuestFacts:
-    head, *disks = [line.split("|") for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip()]
+    mounts = read_mounts("\n".join(line.partition("|")[2] for line in lines if line.startswith(_MOUNT)))
+    head, *disks = [line.split("|") for line in lines if not line.startswith(_MOUNT)]
     found = [disk for disk in disks if disk[2] != ROOT_SERIAL and int(disk[1]) * 512 == config.size]
     if len(found) != 1:
         there = ", ".join(f"{disk[0]} of {int(disk[1]) * 512} bytes" for disk in disks) or "none"
@@ -186,6 +230,8 @@ def _read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> G
         host_driver=host_driver,
         queues=int(queues),
         discard_max_bytes=int(discard),
+        # a kernel has mounts, or it has not told of them
+        mounted=tuple(one for one in mounts if one.device == f"/dev/{name}") if mounts else None,
         tools=dict(tools),
     )
 

@@ -19,7 +19,8 @@ LAYERS = """
     rules.image  rules.ground
     rules.device
     rules
-    config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
+    file_system
+    mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     matrix  budget  accounting  provision.testdisk  inventory_file  provision.device  provision.volume  provision.node
     provision.block
     results  device_stat
@@ -40,7 +41,8 @@ LAYERS = """
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
     provision.libvirt_text
     provision
-    attest_image  attest_block  provision.fragments  provision.hostdisk
+    attest_image  attest_block  attest_fs  guest_fs  scheduler  provision.host_fs  provision.fragments
+    provision.hostdisk
     attest_native
     provision.hypervisor  provision.accel  provision.appliance
     provision.boot  provision.reaper  facts
@@ -48,6 +50,7 @@ LAYERS = """
     provision.canary
     agent  evidence
     guest
+    attest_guest
     attest  native
     lab
     opening

@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_vmstorage.command import Shell, check
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.inventory import LabHost
+from pytest_vmstorage.provision.host_fs import reap_host_fs
 from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease, LeaseBook, boot_id, is_dead
 
@@ -48,7 +49,7 @@ def reap_remote(book: LeaseBook, host: LabHost, shell: Shell, hypervisor: Hyperv
         for domain in guests:
             domain.destroy()
         if _is_ours(lease, lease.folder):
-            check(shell.run(["rm", "-rf", "--", lease.folder]), f"removing {lease.folder} on {host.name}")
+            _remove(shell, lease.folder)
         book.drop(lease)
         said.append(f"removed what run {lease.run_id} left on {host.name}: {len(guests)} guest(s), {lease.folder}")
     return said
@@ -58,9 +59,15 @@ def _clear(lease: Lease, shell: Shell) -> str:
     guests = sum(_kill_guest(domain) for domain in lease.domains)
     folders = [folder for folder in (lease.folder, lease.root) if _is_ours(lease, folder)]
     for folder in folders:
-        check(shell.run(["rm", "-rf", "--", folder]), f"removing {folder}")
+        _remove(shell, folder)
     owner = f"pid {lease.owner.pid} of {lease.owner.host}, gone"
     return f"removed what run {lease.run_id} ({owner}) left: {', '.join([f'{guests} guest(s)', *folders])}"
+
+
+def _remove(shell: Shell, folder: str) -> None:
+    """Remove a run's folder, and before it what is mounted in it; never what lies on another file system."""
+    reap_host_fs(shell, folder)
+    check(shell.run(["rm", "-rf", "--one-file-system", "--", folder]), f"removing {folder}")
 
 
 def _is_here(lease: Lease) -> bool:

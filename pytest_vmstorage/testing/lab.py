@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_vmstorage.attest import DRIVERS
+from pytest_vmstorage.attest_guest import DRIVERS
 from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.file_system import mount_options
+from pytest_vmstorage.guest_fs import MOUNTPOINT
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.lab import Lab, LabSettings
 from pytest_vmstorage.provision.accel import AccelChoice
@@ -33,7 +35,7 @@ FOLDER = "/srv/vm"
 
 
 def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
-    """A booted guest with the disk of that cell: it tells its facts, forgets and fills.
+    """A booted guest with the disk of that cell: it tells its facts, forgets, fills, and mounts a file system.
 
     Give it the workloads' output with `answer`.
     """
@@ -42,17 +44,30 @@ def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
     disk = {"virtio-blk": "vdb", "nvme": "nvme0n1"}.get(config.bus, "sda")
     cache = "write back" if CACHE_FLAGS[config.cache][2] or config.bus == "nvme" else "write through"
     queues = min(config.queues or 1, config.vcpus)
+    scheduler = "mq-deadline" if config.scheduler == "default" else config.scheduler
+    mounts = _mounts(config, f"/dev/{disk}")
     facts = (
-        f"6.1.0-18-amd64|{config.vcpus}|489300\n"
+        f"6.1.0-18-amd64|{config.vcpus}|{config.memory // 1024 - 55884}\n"
         "vda|102400|vmstorage-root|write back|[none] mq-deadline|512|1|virtio_blk||1|2147483136\n"
-        f"{disk}|{config.size // 512}|vmstorage-test|{cache}|[mq-deadline] none|512|1|"
-        f"{driver}|{host}|{queues}|2147483136\n"
+        f"{disk}|{config.size // 512}|vmstorage-test|{cache}|[{scheduler}]|512|1|"
+        f"{driver}|{host}|{queues}|2147483136\n" + "".join(f"mount|{line}\n" for line in mounts)
     )
     shell = FakeShell()
-    shell.answer(re.compile(r"uname -r"), facts)
     shell.answer(re.compile(r"blockdev --flushbufs"))
-    shell.answer(re.compile(r"^fio --name=fill "))
+    shell.answer(re.compile(r"^fio --name=fill |/dev/random|^mkfs\.|mkdir -p|modprobe"))
+    shell.answer(re.compile(r"truncate -s"), f"{config.size // 2**21 * 2**20}\n")
+    shell.answer(re.compile(r"readlink -f -- "), "\n".join((f"{MOUNTPOINT}/test", *mounts)))
+    shell.answer(re.compile(r"uname -r"), facts)
     return shell
+
+
+def _mounts(config: StorageConfig, disk: str) -> tuple[str, ...]:
+    """The guest's mountinfo: its root, and the cell's file system with the options it was given."""
+    root = "23 1 254:0 / / ro,relatime - erofs /dev/vda ro"
+    if config.guest_fs == "none":
+        return (root,)
+    options = ",".join(("rw", *mount_options(config.guest_mount, field="guest_mount")))
+    return (root, f"30 23 254:16 / {MOUNTPOINT} {options} - {config.guest_fs} {disk} rw")
 
 
 class _Image(NamedTuple):
@@ -116,6 +131,8 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     shell.do(re.compile(r"^stat "), stat)
     shell.do(re.compile(r"^filefrag "), extents)
     shell.do(re.compile(r"^rm "), remove)
+    root = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
+    shell.do(re.compile(r"readlink .*mountinfo"), lambda asked: _said(asked, f"{asked.argv[-1]}\n{root}"))
     # no image here has extents beside it
     shell.answer(re.compile(r"^sh -c 'ls "), returncode=2)
     shell.answer(re.compile(r"^df "), f"Type Avail Filesystem\next4 {free_bytes} /dev/vda\n")

@@ -12,10 +12,11 @@ import pytest
 
 from pytest_vmstorage import config as config_module
 from pytest_vmstorage.attest import attest, attest_guest, conclude
+from pytest_vmstorage.attest_fs import ON_HOST
 from pytest_vmstorage.attest_image import l2_covers_bytes
 from pytest_vmstorage.claim import COMMAND_LINE, IDLE, proven_fields
 from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import FIELDS, Bus, Cache, Format, StorageConfig
+from pytest_vmstorage.config import FIELDS, Bus, Cache, Format, GuestFs, StorageConfig
 from pytest_vmstorage.errors import AttestationError, GuestDiedError
 from pytest_vmstorage.evidence import Evidence, blockdevs, gather, image_info
 from pytest_vmstorage.guest import Guest, GuestFacts
@@ -103,6 +104,11 @@ OTHERS: list[dict[str, object]] = [
     {"discard": "unmap"},
     {"detect_zeroes": "on"},
     {"vcpus": 2},
+    {"memory": "1G"},
+    {"memory": "384M"},
+    {"scheduler": "bfq"},
+    {"guest_fs": "xfs"},
+    {"host_fs": "xfs"},
     {"size": "256M"},
 ]
 
@@ -165,8 +171,10 @@ def test_a_fallback_of_the_io_mode_is_contradicted_by_qemus_log() -> None:
 
 def test_without_qemus_log_what_stands_there_alone_is_unprovable() -> None:
     """A lab host may keep it from this user; the XML still speaks."""
-    config = Recorded(PLAIN).config
-    proofs = conclude(config, attest(config, "tcg", changed(PLAIN, blockdevs=(), fallbacks=None)))
+    config, facts = Recorded(PLAIN).config, Recorded(PLAIN).facts
+    assert facts is not None
+    of_host = attest(config, "tcg", changed(PLAIN, blockdevs=(), fallbacks=None))
+    proofs = conclude(config, (*of_host, *attest_guest(config, facts)))
     open_ones = {proof.field: proof.why for proof in proofs if proof.status == "unprovable"}
     assert open_ones.keys() == {"state", "io", "discard"}
     assert "QEMU's log" in open_ones["io"]
@@ -244,6 +252,34 @@ def test_more_queues_than_cpus_are_warned_of() -> None:
     assert (proof.status, proof.why.startswith(IDLE)) == ("unprovable", True)
 
 
+@pytest.mark.parametrize(("memory_kib", "holds"), [(468404, True), (400000, False), (530000, False)])
+def test_a_guest_sees_its_memory_but_for_what_its_kernel_took(memory_kib: int, holds: bool) -> None:
+    """Between 50 and 64 MiB of 256 MiB to 1 GiB were missing in real guests, and 80 MiB of 2 GiB."""
+    facts = Recorded(PLAIN).facts
+    assert facts is not None
+    told = attest_guest(Recorded(PLAIN).config, facts.model_copy(update={"memory_kib": memory_kib}))
+    (proof,) = [proof for proof in told if proof.field == "memory"]
+    assert proof.status == ("proven" if holds else "contradicted")
+
+
+def test_memory_that_a_balloon_took_is_contradicted() -> None:
+    """The domain has it, and the guest does not."""
+    evidence = Recorded(PLAIN).evidence
+    xml = evidence.xml.replace("524288</currentMemory>", "262144</currentMemory>")
+    assert xml != evidence.xml
+    error = first_error(Recorded(PLAIN).config, changed(PLAIN, xml=xml))
+    assert (error.asked, error.found) == ("512M", "256M of 512M (live XML)")
+
+
+def test_a_guest_that_does_not_tell_its_mounts_proves_no_file_system() -> None:
+    """An older recording, or another guest's answer: no proof, and no contradiction."""
+    facts = Recorded(PLAIN).facts
+    assert facts is not None
+    told = attest_guest(Recorded(PLAIN).config, facts.model_copy(update={"mounted": None}))
+    open_ones = {proof.field for proof in told if proof.status == "unprovable"}
+    assert open_ones == {"guest_fs", "guest_mkfs", "guest_mount"}
+
+
 def test_nvme_cannot_prove_its_cache_from_the_guest() -> None:
     """QEMU's device says write back in every mode; its own property tells."""
     name = next(name for name in NAMES if "writethrough-nvme" in name)
@@ -272,8 +308,8 @@ def test_proofs_stand_in_the_order_of_the_fields_and_none_is_missing() -> None:
 
 
 def told(proofs: tuple[Proof, ...]) -> set[tuple[str, str, str]]:
-    """What was found where, but on QEMU's command line: a fake has no log in which it stands."""
-    return {(p.field, p.where, p.found) for p in proofs if p.where != COMMAND_LINE}
+    """What was found where, but on QEMU's command line, for a fake has no log, and of what its host has mounted."""
+    return {(p.field, p.where, p.found) for p in proofs if p.where not in (COMMAND_LINE, ON_HOST)}
 
 
 def fake_guest(folder: Path, config: StorageConfig) -> Guest:
@@ -305,6 +341,17 @@ def test_a_fake_guest_of_every_bus_and_cache_attests(tmp_path: Path, bus: Bus, c
 def test_a_fake_guest_of_every_format_attests(tmp_path: Path, kind: Format) -> None:
     """The shipped fake's qemu-img agrees too."""
     assert "format" in proven_fields(fake_guest(tmp_path, StorageConfig(format=kind, size="128M")).proof)
+
+
+@pytest.mark.parametrize("kind", get_args(GuestFs))
+def test_a_fake_guest_of_every_file_system_attests(tmp_path: Path, kind: GuestFs) -> None:
+    """With its scheduler and its memory, and a test file to run on."""
+    options = {} if kind == "none" else {"guest_mount": "noatime"}
+    config = StorageConfig(guest_fs=kind, scheduler="bfq", memory="1G", size="512M", **options)
+    guest = fake_guest(tmp_path, config)
+    fields = {"guest_fs", "guest_mkfs", "guest_mount", "scheduler", "memory"}
+    assert fields <= set(proven_fields(guest.proof))
+    assert (guest.file_system is None) is (kind == "none")
 
 
 def test_a_fake_guest_with_another_disk_is_refused_and_removed(tmp_path: Path) -> None:

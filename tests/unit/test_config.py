@@ -118,7 +118,6 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
     "queues-of-scsi": [{"bus": "virtio-scsi", "queues": 1023}],
     "vcpus-of-machine": [{"bus": "ide", "vcpus": 256}, {"vcpus": 289}],
     "vpc-size": [{"format": "vpc", "size": "3T"}],
-    "guest-fs-size": [{"guest_fs": "xfs", "size": "256M"}, {"guest_fs": "btrfs", "size": "100M"}],
     "file-has-no-name": [{"backing": "file:ssd"}],
     "queue-size-of-scsi": [{"bus": "virtio-scsi", "queue_size": 64}],
     "qcow2-only": [{"cluster_size": "64k"}, {"format": "vdi", "l2_cache_size": "1M"}, {"lazy_refcounts": True}],
@@ -140,6 +139,7 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
     "host-fs-needs-a-file": [{"backing": "zvol", "host_fs": "xfs"}],
     "host-fs-options": [{"host_mkfs": "-O ^has_journal"}, {"host_mount": "noatime"}],
     "guest-fs-options": [{"guest_mkfs": "-m 0"}],
+    "guest-fs-size": [{"guest_fs": "xfs", "size": "299M"}, {"guest_fs": "btrfs", "size": "109M"}],
 }
 
 

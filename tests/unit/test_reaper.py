@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 import uuid
@@ -19,6 +20,15 @@ from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
 
 RUN = "0123456789"
 GONE = this_process().model_copy(update={"started_ticks": 1})
+
+
+REMOVE = ["rm", "-rf", "--one-file-system", "--"]
+
+
+def nothing_mounted() -> FakeShell:
+    """A machine without mounts and loop devices."""
+    shell = FakeShell().answer(re.compile("backing_file"), returncode=2)
+    return shell.answer(re.compile("^readlink "), "")
 
 
 @pytest.fixture
@@ -172,8 +182,8 @@ def test_what_cannot_be_removed_is_told_and_tried_again(tmp_path: Path, book: Le
     other = stuck.model_copy(update={"run_id": "zz", "folder": str(tmp_path / "run-zz"), "root": ""})
     book.write(stuck)
     book.write(other)
-    shell = FakeShell().answer(["rm", "-rf", "--", other.folder])
-    shell.answer(["rm", "-rf", "--", stuck.folder], stderr="rm: Read-only file system", returncode=1)
+    shell = nothing_mounted().answer([*REMOVE, other.folder])
+    shell.answer([*REMOVE, stuck.folder], stderr="rm: Read-only file system", returncode=1)
     first, second = reap(book, shell)
     assert first.startswith(f"could not remove all that run {RUN} left: removing {stuck.folder} failed: rm: Read-only")
     assert second.startswith("removed what run zz")
@@ -215,8 +225,7 @@ def test_a_lab_hosts_leftovers_go_when_it_is_reached(tmp_path: Path, book: Lease
     """Its guests by its libvirt, its folder by its shell; other hosts' and living runs' leases stay."""
     hypervisor = FakeHypervisor(lambda _xml: FakeDomain(FakeShell()))
     guest = hypervisor.start("<domain><name>vms-1</name><uuid>u-1</uuid></domain>")
-    shell = FakeShell()
-    shell.answer(["rm", "-rf", "--", f"/srv/run-{RUN}"])
+    shell = nothing_mounted().answer([*REMOVE, f"/srv/run-{RUN}"])
     far = {"uri": "qemu+ssh://lab01/system", "ssh": "lab01", "folder": f"/srv/run-{RUN}", "root": ""}
     gone = lease(tmp_path, **far, domains=("u-1", "u-2"))
     book.write(gone)
@@ -226,5 +235,6 @@ def test_a_lab_hosts_leftovers_go_when_it_is_reached(tmp_path: Path, book: Lease
     (sentence,) = reap_remote(book, host, shell, hypervisor)
     assert sentence == f"removed what run {RUN} left on lab01: 1 guest(s), /srv/run-{RUN}"
     assert not guest.is_active()
-    assert shell.lines == [f"rm -rf -- /srv/run-{RUN}"]
+    assert shell.lines[-1] == f"rm -rf --one-file-system -- /srv/run-{RUN}"
+    assert [line for line in shell.lines if line.startswith("rm ")] == shell.lines[-1:]
     assert {kept.run_id for kept in book} == {"elsewhere", "alive"}

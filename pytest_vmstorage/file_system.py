@@ -1,0 +1,224 @@
+"""A file system on the host or in the guest: options as on a command line, making it, and what it is found to be."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.command import NOT_FOUND, CommandResult, Shell
+from pytest_vmstorage.errors import ConfigError, ProvisionError, UnsupportedError
+
+PACKAGES: Mapping[str, str] = {"ext3": "e2fsprogs", "ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}
+"""The Debian package that holds the mkfs of each kind."""
+
+MKFS_S = 600.0
+"""Time limit of mkfs and of mount: an emulated CPU takes seconds for what takes milliseconds elsewhere."""
+
+MOUNTS = "/proc/self/mountinfo"
+
+_NOT_FOR_MKFS: Mapping[str, tuple[str, ...]] = {
+    "ext": ("-t", "-n", "-S", "-V", "-d", "-l"),
+    "xfs": ("-N", "-V", "-p", "-c"),
+    "btrfs": ("-r", "--rootdir", "-V", "--version", "-h", "--help"),
+}
+_NOT_FOR_MOUNT = (
+    *("remount", "loop", "bind", "rbind", "move", "ro", "norecovery", "noload", "offset", "sizelimit", "encryption"),
+    *("device", "logdev", "rtdev", "journal_dev", "journal_path", "user", "users", "noauto", "_netdev", "subvol"),
+    "subvolid",
+)
+
+
+class FileSystem(BaseModel):
+    """A mounted file system: its kind, device, mount point, and the options in effect as the kernel tells them.
+
+    `superblock` is what dumpe2fs, xfs_info or btrfs tell of it; "" where nobody asked. `path` is the real path that
+    was looked at, "" for one out of a list.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    device: str
+    mountpoint: str
+    options: tuple[str, ...]
+    superblock: str = ""
+    path: str = ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is mounted on the very folder of the path that was looked at, and so was made for it."""
+        return bool(self.path) and str(PurePosixPath(self.path).parent) == self.mountpoint
+
+
+def family(kind: str) -> str:
+    """ext for ext3 and ext4, which share tools and driver; else the kind itself."""
+    return "ext" if kind.startswith("ext") else kind
+
+
+def mkfs_argv(kind: str, options: str, device: str, *, field: str, discard: bool) -> tuple[str, ...]:
+    """The mkfs line; without `discard` the blocks below stay what they were. Raises ConfigError for bad options."""
+    words = tuple(_split(field, options))
+    for word in words:
+        if "/" in word or word in _NOT_FOR_MKFS[family(kind)] or word == "--":
+            raise ConfigError(
+                f"{field}={options!r} cannot be used: {word!r} is not an option that shapes a {kind}.",
+                hint="Device and kind are given here; name no path, no other type and no dry run.",
+            )
+    if family(kind) != "ext":
+        return (f"mkfs.{kind}", "-q", "-f", *(() if discard else ("-K",)), *words, device)
+    return (f"mkfs.{kind}", "-q", "-F", *_with_extended(words, discard=discard), device)
+
+
+def _with_extended(words: Sequence[str], *, discard: bool) -> Iterator[str]:
+    """The words with one -E, of which mke2fs takes the last only.
+
+    Inode tables are written at once: otherwise a thread of the kernel writes them while a workload is measured.
+    """
+    asked: list[str] = []
+    others: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word.startswith("-E"):
+            asked += (word[2:] or next(rest, "")).split(",")
+        else:
+            others.append(word)
+    names = {option.partition("=")[0] for option in asked}
+    if not discard and not names & {"discard", "nodiscard"}:
+        asked.append("nodiscard")
+    if "lazy_itable_init" not in names:
+        asked.append("lazy_itable_init=0")
+    yield from ("-E", ",".join(asked), *others)
+
+
+def mount_options(options: str, *, field: str) -> tuple[str, ...]:
+    """Single mount options of "-o noatime,discard" or "noatime,discard"; raises ConfigError for dangerous ones."""
+    found: list[str] = []
+    words = iter(_split(field, options))
+    for word in words:
+        text = next(words, "") if word in ("-o", "--options") else re.sub(r"^(-o|--options=)", "", word)
+        found += [option for option in text.split(",") if option]
+    for option in found:
+        if option.startswith("-") or "/" in option or option.partition("=")[0] in _NOT_FOR_MOUNT:
+            raise ConfigError(
+                f"{field}={options!r} cannot be used: {option!r} says what is mounted or where, not how.",
+                hint=f'Give mount options alone, such as {field}="-o noatime"; the file system must be writable.',
+            )
+    return tuple(found)
+
+
+def _split(field: str, options: str) -> list[str]:
+    try:
+        return shlex.split(options)
+    except ValueError as error:
+        raise ConfigError(f"{field}={options!r} cannot be read: {error}.", hint="Close the quote.") from None
+
+
+def make_file_system(shell: Shell, argv: Sequence[str], *, asked: str, where: str) -> None:
+    """Run that mkfs line; `asked` is the user's field and value, "" if he gave no options, `where` the machine.
+
+    Raises UnsupportedError without the tool, ConfigError with mkfs's own words for options it refuses.
+    """
+    done = shell.run(argv, timeout_s=MKFS_S)
+    if done.ok:
+        return
+    tool = argv[0]
+    if done.returncode == NOT_FOUND:
+        package = PACKAGES[tool.partition(".")[2]]
+        raise UnsupportedError(f"There is no {tool} {where}.", hint=f"Install the Debian package {package} there.")
+    error = ConfigError if asked else ProvisionError
+    raise error(f"{tool} failed {where}{asked and f' with {asked}'}: {_first_words(done)}.")
+
+
+def mount(
+    shell: Shell, kind: str, device: str, mountpoint: str, options: Sequence[str], *, asked: str, where: str
+) -> None:
+    """Mount the device there; the folder is made. Raises UnsupportedError, ConfigError, ProvisionError."""
+    chosen = ("-o", ",".join(options)) if options else ()
+    # its words are read below
+    script = 'mkdir -p -- "$1" && shift && exec env LC_ALL=C "$@"'
+    argv = ["mount", "-t", kind, *chosen, "--", device, mountpoint]
+    done = shell.run(["sh", "-c", script, "sh", mountpoint, *argv], timeout_s=MKFS_S)
+    if done.ok:
+        return
+    if "unknown filesystem type" in done.stderr:
+        raise UnsupportedError(f"The kernel {where} knows no {kind}.", hint=f"modprobe {kind} there tells why.")
+    if "only root can" in done.stderr or "permission denied" in done.stderr.lower():
+        raise UnsupportedError(f"A {kind} cannot be mounted {where}: {_first_words(done)}.", hint="That takes root.")
+    error = ConfigError if asked else ProvisionError
+    raise error(f"mounting the {kind} failed {where}{asked and f' with {asked}'}: {_first_words(done)}.")
+
+
+def _first_words(done: CommandResult) -> str:
+    """The tool's reason: its line before the usage that mkfs prints, or else its first."""
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    usage = next((number for number, line in enumerate(lines) if line.lower().startswith("usage:")), 0)
+    if usage:
+        return lines[usage - 1].rstrip(".")
+    # versions, notes and warnings are no reasons
+    reasons = [line for line in lines if not re.match(r"mke2fs \d|btrfs-progs v|See http|NOTE:|Warning:", line)]
+    return (reasons or lines or [f"exit status {done.returncode}"])[0].rstrip(".")
+
+
+def asked_words(**fields: str) -> str:
+    """The fields that the user gave, as he wrote them: "host_mkfs='-b size=1k' and host_mount='noatime'"."""
+    return " and ".join(f"{name}={value!r}" for name, value in fields.items() if value)
+
+
+def read_mounts(text: str) -> tuple[FileSystem, ...]:
+    """What /proc/self/mountinfo lists, in its order: of two on one mount point the last is in effect."""
+    return tuple(_mounts(text))
+
+
+def _mounts(text: str) -> Iterator[FileSystem]:
+    for line in text.splitlines():
+        # optional fields, none or many, stand before the hyphen
+        first, _, second = line.partition(" - ")
+        before, after = first.split(" "), second.split(" ")
+        if len(before) > 5 and len(after) > 2:
+            options = dict.fromkeys((*before[5].split(","), *after[2].split(",")))
+            yield FileSystem(
+                kind=after[0], device=_unescaped(after[1]), mountpoint=_unescaped(before[4]), options=tuple(options)
+            )
+
+
+def _unescaped(text: str) -> str:
+    """Blanks, tabs, newlines and backslashes stand there in octal."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+def mount_of(mounts: Iterable[FileSystem], path: str) -> FileSystem | None:
+    """The mount a path without symlinks lies on."""
+    there = [one for one in mounts if PurePosixPath(path).is_relative_to(one.mountpoint)]
+    return max(reversed(there), key=lambda one: len(one.mountpoint), default=None)
+
+
+_SUPERBLOCK: Mapping[str, str] = {
+    "ext": 'dumpe2fs -h "$1" 2>/dev/null',
+    "xfs": 'xfs_info "$2"',
+    "btrfs": 'btrfs inspect-internal dump-super "$1" && btrfs filesystem df "$2"',
+}
+
+
+def look_at(shell: Shell, path: str, *, defaults: bool = True, superblock: bool = False) -> FileSystem | None:
+    """What the path lies on, found anew; None where no mount holds it.
+
+    With `defaults` also the options that are in effect without a word in mountinfo, with `superblock` what mkfs made.
+    """
+    looked = ["sh", "-c", f'readlink -f -- "$1" && cat {MOUNTS}', "sh", path]
+    real, _, mounts = shell.run(looked, timeout_s=60).stdout.partition("\n")
+    found = mount_of(read_mounts(mounts), real)
+    if found is None:
+        return None
+    more: dict[str, object] = {"path": real}
+    if defaults and family(found.kind) == "ext":
+        # mountinfo leaves out what is the default; the driver's own list has all
+        told = shell.read(f"/proc/fs/ext4/{PurePosixPath(found.device).name}/options").split()
+        more["options"] = tuple(dict.fromkeys((*found.options, *told)))
+    if superblock and family(found.kind) in _SUPERBLOCK:
+        argv = ["sh", "-c", _SUPERBLOCK[family(found.kind)], "sh", found.device, found.mountpoint]
+        more["superblock"] = shell.run(argv, timeout_s=60).stdout
+    return found.model_copy(update=more)
