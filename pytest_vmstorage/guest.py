@@ -172,12 +172,17 @@ def _furnish(machine: Machine, shell: AgentShell, facts: GuestFacts, say: Say) -
     if config.guest_fs != "none":
         say(f"making {config.guest_fs} in the guest")
         made = make_guest_fs(shell, facts.disk, config)
-    again = _probe(machine, shell, facts.tools)
-    if made is None:
-        return None, again
-    # a closer look at what the probe finds, and not at what was made: with defaults, and what mkfs was asked for
-    looks = (look_at(shell, one.mountpoint, superblock=bool(config.guest_mkfs)) for one in again.mounted or ())
-    return made, again.model_copy(update={"mounted": tuple(one for one in looks if one is not None)})
+    return made, _look(machine, shell, facts.tools)
+
+
+def _look(machine: Machine, shell: AgentShell, tools: Mapping[str, str]) -> GuestFacts:
+    """The facts, with a closer look at what is mounted: with defaults, and what mkfs was asked for."""
+    config = machine.config
+    found = _probe(machine, shell, tools)
+    if config.guest_fs == "none":
+        return found
+    looks = (look_at(shell, one.mountpoint, superblock=bool(config.guest_mkfs)) for one in found.mounted or ())
+    return found.model_copy(update={"mounted": tuple(one for one in looks if one is not None)})
 
 
 def _probe(machine: Machine, shell: AgentShell, tools: Mapping[str, str]) -> GuestFacts:
@@ -263,4 +268,4 @@ def _testinfra_host(guest: Guest) -> Host:
 
 def look_again(guest: Guest) -> GuestFacts:
     """The guest's facts as they are now; raises GuestError where it does not answer."""
-    return _probe(guest.machine, guest.shell, guest.facts.tools)
+    return _look(guest.machine, guest.shell, guest.facts.tools)

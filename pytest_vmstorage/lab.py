@@ -11,12 +11,13 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.attest import attest, attest_guest, conclude
-from pytest_vmstorage.attest_native import native_proofs
+from pytest_vmstorage.attest_native import conclude_native
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.device_stat import device_stat
 from pytest_vmstorage.errors import AttestationError, GuestDiedError, GuestError, VmStorageError
 from pytest_vmstorage.evidence import gather, io_counters
+from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect, look_again
 from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.native import Native
@@ -27,6 +28,7 @@ from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.provision.fragments import fragments
 from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease
+from pytest_vmstorage.provision.node import node_facts
 from pytest_vmstorage.provision.pool import GuestPool, Machine
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.say import Say, silent
@@ -105,7 +107,9 @@ class Lab:
     def _make_native(self, config: StorageConfig, say: Say) -> Native:
         disk = self.pool.make_disk(config, say)
         try:
-            return Native(disk, self.shell, self.pool.folder, native_proofs(disk))
+            node = node_facts(self.shell, disk.path)
+            ground = None if disk.is_block else look_at(self.shell, disk.path, superblock=bool(config.host_mkfs))
+            return Native(disk, self.shell, self.pool.folder, conclude_native(disk, node, ground))
         except BaseException:
             self.pool.discard(disk)
             raise
@@ -116,7 +120,7 @@ class Lab:
             # while it boots, and before it may be waited for in vain: a wrong controller's disk never comes
             seen = attest(config, machine.spec.accel, gather(machine, self.shell, self._log(machine)))
             conclude(config, seen)
-            guest = connect(machine, timeout_s=self.settings.timeout_s, tools=self.appliance.manifest.tools)
+            guest = connect(machine, timeout_s=self.settings.timeout_s, tools=self.appliance.manifest.tools, say=say)
             guest.proof = conclude(config, (*seen, *attest_guest(config, guest.facts)))
             self.remember_accel()
             return guest
@@ -134,12 +138,15 @@ class Lab:
     def subject(self, row: Row) -> Subject:
         """The row as the runner sees it; what was written to its disk is remembered as long as it lives."""
         if row is not self._row or self._regions is None:
-            self._regions = Regions(row.config.size)
+            self._regions = Regions(_size(row))
         if isinstance(row, Native):
             return self._native_subject(row, self._regions)
+        made = row.file_system
         return Subject(
             shell=row.shell,
-            disk=row.disk,
+            disk=made.path if made is not None else row.disk,
+            is_file=made is not None,
+            device=row.disk if made is not None else "",
             config=row.config,
             host=self.host.name,
             facts=row.facts.as_text(),
@@ -224,3 +231,9 @@ class Lab:
             if self._kept is None and self.lease.root:
                 self.shell.run(["rm", "-rf", "--", self.lease.root])
         return self._kept
+
+
+def _size(row: Row) -> int:
+    """How much there is for workloads, in bytes: the disk, or the test file on the guest's file system."""
+    made = row.file_system if isinstance(row, Guest) else None
+    return made.size_bytes if made is not None else row.config.size

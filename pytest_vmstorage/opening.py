@@ -38,7 +38,7 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
     with ExitStack() as undo:
         # the last line here is the first to be run: the guests go before the connection, the lease goes last
         undo.callback(book.drop, lease)
-        undo.callback(shell.run, ["rm", "-rf", "--", lease.folder, *([lease.root] if lease.root else [])])
+        undo.callback(shell.run, ["rm", "-rf", "--one-file-system", "--", *filter(None, (lease.folder, lease.root))])
         hypervisor = _connect(host, lease)
         undo.callback(hypervisor.close)
         for sentence in reap_remote(book, host, shell, hypervisor):
@@ -46,7 +46,7 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         appliance = appliances.ensure(LocalShell(), say=say)
         shell.run(["mkdir", "-p", "-m", "755", "--", lease.folder])
         boot = place_appliance(host, shell, appliance, emulator, say)
-        pool = GuestPool(shell=shell, hypervisor=hypervisor, boot=boot, lease=lease, book=book)
+        pool = GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book)
         undo.callback(pool.close)
         accel, remember = find_accel(
             settings.accel,

@@ -22,7 +22,6 @@ LAYERS = """
     file_system
     mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     matrix  budget  accounting  provision.testdisk  inventory_file  provision.device  provision.volume  provision.node
-    provision.block
     results  device_stat
     matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json
@@ -41,9 +40,9 @@ LAYERS = """
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
     provision.libvirt_text
     provision
-    attest_image  attest_block  attest_fs  guest_fs  scheduler  provision.host_fs  provision.fragments
-    provision.hostdisk
-    attest_native
+    provision.host_fs
+    provision.block
+    attest_image  attest_block  attest_fs  guest_fs  scheduler  provision.fragments  provision.hostdisk
     provision.hypervisor  provision.accel  provision.appliance
     provision.boot  provision.reaper  facts
     provision.pool
@@ -52,6 +51,7 @@ LAYERS = """
     guest
     attest_guest
     attest  native
+    attest_native
     lab
     opening
     kept

@@ -17,6 +17,7 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, HostError, ProvisionError
 from pytest_vmstorage.inventory import LabHost, Listed, ListedDataset, ListedDevice, ListedGroup
 from pytest_vmstorage.provision.device import DeviceFacts, describe, device_facts, find_node, refusals
+from pytest_vmstorage.provision.host_fs import host_fs_bytes
 from pytest_vmstorage.provision.volume import (
     Room,
     find_dataset,
@@ -65,8 +66,8 @@ class BlockPlace(BaseModel):
 
 
 def needs_block(config: StorageConfig) -> bool:
-    """Whether the cell's disk lies on a block device that vmstorage.toml lists."""
-    return config.backing_kind in BLOCK_BACKINGS or (config.backing_kind == "native" and bool(config.backing_name))
+    """Whether the cell's disk, or the file system made for it, lies on a block device that vmstorage.toml lists."""
+    return config.backing_kind in BLOCK_BACKINGS or bool(config.backing_name)
 
 
 def find_block(shell: Shell, host: LabHost, config: StorageConfig) -> BlockPlace:
@@ -144,7 +145,8 @@ def plan_line(place: BlockPlace) -> str:
 
 def choose_listed(host: LabHost, config: StorageConfig) -> Listed:
     """The entry of vmstorage.toml that the cell means; raises ConfigError where there is none, or several."""
-    kind = None if config.backing_kind == "native" else config.backing_kind
+    # a file system made for the image, and a workload without a guest, may lie on any of them
+    kind = config.backing_kind if config.backing_kind in BLOCK_BACKINGS else None
     entries = [one for one in host.listed(kind) if config.backing_name in ("", one.name)]
     if len(entries) == 1:
         return entries[0]
@@ -169,8 +171,10 @@ def choose_listed(host: LabHost, config: StorageConfig) -> Listed:
 def needed_bytes(shell: Shell, config: StorageConfig) -> int:
     """How long the device below the image must be: the disk's size, with qcow2's tables where it is one.
 
-    qemu-img says how much that is. Raises ProvisionError.
+    qemu-img says how much that is. Where a file system is made there it is that one's size. Raises ProvisionError.
     """
+    if config.host_fs != "as-found":
+        return host_fs_bytes(config)
     if config.format != "qcow2":
         return config.size
     sizes = (f"cluster_size={config.cluster_size}",) if config.cluster_size else ()

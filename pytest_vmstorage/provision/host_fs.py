@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import NOT_FOUND, Shell, check
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import ProvisionError, UnsupportedError, VmStorageError
+from pytest_vmstorage.errors import ProvisionError, SpaceError, UnsupportedError, VmStorageError
 from pytest_vmstorage.file_system import (
     MOUNTS,
     asked_words,
@@ -135,7 +135,7 @@ def _check_root(shell: Shell, config: StorageConfig) -> None:
 
 def _check_room(facts: FolderFacts, config: StorageConfig, size: int) -> None:
     if facts.free_bytes < size + HEADROOM_BYTES:
-        raise ProvisionError(
+        raise SpaceError(
             f"{facts.path} has {format_about(facts.free_bytes)} free, but a {config.host_fs} for a disk of "
             f"{format_about(config.size)} may need {format_about(size + HEADROOM_BYTES)}.",
             hint="Free some space, name another folder with --vm-dir, or ask for a smaller size.",
@@ -218,6 +218,12 @@ def _loops(shell: Shell) -> list[tuple[str, str]]:
 
 def _real(shell: Shell, path: str) -> str:
     return shell.run(["readlink", "-f", "--", path]).stdout.rstrip("\n") or path
+
+
+def remove_folder(shell: Shell, folder: str) -> None:
+    """Remove a run's folder, and before it what is mounted in it; never what lies on another file system."""
+    reap_host_fs(shell, folder)
+    check(shell.run(["rm", "-rf", "--one-file-system", "--", folder]), f"removing {folder}")
 
 
 def reap_host_fs(shell: Shell, folder: str) -> list[str]:

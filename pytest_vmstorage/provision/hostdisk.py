@@ -6,38 +6,80 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import VmStorageError
+from pytest_vmstorage.inventory import LabHost
+from pytest_vmstorage.provision.block import BlockPlace, make_block, needs_block, remove_block
 from pytest_vmstorage.provision.disk import ImageFacts, check_space, folder_facts, make_disk, remove_disk
+from pytest_vmstorage.provision.host_fs import HostFs, make_host_fs, remove_host_fs
 
 
 class HostDisk(BaseModel):
-    """A cell's disk on the host: its path there and what its image takes; a block device with `is_block`."""
+    """A cell's disk on the host: its path there, what its image takes, and what was made under it.
+
+    `block` is the host's block device and `host_fs` the file system that were made or taken for it, None where the
+    image lies in the folder as it was found.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     config: StorageConfig
     path: str
-    is_block: bool = False
     image: ImageFacts | None = None
+    block: BlockPlace | None = None
+    host_fs: HostFs | None = None
+
+    @property
+    def is_block(self) -> bool:
+        """Whether the path is a block device, and no file."""
+        return self.block is not None and self.host_fs is None
 
 
 class HostDisks:
     """Makes and removes the disks of one run in its folder on the host."""
 
-    def __init__(self, shell: Shell, folder: str, run_id: str) -> None:
+    def __init__(self, shell: Shell, host: LabHost, folder: str, run_id: str) -> None:
         self._shell = shell
+        self._host = host
         self._folder = folder
         self._run_id = run_id
 
     def make(self, config: StorageConfig, number: int) -> HostDisk:
-        """Make the cell's disk; raises ProvisionError, AttestationError, UnsupportedError; nothing is left then."""
-        disk = HostDisk(config=config, path=f"{self._folder}/disk-{number}.{config.format}")
+        """Make the cell's disk and what lies under it; what was half made is removed.
+
+        Raises ConfigError, HostError, UnsupportedError, ProvisionError, AttestationError.
+        """
+        disk = HostDisk(config=config, path="")
         try:
-            check_space(folder_facts(self._shell, self._folder), config)
+            if needs_block(config):
+                block = make_block(self._shell, self._host, config, run_id=self._run_id, number=number)
+                disk = disk.model_copy(update={"block": block, "path": block.path})
+            if config.host_fs != "as-found":
+                disk = disk.model_copy(update={"host_fs": self._host_fs(disk, number)})
+            if not disk.is_block:
+                folder = disk.host_fs.mountpoint if disk.host_fs else self._folder
+                disk = disk.model_copy(update={"path": f"{folder}/disk-{number}.{config.format}"})
+                check_space(folder_facts(self._shell, folder), config)
             return disk.model_copy(update={"image": make_disk(self._shell, config, disk.path)})
         except BaseException:
-            self.remove(disk)
+            self._undo(disk)
             raise
 
+    def _host_fs(self, disk: HostDisk, number: int) -> HostFs:
+        device = disk.block.path if disk.block is not None else None
+        return make_host_fs(self._shell, self._folder, disk.config, number=number, device=device)
+
+    def _undo(self, disk: HostDisk) -> None:
+        try:
+            self.remove(disk)
+        except VmStorageError:
+            # what made `make` fail is told; the rest goes with the run's folder, or is found by its mark
+            return
+
     def remove(self, disk: HostDisk) -> None:
-        """Remove the image and what was made under it; nothing there is no error."""
-        remove_disk(self._shell, disk.path)
+        """Remove the image and what was made under it, when no guest has it any more; nothing there is no error."""
+        if disk.path and not disk.is_block:
+            remove_disk(self._shell, disk.path)
+        if disk.host_fs is not None:
+            remove_host_fs(self._shell, disk.host_fs)
+        if disk.block is not None:
+            remove_block(self._shell, disk.block)

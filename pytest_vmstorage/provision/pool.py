@@ -7,12 +7,15 @@ import threading
 import uuid
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from pytest_vmstorage.command import Shell, check
+from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import DEFAULT_MEMORY_BYTES, StorageConfig
 from pytest_vmstorage.errors import GuestDiedError, SpaceError, VmStorageError
+from pytest_vmstorage.inventory import LabHost
+from pytest_vmstorage.provision.block import needs_block
 from pytest_vmstorage.provision.boot import BootFiles
 from pytest_vmstorage.provision.disk import FolderFacts, ImageFacts, folder_facts
 from pytest_vmstorage.provision.domain import Accel, GuestSpec, domain_xml
+from pytest_vmstorage.provision.host_fs import remove_folder
 from pytest_vmstorage.provision.hostdisk import HostDisk, HostDisks
 from pytest_vmstorage.provision.hypervisor import Domain, Hypervisor
 from pytest_vmstorage.provision.lease import Lease, LeaseBook
@@ -59,6 +62,7 @@ class GuestPool:
         self,
         *,
         shell: Shell,
+        host: LabHost,
         hypervisor: Hypervisor,
         boot: BootFiles,
         lease: Lease,
@@ -69,7 +73,7 @@ class GuestPool:
         self._boot = boot
         self._lease = lease
         self._book = book
-        self._disks = HostDisks(shell, lease.folder, lease.run_id)
+        self._disks = HostDisks(shell, host, lease.folder, lease.run_id)
         self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vmstorage-teardown")
         self._teardowns: list[Future[None]] = []
@@ -132,6 +136,9 @@ class GuestPool:
 
     def _make_disk(self, config: StorageConfig, say: Say) -> HostDisk:
         say("making disk")
+        if needs_block(config):
+            # the guest before this one may still have the device open
+            self.settle()
         try:
             return self._disks.make(config, self._count)
         except SpaceError:
@@ -195,7 +202,7 @@ class GuestPool:
             self._lease = self._lease.model_copy(update={"kept": True})
             self._book.write(self._lease)
         else:
-            check(self._shell.run(["rm", "-rf", "--", self.folder]), f"removing {self.folder}")
+            remove_folder(self._shell, self.folder)
             if self._leftovers:
                 raise self._leftovers[0]
             self._book.drop(self._lease)

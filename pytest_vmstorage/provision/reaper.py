@@ -8,10 +8,11 @@ import socket
 import time
 from pathlib import Path
 
-from pytest_vmstorage.command import Shell, check
+from pytest_vmstorage.command import Shell
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.provision.host_fs import reap_host_fs
+from pytest_vmstorage.provision.block import reap_blocks
+from pytest_vmstorage.provision.host_fs import remove_folder
 from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease, LeaseBook, boot_id, is_dead
 
@@ -49,7 +50,7 @@ def reap_remote(book: LeaseBook, host: LabHost, shell: Shell, hypervisor: Hyperv
         for domain in guests:
             domain.destroy()
         if _is_ours(lease, lease.folder):
-            _remove(shell, lease.folder)
+            remove_folder(shell, lease.folder)
         book.drop(lease)
         said.append(f"removed what run {lease.run_id} left on {host.name}: {len(guests)} guest(s), {lease.folder}")
     return said
@@ -59,15 +60,10 @@ def _clear(lease: Lease, shell: Shell) -> str:
     guests = sum(_kill_guest(domain) for domain in lease.domains)
     folders = [folder for folder in (lease.folder, lease.root) if _is_ours(lease, folder)]
     for folder in folders:
-        _remove(shell, folder)
+        remove_folder(shell, folder)
+    volumes = reap_blocks(shell, lease.run_id) if folders else []
     owner = f"pid {lease.owner.pid} of {lease.owner.host}, gone"
-    return f"removed what run {lease.run_id} ({owner}) left: {', '.join([f'{guests} guest(s)', *folders])}"
-
-
-def _remove(shell: Shell, folder: str) -> None:
-    """Remove a run's folder, and before it what is mounted in it; never what lies on another file system."""
-    reap_host_fs(shell, folder)
-    check(shell.run(["rm", "-rf", "--one-file-system", "--", folder]), f"removing {folder}")
+    return f"removed what run {lease.run_id} ({owner}) left: {', '.join([f'{guests} guest(s)', *folders, *volumes])}"
 
 
 def _is_here(lease: Lease) -> bool:

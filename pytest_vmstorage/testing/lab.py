@@ -139,6 +139,9 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     shell.answer(re.compile(r"^tail "), CONSOLE)
     shell.answer(re.compile(r"^(mkdir|sync) "))
     shell.answer(re.compile(r"drop_caches"))
+    shell.do(re.compile(r"^readlink -f "), lambda asked: _said(asked, f"{asked.argv[-1]}\n"))
+    # no loop device is in use
+    shell.answer(re.compile(r"loop/backing_file"), returncode=1)
     return shell
 
 
@@ -163,12 +166,13 @@ def make_lab(
     boot = BootFiles(emulator="/usr/bin/qemu-system-x86_64", kernel="/a/kernel", initrd="/a/initrd", root="/a/root")
     book = LeaseBook(folder / "leases")
     book.write(lease)
+    host = LabHost(name="local", uri="test:///default", ssh=None, folder=FOLDER)
     return Lab(
         settings=settings or LabSettings(),
-        host=LabHost(name="local", uri="test:///default", ssh=None, folder=FOLDER),
+        host=host,
         shell=shell,
         hypervisor=hypervisor,
-        pool=GuestPool(shell=shell, hypervisor=hypervisor, boot=boot, lease=lease, book=book),
+        pool=GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book),
         appliance=_appliance(),
         accel=AccelChoice(used="tcg", requested="tcg", reason="asked for"),
         facts=make_host("local", accel="tcg", accel_reason="asked for"),

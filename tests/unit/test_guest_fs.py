@@ -175,7 +175,6 @@ XFS = read_mounts(MOUNTS)[2:3]
         (cell("xfs", mount="noatime,logbsize=32k"), XFS, {"guest_mount"}),
         (cell("xfs", mount="nodiratime"), XFS, {"guest_mount"}),
     ],
-    ids=str,
 )
 def test_what_is_mounted_proves_or_contradicts(
     config: StorageConfig, mounted: tuple[FileSystem, ...], wrong: set[str]

@@ -135,7 +135,7 @@ def test_closing_goes_on_where_something_cannot_be_removed(host: Host) -> None:
     lab = host.lab()
     lab.lease = lab.lease.model_copy(update={"root": "/tmp/vms-0123456789"})
     lab.guest(RAW)
-    host.shell.answer(re.compile("^rm -rf -- /srv"), stderr="rm: busy", returncode=1)
+    host.shell.answer(re.compile("^rm -rf --one-file-system -- /srv"), stderr="rm: busy", returncode=1)
     with pytest.raises(ProvisionError, match="rm: busy"):
         lab.close()
     assert host.hypervisor.closed

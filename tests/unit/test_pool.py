@@ -11,6 +11,7 @@ import pytest
 from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import AttestationError, GuestDiedError, HypervisorError, ProvisionError
+from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.boot import BootFiles
 from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
 from pytest_vmstorage.provision.pool import GuestPool
@@ -34,6 +35,7 @@ class Place:
         )
         self.pool = GuestPool(
             shell=self.shell,
+            host=LabHost(name="local", uri=None, ssh=None, folder="/srv/vm"),
             hypervisor=self.hypervisor,
             boot=BootFiles(emulator="/usr/bin/qemu", kernel="/k", initrd="/i", root="/r"),
             lease=lease,
@@ -207,7 +209,7 @@ def test_closing_leaves_nothing(place: Place) -> None:
         place.pool.make(config, "tcg")
     place.pool.close()
     assert place.is_empty()
-    assert place.shell.lines[-1] == f"rm -rf -- {FOLDER}"
+    assert place.shell.lines[-1] == f"rm -rf --one-file-system -- {FOLDER}"
 
 
 def test_a_guest_that_is_kept_keeps_its_disk_and_its_lease(place: Place) -> None:

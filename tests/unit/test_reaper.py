@@ -182,7 +182,7 @@ def test_what_cannot_be_removed_is_told_and_tried_again(tmp_path: Path, book: Le
     other = stuck.model_copy(update={"run_id": "zz", "folder": str(tmp_path / "run-zz"), "root": ""})
     book.write(stuck)
     book.write(other)
-    shell = nothing_mounted().answer([*REMOVE, other.folder])
+    shell = nothing_mounted().answer([*REMOVE, other.folder]).answer(["id", "-u"], "1000\n")
     shell.answer([*REMOVE, stuck.folder], stderr="rm: Read-only file system", returncode=1)
     first, second = reap(book, shell)
     assert first.startswith(f"could not remove all that run {RUN} left: removing {stuck.folder} failed: rm: Read-only")
