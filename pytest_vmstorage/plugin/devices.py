@@ -28,7 +28,7 @@ def device_lines(config: pytest.Config, items: Iterable[pytest.Item]) -> list[st
     lines: dict[str, None] = {}
     for cell in wanted:
         try:
-            lines[f"{cell.backing} is {plan_line(find_block(shell, host, cell))}"] = None
+            lines[f"backing={cell.backing}: {plan_line(find_block(shell, host, cell))}"] = None
         except ConfigError:
             raise
         except VmStorageError as error:

@@ -37,6 +37,12 @@ LUKS_BYTES = 4 * 2**20
 
 _TABLES = {"device": "devices", "partition": "partitions", "lvm": "volume_groups", "zvol": "datasets"}
 _WHERE = {"lvm": "volume group", "zvol": "dataset"}
+_NOUNS = {
+    "device": "a device",
+    "partition": "a partition",
+    "lvm": "an LVM volume group",
+    "zvol": "a ZFS dataset",
+}
 _EXAMPLES = {
     "device": 'id = "wwn-0x..."',
     "partition": 'id = "by-partuuid/..."',
@@ -162,7 +168,7 @@ def choose_listed(host: LabHost, config: StorageConfig) -> Listed:
     of = f" called {config.backing_name}" if config.backing_name else ""
     table = _TABLES[kind or "device"]
     raise ConfigError(
-        f"backing={config.backing} needs a {kind or 'device'}{of} that is listed for {host.listed_as} in {file}.",
+        f"backing={config.backing} needs {_NOUNS[kind or 'device']}{of} that is listed for {host.listed_as} in {file}.",
         hint=f"List it there: [hosts.{host.listed_as}.{table}.{config.backing_name or 'NAME'}] with"
         f" {_EXAMPLES[kind or 'device']}.",
     )

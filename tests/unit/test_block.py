@@ -50,7 +50,7 @@ UNCLEAR = {
     "device": 'backing=device may be any of several in /p/vmstorage.toml. Write one of "device:a", "device:b".',
     "device:c": "backing=device:c needs a device called c that is listed for local in /p/vmstorage.toml. List it there:"
     ' [hosts.local.devices.c] with id = "wwn-0x...".',
-    "zvol": "backing=zvol needs a zvol that is listed for local in /p/vmstorage.toml. List it there:"
+    "zvol": "backing=zvol needs a ZFS dataset that is listed for local in /p/vmstorage.toml. List it there:"
     ' [hosts.local.datasets.NAME] with name = "tank/vms".',
     "native:a": "a is a device and a partition of local in /p/vmstorage.toml. Give them different names.",
     "native:vg1": "backing=native:vg1 needs a device called vg1 that is listed for local in /p/vmstorage.toml. List it"
