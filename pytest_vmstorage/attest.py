@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from xml.etree import ElementTree as ET
 
 from pytest_vmstorage.attest_image import of_image
+from pytest_vmstorage.attest_layers import of_layers
 from pytest_vmstorage.claim import (
     BLOCK_NODES,
     COMMAND_LINE,
@@ -70,6 +71,7 @@ def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Pro
         *_of_device(config, evidence),
         *_of_command_line(config, evidence),
         *of_image(config, evidence.info, evidence.image),
+        *of_layers(config, evidence),
         claim("machine", config.machine_type, _machine_type(evidence.machine), "QMP qom-get of the machine"),
         claim("accel", accel, "kvm" if evidence.kvm else "tcg", "QMP query-kvm"),
     )
@@ -193,6 +195,8 @@ def _on(flag: object) -> str:
 
 def _state(config: StorageConfig, evidence: Evidence) -> Proof:
     where = "QMP query-blockstats"
+    if config.arrives_filled:
+        return unprovable("state", config, "the image arrives filled, and QEMU did not write it", where=where)
     if config.state == "filled":
         return unprovable("state", config, "the first measurement fills the disk, after this proof", where=where)
     if evidence.written_bytes is None:
@@ -242,7 +246,8 @@ def _of_command_line(config: StorageConfig, evidence: Evidence) -> Iterator[Proo
         yield from (unprovable(name, config, why, where=COMMAND_LINE) for name in names)
         return
     layer, storage = evidence.blockdevs[0], evidence.blockdevs[-1]
-    extents = [one for one in evidence.nodes if one["drv"] == "file" and one["file"] != evidence.disk]
+    beside = [one for one in evidence.nodes if one["drv"] == "file" and one["file"] != evidence.disk]
+    extents = beside if config.format == "vmdk" else []
     if extents and config.io != "threads":
         # seen by strace on QEMU 7.2: the option reaches the descriptor alone
         yield claim("io", config.io, "threads for the extents, which are files of their own", BLOCK_NODES)

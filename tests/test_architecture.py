@@ -20,8 +20,9 @@ LAYERS = """
     rules.device
     rules
     config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
-    matrix  budget  accounting  provision.testdisk
-    results
+    matrix  budget  accounting  provision.encryption
+    results  provision.layers  provision.passphrases
+    provision.space  provision.testdisk
     matrix_file  claim
     workloads.base  workloads  workloads.fio_json
     workloads.fio  workloads.dd  workloads.hdparm
@@ -41,12 +42,12 @@ LAYERS = """
     provision.pool
     provision.canary
     agent  evidence
-    guest
+    guest  attest_layers
     attest
     lab
     kept
     testing.builders  testing.shell  testing.monitor
-    testing.hypervisor
+    testing.hypervisor  testing.images
     testing.lab
     testing
     cli

@@ -17,7 +17,7 @@ from pytest_vmstorage.claim import COMMAND_LINE, IDLE, proven_fields
 from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.config import FIELDS, Bus, Cache, Format, StorageConfig
 from pytest_vmstorage.errors import AttestationError, GuestDiedError
-from pytest_vmstorage.evidence import Evidence, blockdevs, gather, image_info
+from pytest_vmstorage.evidence import Evidence, blockdevs, gather, image_chain
 from pytest_vmstorage.guest import Guest, GuestFacts
 from pytest_vmstorage.provision.disk import ImageFacts
 from pytest_vmstorage.results import Proof
@@ -354,7 +354,7 @@ def test_qemu_img_finds_the_format_itself(tmp_path: Path) -> None:
     """On this machine's qemu-img: nobody tells it what the image should be."""
     shell = LocalShell()
     assert shell.run(["qemu-img", "create", "-q", "-f", "qcow2", f"{tmp_path}/d.raw", "1M"]).ok
-    assert image_info(shell, "raw", f"{tmp_path}/d.raw")["format"] == "qcow2"
+    assert image_chain(shell, "raw", f"{tmp_path}/d.raw")[0]["format"] == "qcow2"
 
 
 def test_gathering_asks_for_little(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from pytest_vmstorage.command import NOT_FOUND, LocalShell
 from pytest_vmstorage.config import Format, Preallocation, StorageConfig
 from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError
 from pytest_vmstorage.provision.disk import (
-    HEADROOM_BYTES,
     FolderFacts,
     ImageFacts,
     check_space,
@@ -27,6 +26,7 @@ from pytest_vmstorage.provision.disk import (
     remove_disk,
     verify_preallocation,
 )
+from pytest_vmstorage.provision.space import HEADROOM_BYTES
 from pytest_vmstorage.rules.image import PREALLOCATIONS
 from pytest_vmstorage.testing import FakeShell
 
@@ -44,9 +44,14 @@ def recording(name: str) -> str:
     return (RECORDINGS / f"{name}.txt").read_text()
 
 
+def plain() -> FakeShell:
+    """A host on which no path is a block device."""
+    return FakeShell().answer(re.compile("^test -b "), returncode=1)
+
+
 def host(image: str = "raw-off") -> FakeShell:
     """A host on which every image is that recorded one."""
-    shell = FakeShell()
+    shell = plain()
     shell.answer(re.compile("^stat "), recording(f"stat-9.1-{image}"))
     shell.answer(re.compile("^filefrag "), recording(f"filefrag-1.47.0-{image}"))
     shell.answer(re.compile("^qemu-img create "))
@@ -103,7 +108,7 @@ def test_all_files_of_a_vmdk_are_looked_at_and_forgotten(tmp_path: Path) -> None
     assert facts.allocated_bytes >= 2**20
     assert image_files(LocalShell(), path) == (path, f"{tmp_path}/disk-1-flat.vmdk")
     assert image_files(LocalShell(), "/srv/d.raw") == ("/srv/d.raw",)
-    shell = FakeShell().answer(re.compile("ls -d"), "/srv/d-flat.vmdk\n").answer(re.compile("^sync "))
+    shell = plain().answer(re.compile("ls -d"), "/srv/d-flat.vmdk\n").answer(re.compile("^sync "))
     shell.answer(re.compile("drop_caches"), returncode=1).answer(re.compile("^dd "))
     assert drop_caches(shell, "/srv/d.vmdk") == "image evicted by advice before each round"
     assert shell.lines[1] == "sync /srv/d.vmdk /srv/d-flat.vmdk"
@@ -196,7 +201,7 @@ def test_a_disk_is_made_proved_and_told_of() -> None:
 
 def test_a_failing_qemu_img_speaks_for_itself() -> None:
     """The cell, the tool's words, the line to try by hand."""
-    shell = FakeShell().answer(re.compile("qemu-img"), stderr="qemu-img: No space left on device", returncode=1)
+    shell = plain().answer(re.compile("qemu-img"), stderr="qemu-img: No space left on device", returncode=1)
     with pytest.raises(ProvisionError) as caught:
         make_disk(shell, StorageConfig(size=SIZE), "/srv/d")
     assert str(caught.value).startswith(
@@ -207,16 +212,16 @@ def test_a_failing_qemu_img_speaks_for_itself() -> None:
 
 def test_without_qemu_img_the_package_is_named() -> None:
     """What to install stands in the message."""
-    shell = FakeShell().answer(re.compile("qemu-img"), stderr="qemu-img: command not found", returncode=NOT_FOUND)
+    shell = plain().answer(re.compile("qemu-img"), stderr="qemu-img: command not found", returncode=NOT_FOUND)
     with pytest.raises(ProvisionError, match=r"command not found .* Install qemu-utils\.$"):
         make_disk(shell, StorageConfig(size=SIZE), "/srv/d")
 
 
 def test_a_disk_that_cannot_be_removed_is_told() -> None:
     """A leftover of a gigabyte is no detail."""
-    remove_disk(FakeShell().answer(["rm", "-f", "--", "/srv/d"]), "/srv/d")
+    remove_disk(plain().answer(["rm", "-f", "--", "/srv/d"]), "/srv/d")
     with pytest.raises(ProvisionError, match="removing /srv/d failed: Read-only"):
-        remove_disk(FakeShell().answer(["rm", "-f", "--", "/srv/d"], stderr="Read-only", returncode=1), "/srv/d")
+        remove_disk(plain().answer(["rm", "-f", "--", "/srv/d"], stderr="Read-only", returncode=1), "/srv/d")
 
 
 @pytest.mark.parametrize(
@@ -286,7 +291,7 @@ def test_a_folder_that_cannot_be_written_is_refused(failing: str) -> None:
 )
 def test_how_the_hosts_caches_were_dropped_is_told(drop: int, dd: int, said: str) -> None:
     """The best means this user has, after the image was synced, and its name in the report."""
-    shell = FakeShell().answer(["sync", "/srv/d"])
+    shell = plain().answer(["sync", "/srv/d"])
     shell.answer(re.compile("drop_caches"), returncode=drop).answer(re.compile("^dd "), returncode=dd)
     assert drop_caches(shell, "/srv/d") == said
     assert shell.lines[0] == "sync /srv/d"
