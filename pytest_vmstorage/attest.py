@@ -70,7 +70,7 @@ def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Pro
         *_of_nodes(config, evidence),
         *_of_device(config, evidence),
         *_of_command_line(config, evidence),
-        *of_image(config, evidence.info, evidence.image),
+        *of_image(config, evidence.info, evidence.image, evidence.inserted),
         *of_layers(config, evidence),
         claim("machine", config.machine_type, _machine_type(evidence.machine), "QMP qom-get of the machine"),
         claim("accel", accel, "kvm" if evidence.kvm else "tcg", "QMP query-kvm"),

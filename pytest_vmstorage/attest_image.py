@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_vmstorage.claim import (
+    BLOCK,
     CHECK,
     DEFAULT,
     DEVICE_SIZE,
@@ -24,11 +25,17 @@ from pytest_vmstorage.rules.image import LAYER_FIELDS, QCOW2_FIELDS
 from pytest_vmstorage.units import format_size
 
 
-def of_image(config: StorageConfig, info: Mapping[str, Any], image: ImageFacts | None) -> Iterator[Proof]:
-    """Proofs from `qemu-img info` of the image itself and from what it takes on its file system."""
+def of_image(
+    config: StorageConfig, info: Mapping[str, Any], image: ImageFacts | None, inserted: Mapping[str, Any]
+) -> Iterator[Proof]:
+    """Proofs from `qemu-img info` of the image itself, what it takes on its file system, and QMP's `inserted`."""
     special = info.get("format-specific", {}).get("data", {})
     yield claim("format", config.format, str(info.get("format")), IMAGE)
-    yield claim("size", format_size(config.size), format_size(int(info.get("virtual-size", 0))), IMAGE)
+    # raw on a block device is as long as the device, and QEMU cuts the cell's size out of it
+    is_cut = image is not None and image.is_block and config.format == "raw"
+    size = inserted if is_cut else info
+    found = format_size(int(size.get("virtual-size", 0)))
+    yield claim("size", format_size(config.size), found, BLOCK if is_cut else IMAGE)
     yield from _preallocation(config, image)
     yield from _subformat(config, special, image)
     if config.discard == "unmap" and config.format not in ("raw", "qcow2"):

@@ -94,7 +94,7 @@ def _gather(machine: Machine, shell: Shell, log: str) -> Evidence:
         chain=chain,
         checks=tuple(image_check(shell, machine.config, one["filename"]) for one in chain if one["format"] == "qcow2"),
         below=tuple(option for one in chain[1:] for option in blockdevs(log, one["filename"])),
-        inserted={name: inserted[name] for name in _OF_INSERTED if name in inserted},
+        inserted=_inserted(inserted),
     )
 
 
@@ -129,6 +129,13 @@ def _nodes(domain: Domain, top: str, disk: str) -> tuple[Mapping[str, Any], ...]
     found = [one for one in nodes if one["node-name"] == top or ours.search(one["file"])]
     found.sort(key=lambda one: one["node-name"] != top)
     return tuple({name: one[name] for name in _OF_NODE} for one in found)
+
+
+def _inserted(there: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What QEMU says of the image in the device: how much is below it, whether it is encrypted, its size."""
+    size = there.get("image", {}).get("virtual-size")
+    known = {name: there[name] for name in _OF_INSERTED if name in there}
+    return known if size is None else {**known, "virtual-size": size}
 
 
 def _written(domain: Domain) -> int | None:

@@ -46,6 +46,6 @@ def metadata_bytes(config: StorageConfig) -> int:
     clusters = -(-config.size // cluster)
     # an L2 entry is 8 bytes, 16 with subclusters; a refcount is 2
     tables = -(-clusters * (16 if config.extended_l2 else 8) // cluster) + -(-clusters * 2 // cluster)
-    # L1, refcount table, header; LUKS keeps 2 MiB for its keys
-    others = 4 + -(-tables * 8 // cluster) + (-(-(2**21) // cluster) if config.encryption == "luks" else 0)
+    # header, L1, refcount table, and refcounts of all of these; LUKS keeps 2 MiB for its keys
+    others = 4 + 3 * -(-tables * 8 // cluster) + (-(-(2**21) // cluster) if config.encryption == "luks" else 0)
     return images * (tables + others) * cluster

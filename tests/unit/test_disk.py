@@ -224,6 +224,65 @@ def test_a_disk_that_cannot_be_removed_is_told() -> None:
         remove_disk(plain().answer(["rm", "-f", "--", "/srv/d"], stderr="Read-only", returncode=1), "/srv/d")
 
 
+def device_host(size: int) -> FakeShell:
+    """A host whose every path is a block device of that size."""
+    shell = FakeShell().answer(re.compile("^test -b ")).answer(re.compile("^blockdev --getsize64 "), f"{size}\n")
+    return shell.answer(re.compile("^sync ")).answer(re.compile("^blockdev --flushbufs "))
+
+
+def test_a_block_device_is_never_removed() -> None:
+    """Nor is anything that would be beside an image of that name."""
+    shell = device_host(SIZE)
+    remove_disk(shell, "/dev/sdx")
+    assert shell.lines == ["test -b /dev/sdx"]
+
+
+def test_raw_on_a_block_device_is_made_by_nothing() -> None:
+    """Its size is looked at, and nothing else; one that is too small is refused with both sizes."""
+    shell = device_host(SIZE)
+    facts = make_disk(shell, StorageConfig(size=SIZE), "/dev/sdx")
+    assert facts == ImageFacts(length_bytes=SIZE, allocated_bytes=0, unwritten=None, is_block=True)
+    assert observed_preallocation(StorageConfig(size=SIZE), facts) == "off"
+    assert {line.split()[0] for line in shell.lines} == {"test", "blockdev"}
+    with pytest.raises(ProvisionError, match=r"/dev/sdx has 8 MiB, and a raw disk of 16 MiB needs 16 MiB\."):
+        make_disk(device_host(SIZE), StorageConfig(size=2 * SIZE), "/dev/sdx")
+    with pytest.raises(ProvisionError, match="a qcow2 disk of 8 MiB needs"):
+        make_disk(device_host(SIZE), StorageConfig(format="qcow2", size=SIZE), "/dev/sdx")
+
+
+@pytest.mark.parametrize(("end", "found"), [(327680, "off"), (SIZE + 327680, "metadata")])
+def test_a_qcow2_on_a_block_device_tells_its_preallocation_by_its_tables(end: int, found: str) -> None:
+    """A device has no blocks that could be counted."""
+    shell = device_host(2 * SIZE).answer(re.compile("^qemu-img create "))
+    shell.answer(re.compile("^qemu-img check "), f'{{"image-end-offset": {end}}}')
+    config = StorageConfig(format="qcow2", preallocation=found, size=SIZE)
+    assert observed_preallocation(config, make_disk(shell, config, "/dev/sdx")) == found
+    other = StorageConfig(format="qcow2", preallocation="off" if found == "metadata" else "metadata", size=SIZE)
+    with pytest.raises(AttestationError, match=f"but is {found}"):
+        make_disk(shell, other, "/dev/sdx")
+
+
+@pytest.mark.parametrize(
+    ("drop", "flush", "said"), [(0, 1, "dropped before each round"), (1, 0, "device flushed before each round")]
+)
+def test_a_devices_pages_are_flushed(drop: int, flush: int, said: str) -> None:
+    """By blockdev, where the whole cache cannot go."""
+    shell = device_host(SIZE).answer(re.compile("drop_caches"), returncode=drop)
+    shell.answer(re.compile("^blockdev --flushbufs "), returncode=flush)
+    assert drop_caches(shell, "/dev/sdx") == said
+    assert "blockdev --flushbufs /dev/sdx" in shell.lines
+
+
+def test_an_encrypted_image_is_tried_again_where_qemu_measures_no_cpu_time() -> None:
+    """QEMU before 9.1 refuses by chance; any other image is tried once."""
+    error = "qemu-img: /srv/d: Unable to get accurate CPU usage"
+    for encryption, tries in (("luks", 5), ("off", 1)):
+        shell = plain().answer(re.compile("^qemu-img create "), stderr=error, returncode=1)
+        with pytest.raises(ProvisionError, match="accurate CPU usage"):
+            make_disk(shell, StorageConfig(format="qcow2", encryption=encryption, size=SIZE), "/srv/d")
+        assert len([line for line in shell.lines if line.startswith("qemu-img create")]) == tries
+
+
 @pytest.mark.parametrize(
     ("recorded", "kind", "device", "free"),
     [("ext4", "ext4", "/dev/vda", 83880488960), ("tmpfs", "tmpfs", "tmpfs", 25276502016)],
