@@ -85,8 +85,8 @@ IMAGE_RULES = (
         lambda cell: arrives_filled(cell) and cell.preallocation != "off",
         "data that arrive with the image are its allocation: on top of backing files and after snapshots a write"
         " allocates anew, and a cluster that is there cannot be compressed",
-        'qemu-img: "Backing file and preallocation can only be used at the same time if extended_l2 is on"; qemu-io'
-        " write -c on a preallocated image: Input/output error; tried",
+        'qemu-img: "Backing file and preallocation can only be used at the same time if extended_l2 is on",'
+        ' "Compression and preallocation not supported at the same time", tried',
     ),
     Rule(
         "snapshots-stand-alone",

@@ -407,6 +407,23 @@ def test_a_fake_guest_of_every_format_attests(tmp_path: Path, kind: Format) -> N
     assert "format" in proven_fields(fake_guest(tmp_path, StorageConfig(format=kind, size="128M")).proof)
 
 
+@pytest.mark.parametrize(
+    ("values", "fields"),
+    [
+        ({"compression": "zstd"}, {"compression", "state"}),
+        ({"encryption": "luks", "backing_chain": 2}, {"encryption", "backing_chain", "state"}),
+        ({"encryption": "luks", "bus": "nvme"}, {"encryption"}),
+        ({"snapshots": 3}, {"snapshots", "state"}),
+        ({"format": "vmdk", "subformat": "streamOptimized"}, {"subformat"}),
+    ],
+    ids=str,
+)
+def test_a_fake_guest_of_layered_images_attests(tmp_path: Path, values: dict[str, object], fields: set[str]) -> None:
+    """The shipped fake counts what it was asked to write."""
+    config = StorageConfig(**{"format": "qcow2", "size": "128M", **values})
+    assert fields <= set(proven_fields(fake_guest(tmp_path, config).proof))
+
+
 def test_a_fake_guest_with_another_disk_is_refused_and_removed(tmp_path: Path) -> None:
     """The cell is broken for the run, with the same error each time; the guest does not go on."""
     config = StorageConfig(size="128M")
