@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vmstorage import config as config_module
 from pytest_vmstorage.claim import proven_fields
 from pytest_vmstorage.command import LocalShell, Shell, check
 from pytest_vmstorage.config import StorageConfig
@@ -197,6 +198,13 @@ def test_a_layer_without_data_is_caught(lab: Lab, patch: pytest.MonkeyPatch, fie
     text = contradicted(lab, config, "2 with ")
     assert text.startswith(f"{field} of ")
     assert next(count) > 2
+
+
+def test_an_l2_cache_of_the_top_image_alone_is_caught(lab: Lab, patch: pytest.MonkeyPatch) -> None:
+    """libvirt does not set it below, where the data lie; seen where no rule refuses it."""
+    patch.setattr(config_module, "broken_rules", lambda _cell: ())
+    text = contradicted(lab, cell(backing_chain=1, l2_cache_size="1M"), "default")
+    assert text.startswith("l2_cache_size of ")
 
 
 def test_data_that_were_not_written_everywhere_are_caught(lab: Lab, patch: pytest.MonkeyPatch) -> None:
