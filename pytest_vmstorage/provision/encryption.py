@@ -15,7 +15,7 @@ SECRET = "vmstorage"  # noqa: S105 (a name)
 """QEMU's name of the object that holds the passphrase."""
 
 TRIES = 5
-"""How often an encrypted image is tried to be made: QEMU before 9.1 fails by chance where it measures CPU time."""
+"""How often an encrypted image is tried to be made: QEMU 7.2 can fail by chance where it measures CPU time (tried)."""
 
 
 def secret_argv(config: StorageConfig) -> tuple[str, ...]:

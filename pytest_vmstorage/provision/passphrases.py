@@ -55,8 +55,8 @@ def _identity() -> Iterator[None]:
     """Within it this thread asks libvirt's embedded drivers as the system itself.
 
     A daemon knows who asks it; of this process nobody said it, and libvirt 9.0 then refuses to look a secret up ("No
-    current identity to elevate", tried). What says it is no part of libvirt's public API, but of its library since
-    1.0.5; where it is missing, libvirt's own error stands.
+    current identity to elevate", tried). What says it is exported by its library, and no part of its public API;
+    where it is missing, libvirt's own error stands.
     """
     library = ctypes.CDLL("libvirt.so.0")
     try:

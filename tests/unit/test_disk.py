@@ -274,7 +274,7 @@ def test_a_devices_pages_are_flushed(drop: int, flush: int, said: str) -> None:
 
 
 def test_an_encrypted_image_is_tried_again_where_qemu_measures_no_cpu_time() -> None:
-    """QEMU before 9.1 refuses by chance; any other image is tried once."""
+    """QEMU 7.2 can refuse by chance; any other image is tried once."""
     error = "qemu-img: /srv/d: Unable to get accurate CPU usage"
     for encryption, tries in (("luks", 5), ("off", 1)):
         shell = plain().answer(re.compile("^qemu-img create "), stderr=error, returncode=1)
