@@ -10,9 +10,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from xml.etree import ElementTree as ET
 
+from pytest_vmstorage.attest_block import block_proofs
 from pytest_vmstorage.attest_fs import of_host_fs
 from pytest_vmstorage.attest_guest import of_guest
 from pytest_vmstorage.attest_image import of_image
+from pytest_vmstorage.attest_layers import of_layers
 from pytest_vmstorage.claim import (
     BLOCK_NODES,
     COMMAND_LINE,
@@ -58,8 +60,10 @@ def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Pro
         *_of_nodes(config, evidence),
         *_of_device(config, evidence),
         *_of_command_line(config, evidence),
-        *of_image(config, evidence.info, evidence.image),
+        *of_image(config, evidence.info, evidence.image, evidence.inserted),
+        *of_layers(config, evidence),
         *of_host_fs(config, evidence.ground),
+        *(block_proofs(config, evidence.node, evidence.block) if evidence.node is not None else ()),
         claim("machine", config.machine_type, _machine_type(evidence.machine), "QMP qom-get of the machine"),
         claim("accel", accel, "kvm" if evidence.kvm else "tcg", "QMP query-kvm"),
     )
@@ -194,6 +198,8 @@ def _on(flag: object) -> str:
 
 def _state(config: StorageConfig, evidence: Evidence) -> Proof:
     where = "QMP query-blockstats"
+    if config.arrives_filled:
+        return unprovable("state", config, "the image arrives filled, and QEMU did not write it", where=where)
     if config.state == "filled":
         return unprovable("state", config, "the first measurement fills the disk, after this proof", where=where)
     if evidence.written_bytes is None:
@@ -239,7 +245,8 @@ def _of_command_line(config: StorageConfig, evidence: Evidence) -> Iterator[Proo
         yield from (unprovable(name, config, why, where=COMMAND_LINE) for name in names)
         return
     layer, storage = evidence.blockdevs[0], evidence.blockdevs[-1]
-    extents = [one for one in evidence.nodes if one["drv"] == "file" and one["file"] != evidence.disk]
+    beside = [one for one in evidence.nodes if one["drv"] == "file" and one["file"] != evidence.disk]
+    extents = beside if config.format == "vmdk" else []
     if extents and config.io != "threads":
         # seen by strace on QEMU 7.2: the option reaches the descriptor alone
         yield claim("io", config.io, "threads for the extents, which are files of their own", BLOCK_NODES)

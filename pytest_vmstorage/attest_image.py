@@ -5,19 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_vmstorage.claim import DEFAULT, EXTENTS, IDLE, IMAGE, asked_text, claim, size_text, unprovable
+from pytest_vmstorage.claim import (
+    BLOCK,
+    CHECK,
+    DEFAULT,
+    DEVICE_SIZE,
+    EXTENTS,
+    IDLE,
+    IMAGE,
+    asked_text,
+    claim,
+    size_text,
+    unprovable,
+)
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.provision.disk import ImageFacts, observed_preallocation
 from pytest_vmstorage.results import Proof
-from pytest_vmstorage.rules.image import QCOW2_FIELDS
+from pytest_vmstorage.rules.image import LAYER_FIELDS, QCOW2_FIELDS
 from pytest_vmstorage.units import format_size
 
 
-def of_image(config: StorageConfig, info: Mapping[str, Any], image: ImageFacts | None) -> Iterator[Proof]:
-    """Proofs from `qemu-img info` and from what the image takes on its file system."""
+def of_image(
+    config: StorageConfig, info: Mapping[str, Any], image: ImageFacts | None, inserted: Mapping[str, Any]
+) -> Iterator[Proof]:
+    """Proofs from `qemu-img info` of the image itself, what it takes on its file system, and QMP's `inserted`."""
     special = info.get("format-specific", {}).get("data", {})
     yield claim("format", config.format, str(info.get("format")), IMAGE)
-    yield claim("size", format_size(config.size), format_size(int(info.get("virtual-size", 0))), IMAGE)
+    # raw on a block device is as long as the device, and QEMU cuts the cell's size out of it
+    is_cut = image is not None and image.is_block and config.format == "raw"
+    size = inserted if is_cut else info
+    found = format_size(int(size.get("virtual-size", 0)))
+    yield claim("size", format_size(config.size), found, BLOCK if is_cut else IMAGE)
     yield from _preallocation(config, image)
     yield from _subformat(config, special, image)
     if config.discard == "unmap" and config.format not in ("raw", "qcow2"):
@@ -26,6 +44,8 @@ def of_image(config: StorageConfig, info: Mapping[str, Any], image: ImageFacts |
     if config.format != "qcow2":
         why = f"{config.format} has none"
         yield from (claim(name, DEFAULT, why, IMAGE, holds=not getattr(config, name)) for name in QCOW2_FIELDS)
+        for name in (*LAYER_FIELDS, "encryption"):
+            yield claim(name, asked_text(getattr(config, name)), why, IMAGE, holds=not config.is_chosen(name))
         return
     # what 0.10 lacks (zero clusters, lazy refcounts) is part of what the format's name promises
     yield claim("format", "qcow2 compat 1.1", f"qcow2 compat {special.get('compat')}", IMAGE)
@@ -40,11 +60,16 @@ def of_image(config: StorageConfig, info: Mapping[str, Any], image: ImageFacts |
 
 def _preallocation(config: StorageConfig, image: ImageFacts | None) -> Iterator[Proof]:
     found = "unknown" if image is None else observed_preallocation(config, image)
-    if found == "falloc or full" and config.preallocation in ("falloc", "full"):
+    if image is not None and image.is_block and config.format == "raw":
+        why = "a block device, which has all its blocks"
+        yield claim("preallocation", config.preallocation, why, DEVICE_SIZE, holds=config.preallocation == "off")
+    elif found == "falloc or full" and config.preallocation in ("falloc", "full"):
         why = "the file system shows no extents, and falloc and full differ in nothing else"
         yield unprovable("preallocation", config, why, found=found, where=EXTENTS)
     else:
-        yield claim("preallocation", config.preallocation, found, EXTENTS)
+        # of a block device the tables' length tells, and no file system is asked
+        where = CHECK if image is not None and image.is_block else EXTENTS
+        yield claim("preallocation", config.preallocation, found, where)
 
 
 def _subformat(config: StorageConfig, special: Mapping[str, Any], image: ImageFacts | None) -> Iterator[Proof]:

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -15,8 +16,11 @@ from pytest_vmstorage.command import Shell, check
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import GuestError
 from pytest_vmstorage.file_system import FileSystem, look_at
+from pytest_vmstorage.provision.block import BlockPlace
 from pytest_vmstorage.provision.disk import ImageFacts
+from pytest_vmstorage.provision.encryption import image_name, secret_argv
 from pytest_vmstorage.provision.hypervisor import Domain
+from pytest_vmstorage.provision.node import NodeFacts, node_facts
 from pytest_vmstorage.provision.pool import Machine
 from pytest_vmstorage.provision.testdisk import TEST_ALIAS
 
@@ -25,8 +29,12 @@ class Evidence(BaseModel):
     """What libvirt, QEMU and the image say of one guest, read once; properties are QOM's, by its names.
 
     `nodes` are the block nodes of the disk, the format's first; `blockdevs` what QEMU was started with for them.
-    `ground` is the file system that holds the image, None under a block device.
+    `ground` is the file system that holds the image, None under a block device. `node` is what QEMU opened, `block`
+    the block device that it ought to be.
     `fallbacks` are lines of QEMU's log about an io mode it could not have; None where the log cannot be read.
+    `chain` and `checks` are what qemu-img says of the image and of each backing file below it, the image first;
+    `below` is what QEMU was started with for those below. None of `inserted`, QMP's word for what is in the device,
+    is there without a device.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -42,13 +50,20 @@ class Evidence(BaseModel):
     image: ImageFacts | None
     info: Mapping[str, Any]
     ground: FileSystem | None = None
+    node: NodeFacts | None = None
+    block: BlockPlace | None = None
     blockdevs: tuple[Mapping[str, Any], ...] = ()
     fallbacks: tuple[str, ...] | None = None
+    chain: tuple[Mapping[str, Any], ...] = ()
+    checks: tuple[Mapping[str, Any], ...] = ()
+    below: tuple[Mapping[str, Any], ...] = ()
+    inserted: Mapping[str, Any] = {}
 
 
 _OF_DEVICE = ("write-cache", "num-queues", "queue-size", "iothread", "parent_bus")
 _OF_CONTROLLER = ("num_queues", "virtqueue_size", "iothread")
 _OF_NODE = ("node-name", "drv", "file", "cache", "detect_zeroes", "ro")
+_OF_INSERTED = ("backing_file_depth", "encrypted")
 _FALLBACK = re.compile("falling back", re.IGNORECASE)
 
 
@@ -69,22 +84,36 @@ def _gather(machine: Machine, shell: Shell, log: str) -> Evidence:
     blocks = [one for one in domain.monitor("query-block") if TEST_ALIAS in one.get("qdev", "")]
     path = _path(blocks[0]["qdev"]) if blocks else f"/machine/peripheral/{TEST_ALIAS}"
     device, controller = _device(domain, path) if blocks else ({}, {})
-    top = blocks[0].get("inserted", {}).get("node-name", "") if blocks else ""
+    inserted = blocks[0].get("inserted", {}) if blocks else {}
+    chain = image_chain(shell, machine.config.format, disk)
+    nodes = _nodes(domain, inserted.get("node-name", ""), disk)
     return Evidence(
         disk=disk,
         xml=domain.xml(),
         machine=str(domain.monitor("qom-get", path="/machine", property="type")),
         kvm=bool(domain.monitor("query-kvm")["enabled"]),
-        nodes=_nodes(domain, top, disk),
+        nodes=nodes,
         device=device,
         controller=controller,
         written_bytes=_written(domain),
         image=machine.image,
-        info=image_info(shell, machine.config.format, disk),
+        info=chain[0],
         ground=None if machine.spec.is_block else _ground(machine.config, shell, disk),
         blockdevs=blockdevs(log, disk),
         fallbacks=tuple(line for line in log.splitlines() if _FALLBACK.search(line)) if log else None,
+        chain=chain,
+        checks=tuple(image_check(shell, machine.config, one["filename"]) for one in chain if one["format"] == "qcow2"),
+        below=tuple(option for one in chain[1:] for option in blockdevs(log, one["filename"])),
+        inserted=_inserted(inserted),
+        node=node_facts(shell, _opened(nodes, disk)),
+        block=machine.disk.block if machine.disk is not None and machine.spec.is_block else None,
     )
+
+
+def _opened(nodes: Sequence[Mapping[str, Any]], disk: str) -> str:
+    """The path that QEMU has open for the disk, by its own word; that of the label where it tells none."""
+    files = [one["file"] for one in nodes if one["drv"] in ("file", "host_device")]
+    return next((file for file in files if file == disk), files[0] if files else disk)
 
 
 def _ground(config: StorageConfig, shell: Shell, disk: str) -> FileSystem | None:
@@ -113,11 +142,22 @@ def _properties(domain: Domain, path: str, wanted: Sequence[str]) -> dict[str, A
 
 
 def _nodes(domain: Domain, top: str, disk: str) -> tuple[Mapping[str, Any], ...]:
-    """The block node the device is on, then those below it: the disk's file, and a vmdk's extents beside it."""
+    """The block node the device is on, then those of the disk's file and of the files that belong to it."""
     nodes = domain.monitor("query-named-block-nodes", flat=True)
-    ours = [one for one in nodes if one["node-name"] == top or one["file"].startswith(disk.rpartition(".")[0])]
-    ours.sort(key=lambda one: one["node-name"] != top)
-    return tuple({name: one[name] for name in _OF_NODE} for one in ours)
+    # backing files and a vmdk's extents; a node's "file" may be JSON with the path in it
+    ours = re.compile(
+        rf"(^|\")({re.escape(disk)}|{re.escape(str(PurePosixPath(disk).with_suffix('')))}[-.][^/\"]*)($|\")"
+    )
+    found = [one for one in nodes if one["node-name"] == top or ours.search(one["file"])]
+    found.sort(key=lambda one: one["node-name"] != top)
+    return tuple({name: one[name] for name in _OF_NODE} for one in found)
+
+
+def _inserted(there: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What QEMU says of the image in the device: how much is below it, whether it is encrypted, its size."""
+    size = there.get("image", {}).get("virtual-size")
+    known = {name: there[name] for name in _OF_INSERTED if name in there}
+    return known if size is None else {**known, "virtual-size": size}
 
 
 def _written(domain: Domain) -> int | None:
@@ -138,15 +178,23 @@ def io_counters(machine: Machine, shell: Shell, guest_stat: str) -> IoCounters:
     )
 
 
-def image_info(shell: Shell, kind: str, disk: str) -> Mapping[str, Any]:
-    """What qemu-img finds when it looks for itself; raises ProvisionError.
+def image_chain(shell: Shell, kind: str, disk: str) -> tuple[Mapping[str, Any], ...]:
+    """What qemu-img finds when it looks for itself: at the image, then at what lies below it; raises ProvisionError.
 
     A fixed vpc has its signature at the end, where no probe looks; opened as a vpc, qemu-img insists on it.
     """
     chosen = ("-f", "vpc") if kind == "vpc" else ()
-    done = shell.run(["qemu-img", "info", "-U", "--output=json", *chosen, disk])
-    info = json.loads(check(done, f"looking at the image {disk}").stdout)
-    return {name: value for name, value in info.items() if name != "children"}
+    done = shell.run(["qemu-img", "info", "-U", "--backing-chain", "--output=json", *chosen, disk])
+    chain = json.loads(check(done, f"looking at the image {disk}").stdout)
+    return tuple({name: value for name, value in one.items() if name != "children"} for one in chain)
+
+
+def image_check(shell: Shell, config: StorageConfig, path: str) -> Mapping[str, Any]:
+    """What qemu-img counts in a qcow2: clusters, compressed ones, errors; nothing where it cannot open the image."""
+    argv = ["qemu-img", "check", "-U", "--output=json", *secret_argv(config), image_name(config, path)]
+    done = shell.run(argv)
+    # 2 and 3 are errors and leaks, which the counts tell
+    return dict(json.loads(done.stdout)) if done.returncode in (0, 2, 3) else {}
 
 
 def blockdevs(log: str, disk: str) -> tuple[Mapping[str, Any], ...]:

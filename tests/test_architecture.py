@@ -21,8 +21,9 @@ LAYERS = """
     rules
     file_system
     mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
-    matrix  budget  accounting  provision.testdisk  inventory_file  provision.device  provision.volume  provision.node
-    results  device_stat
+    matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
+    results  device_stat  provision.layers  provision.passphrases
+    provision.space  provision.testdisk
     matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json
     workloads.fio_slips
@@ -48,7 +49,7 @@ LAYERS = """
     provision.pool
     provision.canary
     agent  evidence
-    guest
+    guest  attest_layers
     attest_guest
     attest  native
     attest_native
@@ -56,7 +57,7 @@ LAYERS = """
     opening
     kept
     testing.builders  testing.shell  testing.monitor
-    testing.hypervisor
+    testing.hypervisor  testing.images
     testing.lab
     testing
     doctor  doctor.finding  doctor.trials

@@ -8,7 +8,7 @@ from typing import get_args
 from pytest_vmstorage.config import SMALLEST_BYTES, GuestFs, HostFs, State
 from pytest_vmstorage.doctor.finding import Finding, Status
 from pytest_vmstorage.doctor.seen import NO_GUEST, Seen
-from pytest_vmstorage.provision.disk import HEADROOM_BYTES
+from pytest_vmstorage.provision.space import HEADROOM_BYTES
 from pytest_vmstorage.rules.ground import BACKINGS
 from pytest_vmstorage.units import format_about
 

@@ -7,7 +7,6 @@ left is wiped when it ends, so that the device is found as empty as the next cel
 
 from __future__ import annotations
 
-import json
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -18,6 +17,7 @@ from pytest_vmstorage.errors import ConfigError, HostError, ProvisionError
 from pytest_vmstorage.inventory import LabHost, Listed, ListedDataset, ListedDevice, ListedGroup
 from pytest_vmstorage.provision.device import DeviceFacts, describe, device_facts, find_node, refusals
 from pytest_vmstorage.provision.host_fs import host_fs_bytes
+from pytest_vmstorage.provision.space import bytes_on_device
 from pytest_vmstorage.provision.volume import (
     Room,
     find_dataset,
@@ -31,9 +31,6 @@ from pytest_vmstorage.provision.volume import (
 )
 from pytest_vmstorage.rules.ground import BLOCK_BACKINGS
 from pytest_vmstorage.units import format_about
-
-LUKS_BYTES = 4 * 2**20
-"""Room for the header of an encrypted qcow2 image, which QEMU 7.2 makes 2 MiB long."""
 
 _TABLES = {"device": "devices", "partition": "partitions", "lvm": "volume_groups", "zvol": "datasets"}
 _WHERE = {"lvm": "volume group", "zvol": "dataset"}
@@ -84,7 +81,7 @@ def find_block(shell: Shell, host: LabHost, config: StorageConfig) -> BlockPlace
     """
     listed = choose_listed(host, config)
     if isinstance(listed, ListedDevice):
-        return _find_device(shell, host, listed, needed_bytes(shell, config))
+        return _find_device(shell, host, listed, needed_bytes(config))
     room, size = _find_room(shell, listed, config)
     return _volume_place(listed, room, size, f"{format_about(room.free_bytes)} free")
 
@@ -96,7 +93,7 @@ def make_block(shell: Shell, host: LabHost, config: StorageConfig, *, run_id: st
     """
     listed = choose_listed(host, config)
     if isinstance(listed, ListedDevice):
-        place = _find_device(shell, host, listed, needed_bytes(shell, config))
+        place = _find_device(shell, host, listed, needed_bytes(config))
         if place.signatures:
             _wipe(shell, place.path)
         return place.model_copy(update={"run_id": run_id})
@@ -174,21 +171,9 @@ def choose_listed(host: LabHost, config: StorageConfig) -> Listed:
     )
 
 
-def needed_bytes(shell: Shell, config: StorageConfig) -> int:
-    """How long the device below the image must be: the disk's size, with qcow2's tables where it is one.
-
-    qemu-img says how much that is. Where a file system is made there it is that one's size. Raises ProvisionError.
-    """
-    if config.host_fs != "as-found":
-        return host_fs_bytes(config)
-    if config.format != "qcow2":
-        return config.size
-    sizes = (f"cluster_size={config.cluster_size}",) if config.cluster_size else ()
-    options = ",".join((*sizes, f"extended_l2={'on' if config.extended_l2 else 'off'}"))
-    argv = ["qemu-img", "measure", "--output=json", "-O", "qcow2", "-o", options, "--size", str(config.size)]
-    done = check(shell.run(argv), "asking how long a qcow2 image can get")
-    length = int(json.loads(done.stdout)["fully-allocated"])
-    return length + (LUKS_BYTES if config.encryption != "off" else 0)
+def needed_bytes(config: StorageConfig) -> int:
+    """How long the device below must be: for the disk with its format's tables, or for the file system made there."""
+    return bytes_on_device(config) if config.host_fs == "as-found" else host_fs_bytes(config)
 
 
 def _find_device(shell: Shell, host: LabHost, listed: ListedDevice, needed: int) -> BlockPlace:
@@ -213,7 +198,7 @@ def _find_device(shell: Shell, host: LabHost, listed: ListedDevice, needed: int)
 def _find_room(shell: Shell, listed: ListedGroup | ListedDataset, config: StorageConfig) -> tuple[Room, int]:
     """The group or dataset, and the bytes that the cell's volume takes there."""
     room = find_group(shell, listed) if isinstance(listed, ListedGroup) else find_dataset(shell, listed)
-    size = -(-needed_bytes(shell, config) // room.unit_bytes) * room.unit_bytes
+    size = -(-needed_bytes(config) // room.unit_bytes) * room.unit_bytes
     if room.free_bytes < size:
         raise HostError(
             f"The {_WHERE[listed.kind]} {room.name} has {format_about(room.free_bytes)} free, but {config} needs"

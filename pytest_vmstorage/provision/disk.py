@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import NOT_FOUND, Shell, check
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import AttestationError, HostError, SpaceError
+from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError, SpaceError
+from pytest_vmstorage.provision.encryption import TRIES, image_name, luks_options, secret_argv
+from pytest_vmstorage.provision.layers import fill, layer_paths
+from pytest_vmstorage.provision.space import bytes_on_device, space_needed
 from pytest_vmstorage.units import format_about
-
-HEADROOM_BYTES = 64 * 2**20
-"""Kept free beside the disk: image metadata, the console log, the leases."""
 
 _MAKING_S = 600.0
 """Time limit for making one image: full preallocation writes every byte."""
@@ -31,13 +34,18 @@ class FolderFacts(BaseModel):
 
 
 class ImageFacts(BaseModel):
-    """What an image takes on its file system, in bytes; `unwritten` is None where extents cannot be seen."""
+    """What an image takes on its file system, in bytes; `unwritten` is None where extents cannot be seen.
+
+    Of an image that arrives filled it is what it took before its data came. With `is_block` it lies on a block
+    device: `length_bytes` is then how far the format reaches into it, and nothing is allocated by a file system.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     length_bytes: int
     allocated_bytes: int
     unwritten: bool | None
+    is_block: bool = False
 
 
 def prepare_folder(shell: Shell, path: str, *, chosen: bool) -> FolderFacts:
@@ -71,7 +79,7 @@ def folder_facts(shell: Shell, path: str) -> FolderFacts:
 
 def check_space(facts: FolderFacts, config: StorageConfig) -> None:
     """Raise SpaceError where the disk, once written in full, would not fit the folder."""
-    need = config.size + HEADROOM_BYTES
+    need = space_needed(config)
     if facts.free_bytes < need:
         raise SpaceError(
             f"{facts.path} has {format_about(facts.free_bytes)} free, but a disk of "
@@ -80,11 +88,16 @@ def check_space(facts: FolderFacts, config: StorageConfig) -> None:
         )
 
 
-def create_argv(config: StorageConfig, path: str) -> tuple[str, ...]:
-    """The qemu-img line that makes this cell's image."""
+def create_argv(config: StorageConfig, path: str, below: str = "") -> tuple[str, ...]:
+    """The qemu-img line that makes one image of this cell, empty, on the backing file `below` if that is named."""
     options = ",".join(create_options(config))
     chosen = ("-o", options) if options else ()
-    return ("qemu-img", "create", "-q", "-f", config.format, *chosen, path, str(config.size))
+    # -u: the size is said, and the file below may be made later, or be encrypted
+    on = ("-u", "-b", below, "-F", config.format) if below else ()
+    return (
+        *("qemu-img", "create", "-q", "-f", config.format),
+        *(*secret_argv(config), *chosen, *on, path, str(config.size)),
+    )
 
 
 def create_options(config: StorageConfig) -> Iterator[str]:
@@ -97,6 +110,8 @@ def create_options(config: StorageConfig) -> Iterator[str]:
         yield from (f"cluster_size={config.cluster_size}",) if config.cluster_size else ()
         yield f"lazy_refcounts={'on' if config.lazy_refcounts else 'off'}"
         yield from ("extended_l2=on",) if config.extended_l2 else ()
+        yield from (f"compression_type={config.compression}",) if config.compression != "off" else ()
+        yield from luks_options() if config.encryption == "luks" else ()
     if config.subformat:
         yield f"subformat={config.subformat}"
     if config.format == "vpc":
@@ -105,40 +120,105 @@ def create_options(config: StorageConfig) -> Iterator[str]:
 
 
 def make_disk(shell: Shell, config: StorageConfig, path: str) -> ImageFacts:
-    """Make the image and prove its preallocation; raises ProvisionError, AttestationError."""
-    done = shell.run(create_argv(config, path), timeout_s=_MAKING_S)
-    check(done, f"making the disk for {config}", hint="Install qemu-utils." if done.returncode == NOT_FOUND else "")
+    """Make the image and prove its preallocation, then put the data in it that its cell is about.
+
+    `path` may be a block device: raw is made by nothing, and its size is looked at. Raises ProvisionError,
+    AttestationError.
+    """
+    on_device = is_block(shell, path)
+    if on_device:
+        _check_device(shell, config, path)
+    layers = layer_paths(config, path)
+    if not (on_device and config.format == "raw"):
+        _create(shell, config, create_argv(config, path, *layers[:1]))
     facts = image_facts(shell, path)
+    if on_device and config.format == "qcow2":
+        facts = facts.model_copy(update={"length_bytes": _end_of_image(shell, config, path)})
     verify_preallocation(config, facts)
+    for layer, below in zip_longest(layers, layers[1:], fillvalue=""):
+        _create(shell, config, create_argv(config, layer, below))
+    if config.arrives_filled:
+        fill(shell, config, path)
     return facts
 
 
+def _create(shell: Shell, config: StorageConfig, argv: tuple[str, ...]) -> None:
+    done = shell.run(argv, timeout_s=_MAKING_S)
+    for _ in range(TRIES - 1 if config.encryption == "luks" else 0):
+        done = done if done.ok else shell.run(argv, timeout_s=_MAKING_S)
+    check(done, f"making the disk for {config}", hint="Install qemu-utils." if done.returncode == NOT_FOUND else "")
+
+
+def is_block(shell: Shell, path: str) -> bool:
+    """Whether the path is a block device of the host."""
+    return shell.run(["test", "-b", path]).ok
+
+
+def _device_bytes(shell: Shell, path: str) -> int:
+    return int(check(shell.run(["blockdev", "--getsize64", path]), f"looking at {path}").stdout)
+
+
+def _check_device(shell: Shell, config: StorageConfig, path: str) -> None:
+    there, need = _device_bytes(shell, path), bytes_on_device(config)
+    if there < need:
+        raise ProvisionError(
+            f"{path} has {format_about(there)}, and a {config.format} disk of {format_about(config.size)} needs"
+            f" {format_about(need)}.",
+            hint="Ask for a smaller size, or name a larger device.",
+        )
+
+
+def _end_of_image(shell: Shell, config: StorageConfig, path: str) -> int:
+    """How far a qcow2 reaches into its device, in bytes."""
+    argv = ["qemu-img", "check", "--output=json", *secret_argv(config), image_name(config, path)]
+    return int(json.loads(check(shell.run(argv), f"looking at {path}").stdout)["image-end-offset"])
+
+
 def remove_disk(shell: Shell, path: str) -> None:
-    """Remove the image, and the extents that a vmdk has beside it; none there is no error."""
-    check(shell.run(["rm", "-f", "--", *image_files(shell, path)]), f"removing {path}")
+    """Remove the image, and the files that belong to it; none there is no error.
+
+    A block device is the host's own and stays, with what is on it.
+    """
+    if not is_block(shell, path):
+        check(shell.run(["rm", "-f", "--", *image_files(shell, path)]), f"removing {path}")
+
+
+# what belongs to an image, by the end of its name: a vmdk's extents, a qcow2's backing files, the block that fills it
+_BESIDE = {".vmdk": '"${1%.vmdk}"-[fs]*.vmdk "$1".block', ".qcow2": '"${1%.qcow2}".*-of-*.qcow2 "$1".block'}
 
 
 def image_files(shell: Shell, path: str) -> tuple[str, ...]:
-    """The image's path, and behind it those of the extents that a vmdk may have beside it."""
-    if not path.endswith(".vmdk"):
+    """The image's path, and behind it those of a vmdk's extents and a qcow2's backing files, which lie beside it."""
+    beside = _BESIDE.get(PurePosixPath(path).suffix)
+    if beside is None:
         return (path,)
-    listed = shell.run(["sh", "-c", 'ls -d -- "${1%.vmdk}"-[fs]*.vmdk', "sh", path])
-    return (path, *listed.stdout.splitlines()) if listed.ok else (path,)
+    listed = shell.run(["sh", "-c", f"ls -d -- {beside} 2>/dev/null", "sh", path])
+    return (path, *listed.stdout.splitlines())
 
 
 def drop_caches(shell: Shell, path: str) -> str:
     """Make the host forget what it cached of the image; says how, since without root only the image itself can go."""
     files = image_files(shell, path)
     shell.run(["sync", *files])
+    # a device's own pages: other programs may hold it open, and then it alone does not go
+    flushed = is_block(shell, path) and shell.run(["blockdev", "--flushbufs", path]).ok
     if shell.run(["sh", "-c", "echo 3 >/proc/sys/vm/drop_caches"]).ok:
         return "dropped before each round"
+    if flushed:
+        return "device flushed before each round"
     # dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED) on the whole file (coreutils manual)
     advised = [shell.run(["dd", f"if={file}", "iflag=nocache", "count=0", "status=none"]) for file in files]
     return "image evicted by advice before each round" if all(done.ok for done in advised) else "not dropped"
 
 
 def image_facts(shell: Shell, path: str) -> ImageFacts:
-    """Length and allocation of all its files from stat(1), unwritten extents from filefrag(8), synced first."""
+    """Length and allocation of all its files from stat(1), unwritten extents from filefrag(8), synced first.
+
+    Of a block device its size, from blockdev(8).
+    """
+    if is_block(shell, path):
+        size = _device_bytes(shell, path)
+        return ImageFacts(length_bytes=size, allocated_bytes=0, unwritten=None, is_block=True)
     files = image_files(shell, path)
     done = check(shell.run(["stat", "-c", "%s %b %B", "--", *files]), f"looking at {path}")
     sizes = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
@@ -169,7 +249,7 @@ def verify_preallocation(config: StorageConfig, facts: ImageFacts) -> None:
 
 def observed_preallocation(config: StorageConfig, facts: ImageFacts) -> str:
     """What the image's length, allocation and extents say; "falloc or full" where extents cannot be seen."""
-    if facts.allocated_bytes >= config.size:
+    if not facts.is_block and facts.allocated_bytes >= config.size:
         return {None: "falloc or full", True: "falloc", False: "full"}[facts.unwritten]
     if facts.allocated_bytes > config.size // 2:
         return "partial"

@@ -90,7 +90,7 @@ def _devices(domain: ET.Element, spec: GuestSpec) -> None:
     _add(devices, "emulator", spec.emulator)
     devices.append(_root_disk(spec.root))
     if spec.config is not None:
-        devices.extend(disk_elements(spec.config, spec.disk))
+        devices.extend(disk_elements(spec.config, spec.disk, spec.uuid, is_block=spec.is_block))
     else:
         ET.SubElement(devices, "controller", type="usb", index="0", model="none")
     serial = ET.SubElement(devices, "serial", type="file")

@@ -19,7 +19,8 @@ from pytest_vmstorage.file_system import (
     mount_options,
     read_mounts,
 )
-from pytest_vmstorage.provision.disk import HEADROOM_BYTES, FolderFacts, folder_facts
+from pytest_vmstorage.provision.disk import FolderFacts, folder_facts
+from pytest_vmstorage.provision.space import HEADROOM_BYTES, space_needed
 from pytest_vmstorage.units import format_about
 
 SMALLEST_BYTES = {"ext4": 512 * 2**20, "xfs": 304 * 2**20, "btrfs": 256 * 2**20}
@@ -53,14 +54,15 @@ class HostFs(BaseModel):
 
 
 def host_fs_bytes(config: StorageConfig, image_bytes: int | None = None) -> int:
-    """How large the cell's file system is made: room for images of that size, by default one disk's, and for itself.
+    """How large the cell's file system is made: room for images of that size, by default the cell's, and for itself.
 
     Beside its data ext4 keeps a journal, inode tables and 5 % for root, xfs a log, btrfs its metadata twice. Where
     btrfs copies on write it keeps an extent until its last block was written anew: the image may take twice its size.
     """
     fixed, share = _BESIDE[config.host_fs]
     copies = config.host_fs == "btrfs" and "nodatacow" not in mount_options(config.host_mount, field="host_mount")
-    need = (config.size if image_bytes is None else image_bytes) * (2 if copies else 1) + HEADROOM_BYTES
+    image = space_needed(config) - HEADROOM_BYTES if image_bytes is None else image_bytes
+    need = image * (2 if copies else 1) + HEADROOM_BYTES
     whole = max(SMALLEST_BYTES[config.host_fs], int(need * (1 + share)) + fixed)
     return -(-whole // _ALIGN) * _ALIGN
 

@@ -14,8 +14,10 @@ from xml.etree import ElementTree
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HostError, HypervisorError
 from pytest_vmstorage.provision.adopt import adopting
+from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.event_loop import start_event_loop
 from pytest_vmstorage.provision.libvirt_text import bus_names, connection_error, one_line, version_text
+from pytest_vmstorage.provision.passphrases import Passphrases
 
 EMBED_CONF = """\
 stdio_handler = "file"
@@ -108,6 +110,7 @@ class LibvirtHypervisor:
             # remote only: a dead peer is noticed within 25 s instead of at ssh's own time-out
             self._conn.setKeepAlive(5, 5)
         self._libvirt = libvirt
+        self._passphrases = Passphrases(libvirt, self._conn, uri if pids else "")
         self._agents: dict[str, threading.Event] = {}
         self._ended: dict[str, threading.Event] = {}
         self._watch()
@@ -115,15 +118,13 @@ class LibvirtHypervisor:
     def start(self, xml: str) -> LibvirtDomain:
         """Make and start a transient guest from schema-checked XML; raises HypervisorError."""
         flags = self._libvirt.VIR_DOMAIN_START_VALIDATE
-        with translated("starting the guest"), self._adopting(xml):
+        tree = ElementTree.fromstring(xml)  # noqa: S314 (our own XML)
+        with translated("starting the guest"), self._passphrases.known(secrets_of(tree)), self._adopting(tree):
             handle = self._conn.createXML(xml, flags)
         return LibvirtDomain(self, handle)
 
-    def _adopting(self, xml: str) -> contextlib.AbstractContextManager[None]:
-        if self._pids is None:
-            return contextlib.nullcontext()
-        name = ElementTree.fromstring(xml).findtext("name")  # noqa: S314 (our own XML)
-        return adopting(self._pids / f"{name}.pid")
+    def _adopting(self, tree: ElementTree.Element) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._pids is None else adopting(self._pids / f"{tree.findtext('name')}.pid")
 
     def find(self, uuid: str) -> LibvirtDomain | None:
         """The running guest of that UUID, None where there is none."""
@@ -157,6 +158,7 @@ class LibvirtHypervisor:
 
     def close(self) -> None:
         """Close the connection; errors at this point help nobody."""
+        self._passphrases.close()
         with contextlib.suppress(self._libvirt.libvirtError):
             self._conn.close()
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree as ET
 
 from pytest_vmstorage.config import Bus, Cache, StorageConfig
+from pytest_vmstorage.provision.encryption import SECRET, driver_of, encryption_element, secret_object
+from pytest_vmstorage.provision.layers import layer_paths
 from pytest_vmstorage.rules.device import SCSI_MODELS
 
 TEST_ALIAS = "ua-test"
@@ -36,8 +38,11 @@ CACHE_FLAGS: Mapping[Cache, tuple[bool, bool, bool]] = {
 }
 
 
-def disk_elements(config: StorageConfig, path: str) -> Iterator[ET.Element]:
-    """The controller, if the bus needs one said, and the disk; nothing for NVMe, which old libvirt has not."""
+def disk_elements(config: StorageConfig, path: str, secret: str, *, is_block: bool = False) -> Iterator[ET.Element]:
+    """The controller, if the bus needs one said, and the disk; nothing for NVMe, which old libvirt has not.
+
+    `secret` is the UUID under which libvirt knows an encrypted disk's passphrase.
+    """
     if config.bus in SCSI_MODELS:
         # said, for libvirt would silently take an LSI 53C895A on pc
         controller = ET.Element("controller", type="scsi", index="0", model=config.bus)
@@ -46,12 +51,12 @@ def disk_elements(config: StorageConfig, path: str) -> Iterator[ET.Element]:
         yield controller
     yield ET.Element("controller", type="usb", index="0", model="qemu-xhci" if config.bus == "usb" else "none")
     if config.bus != "nvme":
-        yield _disk(config, path)
+        yield _disk(config, path, secret, is_block=is_block)
 
 
-def _disk(config: StorageConfig, path: str) -> ET.Element:
+def _disk(config: StorageConfig, path: str, secret: str, *, is_block: bool) -> ET.Element:
     device, bus = TARGETS[config.bus]
-    disk = ET.Element("disk", type="file", device="disk")
+    disk = ET.Element("disk", type="block" if is_block else "file", device="disk")
     options = {
         "name": "qemu",
         "type": config.format,
@@ -64,11 +69,33 @@ def _disk(config: StorageConfig, path: str) -> ET.Element:
     if config.l2_cache_size is not None:
         size = ET.SubElement(ET.SubElement(driver, "metadata_cache"), "max_size", unit="bytes")
         size.text = str(config.l2_cache_size)
-    ET.SubElement(disk, "source", file=path)
+    source = _source(disk, config, path, secret, is_block=is_block)
+    if is_block and config.format == "raw":
+        # the guest gets the cell's size, whatever the device has
+        ET.SubElement(ET.SubElement(source, "slices"), "slice", type="storage", offset="0", size=str(config.size))
+    if config.encryption == "luks":
+        _backing_store(disk, config, path, secret)
     ET.SubElement(disk, "target", dev=device, bus=bus)
     ET.SubElement(disk, "serial").text = TEST_SERIAL
     ET.SubElement(disk, "alias", name=TEST_ALIAS)
     return disk
+
+
+def _source(parent: ET.Element, config: StorageConfig, path: str, secret: str, *, is_block: bool) -> ET.Element:
+    source = ET.SubElement(parent, "source", {"dev" if is_block else "file": path})
+    if config.encryption == "luks":
+        source.append(encryption_element(secret))
+    return source
+
+
+def _backing_store(disk: ET.Element, config: StorageConfig, path: str, secret: str) -> None:
+    """Each encrypted backing file, which libvirt does not find by itself; of others it reads the image's header."""
+    parent = disk
+    for layer in layer_paths(config, path):
+        parent = ET.SubElement(parent, "backingStore", type="file")
+        ET.SubElement(parent, "format", type=config.format)
+        _source(parent, config, layer, secret, is_block=False)
+    ET.SubElement(parent, "backingStore")
 
 
 def _queue_options(config: StorageConfig) -> dict[str, str]:
@@ -90,24 +117,41 @@ def nvme_commandline(config: StorageConfig, path: str) -> ET.Element:
     libvirt has this bus since 11.5 only; on older ones it knows nothing of such a disk. The PCI address is one
     that libvirt does not give away.
     """
-    direct, no_flush, write_cache = CACHE_FLAGS[config.cache]
-    cache = {"direct": direct, "no-flush": no_flush}
-    storage: dict[str, object] = {"driver": "file", "filename": path, "node-name": f"{TEST_ALIAS}-storage"}
-    storage |= {"cache": cache, "aio": config.io, "auto-read-only": True, "discard": config.discard}
-    layer: dict[str, object] = {"driver": config.format, "node-name": f"{TEST_ALIAS}-format"}
-    layer |= {
-        "file": storage["node-name"],
-        "cache": cache,
-        "discard": config.discard,
-        "detect-zeroes": config.detect_zeroes,
-    }
-    if config.l2_cache_size is not None:
-        layer["cache-size"] = config.l2_cache_size
-    device: dict[str, object] = {"driver": "nvme", "id": TEST_ALIAS, "drive": layer["node-name"], "serial": TEST_SERIAL}
-    device |= {"write-cache": "on" if write_cache else "off"}
+    write_cache = CACHE_FLAGS[config.cache][2]
+    device: dict[str, object] = {"driver": "nvme", "id": TEST_ALIAS, "drive": f"{TEST_ALIAS}-format"}
+    device |= {"serial": TEST_SERIAL, "write-cache": "on" if write_cache else "off"}
     device |= {"bus": "pci.0" if config.machine_type == "pc" else "pcie.0", "addr": "0x1e"}
     ET.register_namespace("qemu", QEMU_NAMESPACE)
     commandline = ET.Element(f"{{{QEMU_NAMESPACE}}}commandline")
-    for word in ("-blockdev", json.dumps(storage), "-blockdev", json.dumps(layer), "-device", json.dumps(device)):
+    words = ["-object", secret_object()] if config.encryption == "luks" else []
+    for node in _nodes(config, path):
+        words += ["-blockdev", json.dumps(node)]
+    for word in (*words, "-device", json.dumps(device)):
         ET.SubElement(commandline, f"{{{QEMU_NAMESPACE}}}arg", value=word)
     return commandline
+
+
+def _nodes(config: StorageConfig, path: str) -> Iterator[dict[str, object]]:
+    """Block nodes for -blockdev: the lowest layer's file and format first, the image's last."""
+    direct, no_flush, _ = CACHE_FLAGS[config.cache]
+    cache = {"cache": {"direct": direct, "no-flush": no_flush}}
+    below = None
+    layers = layer_paths(config, path)
+    for number, layer in reversed(list(enumerate((path, *layers)))):
+        name = TEST_ALIAS if number == 0 else f"{TEST_ALIAS}-{number}"
+        storage: dict[str, object] = {"driver": driver_of(layer), "filename": layer, "node-name": f"{name}-storage"}
+        yield storage | cache | {"aio": config.io, "auto-read-only": True, "discard": config.discard}
+        node: dict[str, object] = {"driver": config.format, "node-name": f"{name}-format", "file": f"{name}-storage"}
+        node |= cache | {"discard": config.discard, "detect-zeroes": config.detect_zeroes if number == 0 else "off"}
+        if number > 0:
+            node |= {"read-only": True}
+        if driver_of(layer) == "host_device" and config.format == "raw":
+            node |= {"offset": 0, "size": config.size}
+        if layers:
+            node |= {"backing": below}
+        if config.l2_cache_size is not None:
+            node |= {"cache-size": config.l2_cache_size}
+        if config.encryption == "luks":
+            node |= {"encrypt": {"format": "luks", "key-secret": SECRET}}
+        below = f"{name}-format"
+        yield node

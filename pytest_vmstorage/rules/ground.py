@@ -38,14 +38,16 @@ GROUND_RULES = (
     Rule(
         "block-formats",
         lambda cell: cell.backing_kind in BLOCK_BACKINGS and cell.format not in ("raw", "qcow2"),
-        "on a block device an image is raw or qcow2; the other formats of QEMU write files",
-        "qemu-img create on a block device, tried",
+        "on a block device an image is raw or qcow2 here; the other formats are for files, and hardly anyone lays them"
+        " on a device",
+        'this plugin; of qed qemu-img says "Cannot resize device files", a vmdk there takes no data, vdi and vpc do;'
+        " tried",
     ),
     Rule(
         "block-preallocation",
         lambda cell: cell.backing_kind in BLOCK_BACKINGS and cell.preallocation in ("falloc", "full"),
         "a block device has all its blocks; falloc and full are a file's",
-        "fallocate(2)",
+        "qemu-img: \"Preallocation mode 'falloc' unsupported for this non-regular file\", tried",
     ),
     Rule(
         "block-layers",
@@ -54,7 +56,7 @@ GROUND_RULES = (
             and (cell.backing_chain > 0 or cell.compression != "off" or cell.snapshots > 0)
         ),
         "backing chains, compressed clusters and internal snapshots are made in files here",
-        "this plugin",
+        "this plugin; QEMU takes all three on a block device, tried",
     ),
     Rule(
         "block-has-no-first-write",

@@ -86,19 +86,41 @@ IMAGE_RULES = (
         lambda cell: arrives_filled(cell) and cell.state != "filled",
         "compressed clusters, backing files and snapshots hold data before the guest starts, so that the disk is"
         " filled; any other state writes over them or has none",
-        "qemu-img map, tried",
+        "qemu-img check and map, tried",
     ),
     Rule(
         "layers-allocate-late",
         lambda cell: arrives_filled(cell) and cell.preallocation != "off",
-        "an image that is made of layers or compressed clusters cannot be preallocated too",
-        "QEMU block/qcow2.c: preallocation with a backing file is metadata at most",
+        "data that arrive with the image are its allocation: on top of backing files and after snapshots a write"
+        " allocates anew, and a cluster that is there cannot be compressed",
+        'qemu-img: "Backing file and preallocation can only be used at the same time if extended_l2 is on",'
+        ' "Compression and preallocation not supported at the same time", tried',
+    ),
+    Rule(
+        "snapshots-stand-alone",
+        lambda cell: cell.snapshots > 0 and (cell.compression != "off" or cell.backing_chain > 0),
+        "between snapshots a part of the disk is written anew: a compressed cluster cannot be, and the image on top of"
+        " backing files holds none of the data",
+        "qemu-io write -c over a compressed cluster: Input/output error, tried; QEMU block/qcow2-cluster.c,"
+        " qcow2_alloc_compressed_cluster_offset",
+    ),
+    Rule(
+        "layers-need-room",
+        lambda cell: cell.size // (cell.cluster_size or 2**16) < 8 * max(cell.backing_chain, cell.snapshots),
+        "the disk has fewer than eight clusters for each of its layers, so that not every one could hold its share",
+        "this plugin",
+    ),
+    Rule(
+        "l2-cache-of-layers",
+        lambda cell: cell.l2_cache_size is not None and cell.backing_chain > 0 and cell.bus != "nvme",
+        "libvirt gives the L2 cache's size to the top image alone, and the data lie in the images below it",
+        "QEMU's command line (cache-size), tried",
     ),
     Rule(
         "compressed-or-encrypted",
         lambda cell: cell.compression != "off" and cell.encryption != "off",
         "a qcow2 image is compressed or encrypted, not both",
-        'qemu-img convert: "Compression and encryption not supported at the same time"',
+        'qemu-img convert: "Compression and encryption not supported at the same time", tried',
     ),
     Rule(
         "aged-needs-allocation",

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import itertools
-import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from pytest_vmstorage.attest_guest import DRIVERS
 from pytest_vmstorage.command import CommandResult
@@ -25,6 +21,7 @@ from pytest_vmstorage.provision.pool import GuestPool
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS
 from pytest_vmstorage.testing.builders import make_host
 from pytest_vmstorage.testing.hypervisor import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.images import Images, said
 from pytest_vmstorage.testing.shell import Asked, FakeShell
 
 CONSOLE = "[    1.2] virtio_blk virtio1: 1/0/0 queues\n[    1.9] init: ready\n"
@@ -70,76 +67,29 @@ def _mounts(config: StorageConfig, disk: str) -> tuple[str, ...]:
     return (root, f"30 23 254:16 / {MOUNTPOINT} {options} - {config.guest_fs} {disk} rw")
 
 
-class _Image(NamedTuple):
-    kind: str
-    options: Mapping[str, str]
-    size: int
-
-    @property
-    def preallocation(self) -> str:
-        return self.options.get("preallocation", "off")
-
-    def info(self) -> Mapping[str, object]:
-        """What qemu-img tells of it, in the words of 7.2."""
-        known: dict[str, object] = {"virtual-size": self.size, "format": self.kind}
-        if self.kind == "qcow2":
-            known["cluster-size"] = int(self.options.get("cluster_size", 65536))
-            flags = {
-                name: self.options.get(name.replace("-", "_")) == "on" for name in ("lazy-refcounts", "extended-l2")
-            }
-            known["format-specific"] = {"type": "qcow2", "data": {"compat": self.options["compat"], **flags}}
-        if self.kind == "vmdk":
-            kind = self.options.get("subformat", "monolithicSparse")
-            known["format-specific"] = {"type": "vmdk", "data": {"create-type": kind}}
-        return known
-
-
 def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     """A healthy host: qemu-img makes what it is asked to, df, stat and filefrag tell of it, rm removes it."""
     shell = FakeShell()
-    images: dict[str, _Image] = {}
-
-    def create(asked: Asked) -> CommandResult:
-        *_, path, size = asked.argv
-        words = dict(itertools.pairwise(asked.argv))
-        options = dict(word.split("=", 1) for word in words.get("-o", "").split(",") if word)
-        images[path] = _Image(words["-f"], options, int(size))
-        shell.files[path] = b""
-        return _said(asked)
-
-    def info(asked: Asked) -> CommandResult:
-        return _said(asked, json.dumps(images[asked.argv[-1]].info()))
-
-    def stat(asked: Asked) -> CommandResult:
-        image = images[asked.argv[-1]]
-        is_whole = image.preallocation in ("falloc", "full")
-        is_long = image.kind == "raw" or image.preallocation != "off" or image.options.get("subformat") == "fixed"
-        return _said(asked, f"{image.size if is_long else 196616} {image.size // 512 if is_whole else 8} 512\n")
-
-    def extents(asked: Asked) -> CommandResult:
-        flags = "last,unwritten,eof" if images[asked.argv[-1]].preallocation == "falloc" else "last,eof"
-        return _said(asked, f"   0:        0..    2047:    3918848..   3920895:   2048:             {flags}\n")
+    Images(shell)
 
     def remove(asked: Asked) -> CommandResult:
         gone = asked.argv[-1]
         for path in [path for path in shell.files if path == gone or path.startswith(f"{gone}/")]:
             del shell.files[path]
-        return _said(asked)
+        return said(asked)
 
-    shell.do(re.compile(r"^qemu-img create "), create)
-    shell.do(re.compile(r"^qemu-img info "), info)
-    shell.do(re.compile(r"^stat "), stat)
-    shell.do(re.compile(r"^filefrag "), extents)
     shell.do(re.compile(r"^rm "), remove)
     root = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
-    shell.do(re.compile(r"readlink .*mountinfo"), lambda asked: _said(asked, f"{asked.argv[-1]}\n{root}"))
+    shell.do(re.compile(r"readlink .*mountinfo"), lambda asked: said(asked, f"{asked.argv[-1]}\n{root}"))
+    shell.answer(re.compile(r"^test -b "), returncode=1)
     # no image here has extents beside it
     shell.answer(re.compile(r"^sh -c 'ls "), returncode=2)
     shell.answer(re.compile(r"^df "), f"Type Avail Filesystem\next4 {free_bytes} /dev/vda\n")
     shell.answer(re.compile(r"^tail "), CONSOLE)
     shell.answer(re.compile(r"^(mkdir|sync) "))
     shell.answer(re.compile(r"drop_caches"))
-    shell.do(re.compile(r"^readlink -f "), lambda asked: _said(asked, f"{asked.argv[-1]}\n"))
+    shell.do(re.compile(r"^readlink -f "), lambda asked: said(asked, f"{asked.argv[-1]}\n"))
+    shell.answer(re.compile(r"stat -L -c "), "file\n")
     # no loop device is in use
     shell.answer(re.compile(r"loop/backing_file"), returncode=1)
     return shell
@@ -195,7 +145,3 @@ def _appliance() -> Appliance:
     return Appliance(
         kernel=Path("/a/kernel"), initrd=Path("/a/initrd"), root=Path("/a/root"), root_format="erofs", manifest=manifest
     )
-
-
-def _said(asked: Asked, stdout: str = "") -> CommandResult:
-    return CommandResult(argv=asked.argv, returncode=0, stdout=stdout, stderr="", seconds=0.0)

@@ -23,6 +23,12 @@ class _Disk(NamedTuple):
     path: str
     options: Mapping[str, str]
     controller: Mapping[str, str]
+    is_encrypted: bool = False
+
+    @property
+    def inserted(self) -> Mapping[str, Any]:
+        """What QEMU says of the image in the device."""
+        return {"encrypted": self.is_encrypted}
 
 
 def answer_monitor(xml: str, command: str, arguments: Mapping[str, Any]) -> Any:
@@ -51,7 +57,10 @@ def _disk(tree: ET.Element) -> _Disk | None:
     models: Mapping[str | None, Bus] = {"virtio-scsi": "virtio-scsi", "vmpvscsi": "vmpvscsi"}
     # what libvirt takes where nobody says which SCSI controller
     bus = names.get(kind) or models.get(model, "lsilogic")
-    return _Disk(bus, disk.find("source").get("file", ""), _driver(disk), _driver(controller))  # type: ignore[union-attr]
+    source = disk.find("source")
+    path = "" if source is None else source.get("file", source.get("dev", ""))
+    is_encrypted = source is not None and source.find("encryption") is not None
+    return _Disk(bus, path, _driver(disk), _driver(controller), is_encrypted)
 
 
 def _driver(element: ET.Element | None) -> Mapping[str, str]:
@@ -63,11 +72,11 @@ def _nvme(tree: ET.Element) -> _Disk | None:
     words = [one.get("value", "") for one in tree.iter(f"{{{QEMU_NAMESPACE}}}arg")]
     if not words:
         return None
-    storage, layer, device = (json.loads(word) for word in words[1::2])
+    *_, storage, layer, device = (json.loads(word) for word in words[1::2])
     flags = (layer["cache"]["direct"], layer["cache"]["no-flush"], device["write-cache"] == "on")
     cache = next(name for name, there in CACHE_FLAGS.items() if there == flags)
     options = {"type": layer["driver"], "cache": cache, "detect_zeroes": layer["detect-zeroes"]}
-    return _Disk("nvme", storage["filename"], options, {})
+    return _Disk("nvme", storage["filename"], options, {}, "encrypt" in layer)
 
 
 def _objects(tree: ET.Element, disk: _Disk | None) -> Mapping[str, Mapping[str, Any]]:
@@ -95,7 +104,7 @@ def _blocks(disk: _Disk, command: str) -> Any:
     if command == "query-blockstats":
         return [{"qdev": TEST_ALIAS, "stats": {"wr_bytes": 0}}]
     if command == "query-block":
-        return [{"qdev": TEST_ALIAS, "inserted": {"node-name": "libvirt-1-format"}}]
+        return [{"qdev": TEST_ALIAS, "inserted": {"node-name": "libvirt-1-format", **disk.inserted}}]
     direct, no_flush, _ = CACHE_FLAGS[disk.options["cache"]]  # type: ignore[index]
     common = {"file": disk.path, "ro": False, "cache": {"direct": direct, "no-flush": no_flush, "writeback": True}}
     zeroes = disk.options.get("detect_zeroes", "off")

@@ -18,7 +18,7 @@ from pytest_vmstorage.claim import COMMAND_LINE, IDLE, proven_fields
 from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.config import FIELDS, Bus, Cache, Format, GuestFs, StorageConfig
 from pytest_vmstorage.errors import AttestationError, GuestDiedError
-from pytest_vmstorage.evidence import Evidence, blockdevs, gather, image_info
+from pytest_vmstorage.evidence import Evidence, blockdevs, gather, image_chain
 from pytest_vmstorage.guest import Guest, GuestFacts
 from pytest_vmstorage.provision.disk import ImageFacts
 from pytest_vmstorage.results import Proof
@@ -69,9 +69,11 @@ def of(proofs: tuple[Proof, ...], status: str) -> set[str]:
 
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_cell_is_proven_in_every_field(name: str) -> None:
-    """All but the state, which is made later."""
-    proofs = conclude(Recorded(name).config, Recorded(name).proofs())
-    assert set(proven_fields(proofs)) == {*FIELDS, "accel"} - {"state"}
+    """All but the state, which is made later where it does not arrive with the image."""
+    config = Recorded(name).config
+    proofs = conclude(config, Recorded(name).proofs())
+    assert set(proven_fields(proofs)) - {"state"} == {*FIELDS, "accel"} - {"state"}
+    assert ("state" in proven_fields(proofs)) is (config.arrives_filled and config.format == "qcow2")
     assert of(proofs, "contradicted") == set()
 
 
@@ -137,6 +139,104 @@ def test_another_label_on_the_same_guest_is_contradicted(other: Mapping[str, obj
 def test_another_label_on_a_qcow2_is_contradicted(other: Mapping[str, object]) -> None:
     """The image and the options of its driver are read too."""
     assert set(other) <= of(Recorded(RICH).proofs(**other), "contradicted")
+
+
+LAYERED = {
+    "compression": next(name for name in NAMES if "compression=zstd" in name),
+    "encryption": next(name for name in NAMES if "luks" in name),
+    "snapshots": next(name for name in NAMES if "snapshots=2" in name),
+    "subformat": next(name for name in NAMES if "streamOptimized" in name),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("compression", {"compression": "zlib"}),
+        ("compression", {"compression": "off"}),
+        ("compression", {"snapshots": 1}),
+        ("compression", {"backing_chain": 1}),
+        ("compression", {"encryption": "luks"}),
+        ("encryption", {"encryption": "off"}),
+        ("encryption", {"backing_chain": 0}),
+        ("encryption", {"backing_chain": 1}),
+        ("encryption", {"backing_chain": 3}),
+        ("encryption", {"compression": "zlib"}),
+        ("encryption", {"io": "native"}),
+        ("snapshots", {"snapshots": 0}),
+        ("snapshots", {"snapshots": 3}),
+        ("subformat", {"subformat": None}),
+    ],
+    ids=str,
+)
+def test_another_label_on_a_layered_image_is_contradicted(name: str, other: Mapping[str, object]) -> None:
+    """What is in it and below it is counted."""
+    assert set(other) <= of(Recorded(LAYERED[name]).proofs(**other), "contradicted")
+
+
+def with_counts(name: str, number: int, **counts: int) -> Evidence:
+    """The evidence of a recorded guest whose image of that number, from the top, counts otherwise."""
+    checks = list(Recorded(name).evidence.checks)
+    checks[number] = {**checks[number], **counts}
+    return changed(name, checks=tuple(checks))
+
+
+@pytest.mark.parametrize(
+    ("field", "number", "counts"),
+    [
+        ("compression", 0, {"compressed-clusters": 2047}),
+        ("state", 0, {"allocated-clusters": 2047, "compressed-clusters": 2047}),
+        ("backing_chain", 0, {"allocated-clusters": 1}),
+        ("backing_chain", 2, {"allocated-clusters": 16}),
+        ("snapshots", 0, {"image-end-offset": 128 * 2**20}),
+        ("snapshots", 0, {"leaks": 1}),
+    ],
+    ids=str,
+)
+def test_a_layer_that_holds_less_than_its_share_is_contradicted(
+    field: str, number: int, counts: Mapping[str, int]
+) -> None:
+    """One cluster that is stored as it is, one layer that is all but empty, one leak."""
+    name = LAYERED[{"state": "compression", "backing_chain": "encryption"}.get(field, field)]
+    assert field in of(attest(Recorded(name).config, "tcg", with_counts(name, number, **counts)), "contradicted")
+    assert of(attest(Recorded(name).config, "tcg", Recorded(name).evidence), "contradicted") == set()
+
+
+def test_one_layer_that_was_not_encrypted_is_contradicted() -> None:
+    """Reads end in it."""
+    name = LAYERED["encryption"]
+    chain = list(Recorded(name).evidence.chain)
+    chain[1] = {**chain[1], "encrypted": False}
+    error = first_error(Recorded(name).config, changed(name, chain=tuple(chain)))
+    assert (error.asked, error.found) == ("luks", "off (1 of 3 images) (qemu-img info)")
+
+
+def test_what_qemu_img_cannot_count_is_unprovable() -> None:
+    """No count is no proof, and no contradiction."""
+    name = LAYERED["compression"]
+    proofs = conclude(Recorded(name).config, attest(Recorded(name).config, "tcg", changed(name, checks=({},))))
+    open_ones = {proof.field for proof in proofs if proof.where == "qemu-img check"}
+    assert open_ones == {"compression", "state"}
+    assert {proof.status for proof in proofs if proof.where == "qemu-img check"} == {"unprovable"}
+
+
+def test_of_backing_files_the_same_io_mode_is_proven() -> None:
+    """QEMU was started with it for each of them."""
+    name = LAYERED["encryption"]
+    said = [p.where for p in Recorded(name).proofs() if (p.field, p.status) == ("io", "proven")]
+    assert len([where for where in said if "-of-2.qcow2" in where]) == 2
+
+
+def test_raw_on_a_block_device_is_as_long_as_qemu_cut_it() -> None:
+    """qemu-img sees the device; the proof of its preallocation is that a device has all its blocks."""
+    image = ImageFacts(length_bytes=2**30, allocated_bytes=0, unwritten=None, is_block=True)
+    config = Recorded(PLAIN).config
+    for size, status in ((config.size, "proven"), (2**30, "contradicted")):
+        evidence = changed(PLAIN, image=image, inserted={"virtual-size": size})
+        proofs = {proof.field: proof for proof in attest(config, "tcg", evidence)}
+        assert (proofs["size"].status, proofs["size"].where) == (status, "QMP query-block")
+        assert (proofs["preallocation"].status, proofs["preallocation"].asked) == ("proven", "off")
+        assert "all its blocks" in proofs["preallocation"].found
 
 
 def changed(name: str, **values: object) -> Evidence:
@@ -354,6 +454,23 @@ def test_a_fake_guest_of_every_file_system_attests(tmp_path: Path, kind: GuestFs
     assert (guest.file_system is None) is (kind == "none")
 
 
+@pytest.mark.parametrize(
+    ("values", "fields"),
+    [
+        ({"compression": "zstd"}, {"compression", "state"}),
+        ({"encryption": "luks", "backing_chain": 2}, {"encryption", "backing_chain", "state"}),
+        ({"encryption": "luks", "bus": "nvme"}, {"encryption"}),
+        ({"snapshots": 3}, {"snapshots", "state"}),
+        ({"format": "vmdk", "subformat": "streamOptimized"}, {"subformat"}),
+    ],
+    ids=str,
+)
+def test_a_fake_guest_of_layered_images_attests(tmp_path: Path, values: dict[str, object], fields: set[str]) -> None:
+    """The shipped fake counts what it was asked to write."""
+    config = StorageConfig(**{"format": "qcow2", "size": "128M", **values})
+    assert fields <= set(proven_fields(fake_guest(tmp_path, config).proof))
+
+
 def test_a_fake_guest_with_another_disk_is_refused_and_removed(tmp_path: Path) -> None:
     """The cell is broken for the run, with the same error each time; the guest does not go on."""
     config = StorageConfig(size="128M")
@@ -401,7 +518,7 @@ def test_qemu_img_finds_the_format_itself(tmp_path: Path) -> None:
     """On this machine's qemu-img: nobody tells it what the image should be."""
     shell = LocalShell()
     assert shell.run(["qemu-img", "create", "-q", "-f", "qcow2", f"{tmp_path}/d.raw", "1M"]).ok
-    assert image_info(shell, "raw", f"{tmp_path}/d.raw")["format"] == "qcow2"
+    assert image_chain(shell, "raw", f"{tmp_path}/d.raw")[0]["format"] == "qcow2"
 
 
 def test_gathering_asks_for_little(tmp_path: Path) -> None:

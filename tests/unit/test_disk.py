@@ -11,7 +11,6 @@ from pytest_vmstorage.command import NOT_FOUND, LocalShell
 from pytest_vmstorage.config import Format, Preallocation, StorageConfig
 from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError
 from pytest_vmstorage.provision.disk import (
-    HEADROOM_BYTES,
     FolderFacts,
     ImageFacts,
     check_space,
@@ -27,6 +26,7 @@ from pytest_vmstorage.provision.disk import (
     remove_disk,
     verify_preallocation,
 )
+from pytest_vmstorage.provision.space import HEADROOM_BYTES
 from pytest_vmstorage.rules.image import PREALLOCATIONS
 from pytest_vmstorage.testing import FakeShell
 
@@ -44,9 +44,14 @@ def recording(name: str) -> str:
     return (RECORDINGS / f"{name}.txt").read_text()
 
 
+def plain() -> FakeShell:
+    """A host on which no path is a block device."""
+    return FakeShell().answer(re.compile("^test -b "), returncode=1)
+
+
 def host(image: str = "raw-off") -> FakeShell:
     """A host on which every image is that recorded one."""
-    shell = FakeShell()
+    shell = plain()
     shell.answer(re.compile("^stat "), recording(f"stat-9.1-{image}"))
     shell.answer(re.compile("^filefrag "), recording(f"filefrag-1.47.0-{image}"))
     shell.answer(re.compile("^qemu-img create "))
@@ -103,7 +108,7 @@ def test_all_files_of_a_vmdk_are_looked_at_and_forgotten(tmp_path: Path) -> None
     assert facts.allocated_bytes >= 2**20
     assert image_files(LocalShell(), path) == (path, f"{tmp_path}/disk-1-flat.vmdk")
     assert image_files(LocalShell(), "/srv/d.raw") == ("/srv/d.raw",)
-    shell = FakeShell().answer(re.compile("ls -d"), "/srv/d-flat.vmdk\n").answer(re.compile("^sync "))
+    shell = plain().answer(re.compile("ls -d"), "/srv/d-flat.vmdk\n").answer(re.compile("^sync "))
     shell.answer(re.compile("drop_caches"), returncode=1).answer(re.compile("^dd "))
     assert drop_caches(shell, "/srv/d.vmdk") == "image evicted by advice before each round"
     assert shell.lines[1] == "sync /srv/d.vmdk /srv/d-flat.vmdk"
@@ -196,7 +201,7 @@ def test_a_disk_is_made_proved_and_told_of() -> None:
 
 def test_a_failing_qemu_img_speaks_for_itself() -> None:
     """The cell, the tool's words, the line to try by hand."""
-    shell = FakeShell().answer(re.compile("qemu-img"), stderr="qemu-img: No space left on device", returncode=1)
+    shell = plain().answer(re.compile("qemu-img"), stderr="qemu-img: No space left on device", returncode=1)
     with pytest.raises(ProvisionError) as caught:
         make_disk(shell, StorageConfig(size=SIZE), "/srv/d")
     assert str(caught.value).startswith(
@@ -207,16 +212,75 @@ def test_a_failing_qemu_img_speaks_for_itself() -> None:
 
 def test_without_qemu_img_the_package_is_named() -> None:
     """What to install stands in the message."""
-    shell = FakeShell().answer(re.compile("qemu-img"), stderr="qemu-img: command not found", returncode=NOT_FOUND)
+    shell = plain().answer(re.compile("qemu-img"), stderr="qemu-img: command not found", returncode=NOT_FOUND)
     with pytest.raises(ProvisionError, match=r"command not found .* Install qemu-utils\.$"):
         make_disk(shell, StorageConfig(size=SIZE), "/srv/d")
 
 
 def test_a_disk_that_cannot_be_removed_is_told() -> None:
     """A leftover of a gigabyte is no detail."""
-    remove_disk(FakeShell().answer(["rm", "-f", "--", "/srv/d"]), "/srv/d")
+    remove_disk(plain().answer(["rm", "-f", "--", "/srv/d"]), "/srv/d")
     with pytest.raises(ProvisionError, match="removing /srv/d failed: Read-only"):
-        remove_disk(FakeShell().answer(["rm", "-f", "--", "/srv/d"], stderr="Read-only", returncode=1), "/srv/d")
+        remove_disk(plain().answer(["rm", "-f", "--", "/srv/d"], stderr="Read-only", returncode=1), "/srv/d")
+
+
+def device_host(size: int) -> FakeShell:
+    """A host whose every path is a block device of that size."""
+    shell = FakeShell().answer(re.compile("^test -b ")).answer(re.compile("^blockdev --getsize64 "), f"{size}\n")
+    return shell.answer(re.compile("^sync ")).answer(re.compile("^blockdev --flushbufs "))
+
+
+def test_a_block_device_is_never_removed() -> None:
+    """Nor is anything that would be beside an image of that name."""
+    shell = device_host(SIZE)
+    remove_disk(shell, "/dev/sdx")
+    assert shell.lines == ["test -b /dev/sdx"]
+
+
+def test_raw_on_a_block_device_is_made_by_nothing() -> None:
+    """Its size is looked at, and nothing else; one that is too small is refused with both sizes."""
+    shell = device_host(SIZE)
+    facts = make_disk(shell, StorageConfig(size=SIZE), "/dev/sdx")
+    assert facts == ImageFacts(length_bytes=SIZE, allocated_bytes=0, unwritten=None, is_block=True)
+    assert observed_preallocation(StorageConfig(size=SIZE), facts) == "off"
+    assert {line.split()[0] for line in shell.lines} == {"test", "blockdev"}
+    with pytest.raises(ProvisionError, match=r"/dev/sdx has 8 MiB, and a raw disk of 16 MiB needs 16 MiB\."):
+        make_disk(device_host(SIZE), StorageConfig(size=2 * SIZE), "/dev/sdx")
+    with pytest.raises(ProvisionError, match="a qcow2 disk of 8 MiB needs"):
+        make_disk(device_host(SIZE), StorageConfig(format="qcow2", size=SIZE), "/dev/sdx")
+
+
+@pytest.mark.parametrize(("end", "found"), [(327680, "off"), (SIZE + 327680, "metadata")])
+def test_a_qcow2_on_a_block_device_tells_its_preallocation_by_its_tables(end: int, found: str) -> None:
+    """A device has no blocks that could be counted."""
+    shell = device_host(2 * SIZE).answer(re.compile("^qemu-img create "))
+    shell.answer(re.compile("^qemu-img check "), f'{{"image-end-offset": {end}}}')
+    config = StorageConfig(format="qcow2", preallocation=found, size=SIZE)
+    assert observed_preallocation(config, make_disk(shell, config, "/dev/sdx")) == found
+    other = StorageConfig(format="qcow2", preallocation="off" if found == "metadata" else "metadata", size=SIZE)
+    with pytest.raises(AttestationError, match=f"but is {found}"):
+        make_disk(shell, other, "/dev/sdx")
+
+
+@pytest.mark.parametrize(
+    ("drop", "flush", "said"), [(0, 1, "dropped before each round"), (1, 0, "device flushed before each round")]
+)
+def test_a_devices_pages_are_flushed(drop: int, flush: int, said: str) -> None:
+    """By blockdev, where the whole cache cannot go."""
+    shell = device_host(SIZE).answer(re.compile("drop_caches"), returncode=drop)
+    shell.answer(re.compile("^blockdev --flushbufs "), returncode=flush)
+    assert drop_caches(shell, "/dev/sdx") == said
+    assert "blockdev --flushbufs /dev/sdx" in shell.lines
+
+
+def test_an_encrypted_image_is_tried_again_where_qemu_measures_no_cpu_time() -> None:
+    """QEMU 7.2 can refuse by chance; any other image is tried once."""
+    error = "qemu-img: /srv/d: Unable to get accurate CPU usage"
+    for encryption, tries in (("luks", 5), ("off", 1)):
+        shell = plain().answer(re.compile("^qemu-img create "), stderr=error, returncode=1)
+        with pytest.raises(ProvisionError, match="accurate CPU usage"):
+            make_disk(shell, StorageConfig(format="qcow2", encryption=encryption, size=SIZE), "/srv/d")
+        assert len([line for line in shell.lines if line.startswith("qemu-img create")]) == tries
 
 
 @pytest.mark.parametrize(
@@ -286,7 +350,7 @@ def test_a_folder_that_cannot_be_written_is_refused(failing: str) -> None:
 )
 def test_how_the_hosts_caches_were_dropped_is_told(drop: int, dd: int, said: str) -> None:
     """The best means this user has, after the image was synced, and its name in the report."""
-    shell = FakeShell().answer(["sync", "/srv/d"])
+    shell = plain().answer(["sync", "/srv/d"])
     shell.answer(re.compile("drop_caches"), returncode=drop).answer(re.compile("^dd "), returncode=dd)
     assert drop_caches(shell, "/srv/d") == said
     assert shell.lines[0] == "sync /srv/d"

@@ -18,6 +18,7 @@ from pytest_vmstorage.provision.domain import (
     GuestSpec,
     domain_xml,
 )
+from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.lease import Lease, Owner
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, QEMU_NAMESPACE, TEST_ALIAS, TEST_SERIAL
 from pytest_vmstorage.rules.device import SCSI_MODELS, VIRTIO_BUSES
@@ -202,6 +203,53 @@ def test_nvme_sits_on_the_machines_own_bus(machine: str, bus: str) -> None:
     assert json.loads(device.get("value", ""))["bus"] == bus
 
 
+def qemu_words(tree: ET.Element) -> list[str]:
+    """QEMU's options of an NVMe disk."""
+    return [arg.get("value", "") for arg in tree.findall(f"{{{QEMU_NAMESPACE}}}commandline/{{{QEMU_NAMESPACE}}}arg")]
+
+
+def test_a_block_device_is_cut_to_the_cells_size() -> None:
+    """The guest sees what was asked for, whatever the device has; qcow2 knows its own size."""
+    for kind in ("raw", "qcow2"):
+        disk = disk_under_test(parsed(StorageConfig(format=kind, size="64M"), disk="/dev/sdx", is_block=True))
+        assert disk.get("type") == "block"
+        assert find(disk, "source").attrib == {"dev": "/dev/sdx"}
+        slices = [one.attrib for one in disk.iterfind("source/slices/slice")]
+        assert slices == ([{"type": "storage", "offset": "0", "size": str(64 * 2**20)}] if kind == "raw" else [])
+    words = qemu_words(parsed(StorageConfig(bus="nvme", size="64M"), disk="/dev/sdx", is_block=True))
+    storage, layer = (json.loads(word) for word in words[1:4:2])
+    assert (storage["driver"], storage["filename"]) == ("host_device", "/dev/sdx")
+    assert (layer["offset"], layer["size"]) == (0, 64 * 2**20)
+
+
+def test_an_encrypted_disk_names_its_passphrase_in_every_layer() -> None:
+    """libvirt knows it by the guest's UUID; of backing files it would not know without being told."""
+    config = StorageConfig(format="qcow2", encryption="luks", backing_chain=2)
+    tree = parsed(config, disk="/srv/disk-1.qcow2")
+    disk = disk_under_test(tree)
+    assert [one.get("uuid") for one in disk.iterfind(".//encryption/secret")] == [UUID] * 3
+    assert secrets_of(tree) == (UUID,)
+    files = [one.get("file") for one in disk.iter("source")]
+    assert files == ["/srv/disk-1.qcow2", "/srv/disk-1.1-of-2.qcow2", "/srv/disk-1.2-of-2.qcow2"]
+    assert len(disk.findall(".//backingStore")) == 3
+    plain = parsed(StorageConfig(format="qcow2", backing_chain=2))
+    assert (plain.find(".//encryption"), plain.find(".//backingStore")) == (None, None)
+    assert secrets_of(plain) == ()
+
+
+def test_nvme_has_all_layers_of_its_disk() -> None:
+    """The lowest first, each with its passphrase, the cache mode and the io mode; those below cannot be written."""
+    config = StorageConfig(format="qcow2", bus="nvme", encryption="luks", backing_chain=1, io="native", discard="unmap")
+    words = qemu_words(parsed(config, disk="/srv/d.qcow2"))
+    secret, *nodes, _ = (json.loads(word) for word in words[1::2])
+    assert (secret["qom-type"], words[0]) == ("secret", "-object")
+    base, below, top, layer = nodes
+    assert [one["filename"] for one in (base, top)] == ["/srv/d.1-of-1.qcow2", "/srv/d.qcow2"]
+    assert {one["aio"] for one in (base, top)} == {"native"}
+    assert (below["backing"], below["read-only"], layer["backing"]) == (None, True, below["node-name"])
+    assert below["encrypt"] == layer["encrypt"] == {"format": "luks", "key-secret": secret["id"]}
+
+
 def test_the_root_is_read_only_and_not_the_disk_under_test() -> None:
     """All guests share it; the measured disk holds nothing but the measurement."""
     root = parsed(StorageConfig()).findall("devices/disk")[0]
@@ -289,6 +337,9 @@ def test_libvirts_schema_has_every_word_of_it(schema: Callable[[str], None], bus
         for kind in get_args(Format):
             schema(domain_xml(spec(StorageConfig(bus=bus, cache=cache, format=kind), accel=accel), LEASE))
     schema(domain_xml(spec(StorageConfig(bus=bus, io="native", discard="unmap", detect_zeroes="unmap"), accel=accel)))
+    for more in ({"encryption": "luks", "backing_chain": 2}, {"encryption": "luks"}):
+        schema(domain_xml(spec(StorageConfig(bus=bus, format="qcow2", **more), accel=accel), LEASE))
+    schema(domain_xml(spec(StorageConfig(bus=bus), accel=accel, disk="/dev/sdx", is_block=True), LEASE))
     if bus in VIRTIO_BUSES:
         schema(domain_xml(spec(StorageConfig(bus=bus, iothread=True, queues=2, vcpus=2), accel=accel), LEASE))
     with pytest.raises(Exception, match="failed to validate against schema"):

@@ -1,0 +1,51 @@
+"""How much room a disk takes on the host: in its folder, or on its block device; pure."""
+
+from __future__ import annotations
+
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.provision.layers import PATTERN_BYTES, is_compressed, rewritten_bytes
+from pytest_vmstorage.rules.ground import BLOCK_BACKINGS
+
+HEADROOM_BYTES = 64 * 2**20
+"""Kept free beside the disk: the console log, the leases, small change."""
+
+
+def space_needed(config: StorageConfig) -> int:
+    """Bytes that must be free in the folder for the cell's disk: what it holds at first and what a guest can add.
+
+    Of a disk on a block device the folder holds nothing.
+    """
+    if config.backing_kind in BLOCK_BACKINGS:
+        return HEADROOM_BYTES
+    return _data_bytes(config) + metadata_bytes(config) + HEADROOM_BYTES
+
+
+def bytes_on_device(config: StorageConfig) -> int:
+    """The smallest block device that holds the cell's disk, in bytes: raw takes its size, qcow2 has tables too."""
+    return config.size + metadata_bytes(config)
+
+
+def _data_bytes(config: StorageConfig) -> int:
+    # a guest that writes all of the disk leaves what backing files and snapshots hold where it is
+    if config.backing_chain:
+        return 2 * config.size
+    if config.snapshots:
+        return 2 * config.size + rewritten_bytes(config)
+    if is_compressed(config):
+        # a compressed cluster's place goes free piecemeal, and a whole one is put elsewhere
+        return config.size + config.size * 5 // 8 + PATTERN_BYTES
+    return config.size
+
+
+def metadata_bytes(config: StorageConfig) -> int:
+    """What a qcow2's tables take when all of it is allocated: L2 and refcounts, both in whole clusters."""
+    if config.format != "qcow2":
+        return 0
+    cluster = config.cluster_size or 2**16
+    images = 1 + config.backing_chain + config.snapshots
+    clusters = -(-config.size // cluster)
+    # an L2 entry is 8 bytes, 16 with subclusters; a refcount is 2
+    tables = -(-clusters * (16 if config.extended_l2 else 8) // cluster) + -(-clusters * 2 // cluster)
+    # header, L1, refcount table, and refcounts of all of these; LUKS keeps 2 MiB for its keys
+    others = 4 + 3 * -(-tables * 8 // cluster) + (-(-(2**21) // cluster) if config.encryption == "luks" else 0)
+    return images * (tables + others) * cluster
