@@ -34,4 +34,4 @@ def _block_proofs(config: StorageConfig, node: NodeFacts, place: BlockPlace | No
 
 def _is_plain(config: StorageConfig) -> bool:
     """Whether the cell's disk is a file on the host."""
-    return config.backing_kind == "file" or config.backing == "native"
+    return config.backing_kind == "file" or config.backing == "native" or config.host_fs != "as-found"

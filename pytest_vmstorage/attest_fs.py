@@ -74,12 +74,18 @@ _PRINTED_AS: Mapping[str, str] = {
 }
 
 
+def _lies_on_a_device(config: StorageConfig) -> bool:
+    """Whether nothing but a block device is below: a listed one, whoever works on it, without a file system made."""
+    on_listed = config.is_native and bool(config.backing_name) and config.host_fs == "as-found"
+    return config.backing_kind in BLOCK_BACKINGS or on_listed
+
+
 def of_host_fs(config: StorageConfig, found: FileSystem | None) -> Iterator[Proof]:
     """Proofs of host_fs, host_mkfs and host_mount; `found` is what holds the image, None below a block device.
 
     One that was made for the cell is mounted on the image's own folder, and one that was found never is.
     """
-    if found is None and config.backing_kind not in BLOCK_BACKINGS:
+    if found is None and not _lies_on_a_device(config):
         why = "the host did not tell what the image lies on"
         yield from (unprovable(name, config, why, where=ON_HOST) for name in ("host_fs", "host_mkfs", "host_mount"))
         return
