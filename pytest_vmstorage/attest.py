@@ -108,7 +108,9 @@ def _of_domain(config: StorageConfig, accel: Accel, tree: ET.Element) -> Iterato
     kind = tree.find("os/type")
     yield claim("accel", accel, "tcg" if tree.get("type") == "qemu" else str(tree.get("type")), XML)
     yield claim("machine", config.machine_type, _machine_type(kind.get("machine", "") if kind is not None else ""), XML)
-    yield claim("vcpus", str(config.vcpus), tree.findtext("vcpu") or "none", XML)
+    vcpu = tree.find("vcpu")
+    present = "none" if vcpu is None else vcpu.get("current") or vcpu.text or "none"
+    yield claim("vcpus", str(config.vcpus), present, XML)
     yield claim("memory", format_size(config.memory), _memory(tree), XML)
 
 

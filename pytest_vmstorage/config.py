@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.file_system import mkfs_argv, mount_options
 from pytest_vmstorage.rules import broken_rules
 from pytest_vmstorage.rules.ground import BACKINGS
 from pytest_vmstorage.rules.image import arrives_filled
@@ -147,6 +148,11 @@ class StorageConfig(BaseModel):
             raise ConfigError(
                 f"{self} cannot exist: {rule.reason} (rule {rule.name}; source: {rule.source}).", hint=_REFUSED_HINT
             )
+        for where, kind in (("host", self.host_fs), ("guest", self.guest_fs)):
+            # options that would do something else than a file system's, or to something else than the disk
+            mount_options(getattr(self, f"{where}_mount"), field=f"{where}_mount")
+            if kind not in ("as-found", "none"):
+                mkfs_argv(kind, getattr(self, f"{where}_mkfs"), "", field=f"{where}_mkfs", discard=False)
         return self
 
     def __str__(self) -> str:

@@ -20,6 +20,7 @@ from pytest_vmstorage.evidence import gather, io_counters
 from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect, look_again
 from pytest_vmstorage.inventory import Inventory, LabHost
+from pytest_vmstorage.kernel_log import disk_trouble
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
 from pytest_vmstorage.provision.appliance import Appliance
@@ -157,6 +158,7 @@ class Lab:
             counters=lambda: self.counters(row),
             fragments=lambda: fragments(self.shell, row.config, row.machine.spec.disk),
             recheck=lambda: self.changed(row),
+            notes=row.machine.disk.notes if row.machine.disk is not None else {},
         )
 
     def _native_subject(self, row: Native, regions: Regions) -> Subject:
@@ -173,6 +175,7 @@ class Lab:
             counters=row.counters,
             is_file=not row.host_disk.is_block,
             scratch=row.scratch,
+            notes=row.host_disk.notes,
             fragments=lambda: fragments(self.shell, row.config, row.disk),
         )
 
@@ -189,8 +192,12 @@ class Lab:
     def changed(self, guest: Guest) -> str:
         """What is no longer as it was proven before the first I/O, in a clause; empty where all is.
 
-        The guest can turn its disk's write cache off and on, and QEMU finds out late that it has no io_uring.
+        The guest can turn its disk's write cache off and on, QEMU finds out late that it has no io_uring, and a
+        command may be lost, for which the guest waits half a minute.
         """
+        trouble = disk_trouble(guest.shell)
+        if trouble:
+            return f"the guest's kernel had trouble with its disk: {trouble}"
         log = self._log(guest.machine)
         seen = attest(guest.config, guest.machine.spec.accel, gather(guest.machine, self.shell, log))
         now = (*seen, *attest_guest(guest.config, look_again(guest)))

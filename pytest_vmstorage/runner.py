@@ -136,4 +136,5 @@ def _hygiene(subject: Subject, warmup: int, host_caches: str) -> Mapping[str, st
         "warm-up rounds": str(warmup),
         "guest caches": "of the disk dropped before each round",
         "host caches": host_caches,
+        **subject.notes,
     }

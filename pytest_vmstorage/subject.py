@@ -42,6 +42,7 @@ class Subject:
     `disk` is a block device or a file; for a file `device` is the block device below it, "" where there is none.
     `scratch` is a folder for the tools' output. `fragments` counts the pieces in which the disk's data lies on the
     host, None where nobody can tell. `recheck` says, after the last round, what is no longer as it was proven.
+    `notes` are put down with the hygiene of each row.
     """
 
     shell: Shell
@@ -60,3 +61,4 @@ class Subject:
     scratch: str = "/tmp"
     fragments: Callable[[], int | None] = field(default=lambda: None)
     recheck: Callable[[], str] = field(default=lambda: "")
+    notes: Mapping[str, str] = field(default_factory=dict)

@@ -223,10 +223,23 @@ def image_facts(shell: Shell, path: str) -> ImageFacts:
     done = check(shell.run(["stat", "-c", "%s %b %B", "--", *files]), f"looking at {path}")
     sizes = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
     extents = shell.run(["filefrag", "-s", "-v", path])
-    # lines of extents begin with their number; the image's path, in a line before, may hold any word
-    unwritten = re.search(r"^ *\d+:.*\bunwritten\b", extents.stdout, re.MULTILINE) is not None if extents.ok else None
+    unwritten = _mostly_unwritten(extents.stdout) if extents.ok else None
     length, allocated = sum(size for size, _, _ in sizes), sum(blocks * unit for _, blocks, unit in sizes)
     return ImageFacts(length_bytes=length, allocated_bytes=allocated, unwritten=unwritten)
+
+
+# lines of extents begin with their number; the image's path, in a line before, may hold any word
+_EXTENT = re.compile(r"^ *\d+:.*?:.*?: *(\d+):(.*)$", re.MULTILINE)
+
+
+def _mostly_unwritten(listing: str) -> bool:
+    """Whether filefrag -v shows more unwritten than written blocks.
+
+    On xfs a fully written qcow2 ends with some unwritten ones: QEMU asks it for extents of 1 MiB. falloc leaves all
+    but the image's tables unwritten (over 99 %, tried on ext4, xfs and btrfs).
+    """
+    blocks = [(int(count), "unwritten" in flags) for count, flags in _EXTENT.findall(listing)]
+    return 2 * sum(count for count, is_unwritten in blocks if is_unwritten) > sum(count for count, _ in blocks)
 
 
 def verify_preallocation(config: StorageConfig, facts: ImageFacts) -> None:

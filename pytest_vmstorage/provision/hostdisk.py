@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import Shell
@@ -32,6 +34,13 @@ class HostDisk(BaseModel):
     def is_block(self) -> bool:
         """Whether the path is a block device, and no file."""
         return self.block is not None and self.host_fs is None
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """What a reader of its row must know of what lies under it: which device, which reservations."""
+        device = {"disk lies on": self.block.description} if self.block is not None else {}
+        noted = {"host_fs": self.host_fs.note} if self.host_fs is not None and self.host_fs.note else {}
+        return {**device, **noted}
 
 
 class HostDisks:

@@ -103,6 +103,7 @@ class FakeGuest:
             domain=SimpleNamespace(is_active=lambda: True),
             console_tail=lambda: "panic",
             spec=SimpleNamespace(disk="/srv/disk.raw"),
+            disk=None,
         )
 
 

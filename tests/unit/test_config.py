@@ -86,6 +86,22 @@ def test_a_backing_is_a_kind_and_a_name() -> None:
     assert make_config({}).backing_name == ""
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"guest_fs": "ext4", "guest_mkfs": "-d /etc"},
+        {"guest_fs": "xfs", "guest_mount": "remount"},
+        {"host_fs": "btrfs", "host_mkfs": "/dev/sda"},
+        {"host_fs": "ext4", "host_mount": "loop"},
+    ],
+    ids=str,
+)
+def test_options_that_reach_beyond_the_file_system_are_refused(values: dict[str, object]) -> None:
+    """Before anything is made: a path, another device, a mount of another kind."""
+    with pytest.raises(ConfigError, match="cannot be used"):
+        make_config(values)
+
+
 def test_a_guest_has_the_memory_to_boot() -> None:
     """Less is refused before anything is made."""
     with pytest.raises(ConfigError, match="does not boot"):

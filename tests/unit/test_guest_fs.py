@@ -127,7 +127,9 @@ def test_what_the_guest_refuses_is_told_in_its_words(
 
 def test_bad_options_are_refused_before_the_disk_is_written() -> None:
     """Of mkfs and of mount."""
-    for config in (cell("ext4", "-d /etc"), cell("ext4", mount="remount")):
+    for wrong in ({"guest_mkfs": "-d /etc"}, {"guest_mount": "remount"}):
+        # a cell with them cannot be made; this one was not checked
+        config = cell("ext4").model_copy(update=wrong)
         shell = FakeShell()
         with pytest.raises(ConfigError):
             make_guest_fs(shell, "/dev/vdb", config)
