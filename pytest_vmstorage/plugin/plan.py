@@ -13,6 +13,7 @@ from pytest_vmstorage.matrix import by_reason, listed
 from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
 from pytest_vmstorage.plugin.sweep import CELLLESS, matrix_sweep
+from pytest_vmstorage.provision.hostdisk import folder_bytes
 from pytest_vmstorage.units import format_about, format_duration
 
 _SHOWN = 6
@@ -87,10 +88,11 @@ def _total_lines(cells: Sequence[CellForecast]) -> list[str]:
     lines = [f"{_counted(len(cells), 'cell')}, {_counted(len(guests), 'guest')}, {_counted(tests, 'test')}"]
     disks = [cell for cell in cells if cell.needs_disk]
     if disks:
-        sizes = [cell.config.size for cell in disks]
-        most = max(map(sum, zip(sizes, [*sizes[1:], 0], strict=True)))
+        largest = max(cell.config.size for cell in disks)
+        rooms = [folder_bytes(cell.config) for cell in disks]
+        most = max(map(sum, zip(rooms, [*rooms[1:], 0], strict=True)))
         lines.append(
-            f"largest disk {format_about(max(sizes))}; disk space at most {format_about(most)}:"
+            f"largest disk {format_about(largest)}; disk space at most {format_about(most)}:"
             " a disk may be removed while the next one is made"
         )
     seconds = sum(cell.candidate.seconds for cell in cells)

@@ -12,7 +12,8 @@ from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.block import BlockPlace, make_block, needs_block, remove_block
 from pytest_vmstorage.provision.disk import ImageFacts, check_space, folder_facts, make_disk, remove_disk
-from pytest_vmstorage.provision.host_fs import HostFs, make_host_fs, remove_host_fs
+from pytest_vmstorage.provision.host_fs import HostFs, host_fs_bytes, make_host_fs, remove_host_fs
+from pytest_vmstorage.provision.space import HEADROOM_BYTES, space_needed
 
 
 class HostDisk(BaseModel):
@@ -41,6 +42,15 @@ class HostDisk(BaseModel):
         device = {"disk lies on": self.block.description} if self.block is not None else {}
         noted = {"host_fs": self.host_fs.note} if self.host_fs is not None and self.host_fs.note else {}
         return {**device, **noted}
+
+
+def folder_bytes(config: StorageConfig) -> int:
+    """How much of the folder the cell's disk takes once it was written in full, in bytes; none of a device's."""
+    if needs_block(config):
+        return 0
+    if config.host_fs != "as-found":
+        return host_fs_bytes(config)
+    return space_needed(config) - HEADROOM_BYTES
 
 
 class HostDisks:

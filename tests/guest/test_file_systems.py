@@ -6,26 +6,27 @@ import itertools
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_vmstorage import Fio, StorageConfig
 from pytest_vmstorage import guest as guest_module
 from pytest_vmstorage.command import Shell
-from pytest_vmstorage.errors import AttestationError, ConfigError
+from pytest_vmstorage.errors import AttestationError, ConfigError, WorkloadError
 from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.guest_fs import GuestFs, make_guest_fs
 from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.provision import hostdisk as hostdisk_module
 from pytest_vmstorage.provision import pool as pool_module
 from pytest_vmstorage.provision.domain import GuestSpec
-from pytest_vmstorage.provision.host_fs import HostFs, make_host_fs, reap_host_fs, remove_host_fs
+from pytest_vmstorage.provision.host_fs import HostFs, make_host_fs, reap_host_fs
 from pytest_vmstorage.provision.lease import Lease
-from pytest_vmstorage.provision.pool import GuestPool
-from pytest_vmstorage.runner import Plan, Regions, Subject, measure
+from pytest_vmstorage.runner import measure
 from pytest_vmstorage.scheduler import set_scheduler
+from pytest_vmstorage.subject import Plan
 
 JOB = Fio(rw="randrw", bs="4k", iodepth=8, size="16M", runtime=1, time_based=True)
 
@@ -39,18 +40,9 @@ def cell(**values: object) -> StorageConfig:
     return StorageConfig(**values, size=next(SIZES) * 2**20)
 
 
-def run_fio(lab: Lab, guest: Guest, path: str, size_bytes: int) -> None:
-    """A real fio there gives figures."""
-    place = Subject(
-        shell=guest.shell,
-        disk=path,
-        config=guest.config,
-        host="here",
-        facts=guest.facts.as_text(),
-        regions=Regions(size_bytes),
-        drop_host_caches=lambda: lab.drop_host_caches(guest),
-    )
-    result = measure(place, JOB, Plan(rounds=1, warmup=0))
+def run_fio(lab: Lab, guest: Guest) -> None:
+    """A real fio on its disk, or on the file there, gives figures."""
+    result = measure(lab.subject(guest), JOB, Plan(rounds=1, warmup=0))
     assert result.iops > 10
 
 
@@ -93,7 +85,7 @@ def test_a_file_system_in_the_guest_is_proven_and_measured(lab: Lab, values: dic
     assert made is not None
     assert guest.run(f"stat -c '%s %b' {made.path}").stdout == f"{made.size_bytes} 0\n"
     assert made.size_bytes > 0.3 * guest.config.size
-    run_fio(lab, guest, made.path, made.size_bytes)
+    run_fio(lab, guest)
     pages, blocks = guest.run(f"fincore -n -o PAGES {made.path}; stat -c %b {made.path}").stdout.split()
     assert (int(pages), int(blocks) * 512 >= 16 * 2**20) == (0, True)
 
@@ -119,19 +111,9 @@ def test_a_file_on_btrfs_is_rewritten_at_random_without_end(lab: Lab) -> None:
         assert done.ok, done.tail()
 
 
-@contextmanager
-def on_host_fs(lab: Lab, config: StorageConfig) -> Iterator[HostFs]:
-    """The next guest's disk lies on the cell's host_fs."""
-    there = make_host_fs(lab.shell, lab.pool.folder, config, number=next(NUMBERS))
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(GuestPool, "folder", property(lambda _pool: there.mountpoint))
-            yield there
-    finally:
-        lab.drop()
-        lab.pool.settle()
-        remove_host_fs(lab.shell, there)
-    assert there.device not in lab.shell.run(["losetup", "-a"]).stdout
+def host_fs_made_as(patch: pytest.MonkeyPatch, make: Callable[..., HostFs]) -> None:
+    """Let disks lie on what `make` makes of a cell's host_fs."""
+    patch.setattr(hostdisk_module, "make_host_fs", make)
 
 
 HOST_CELLS: list[dict[str, object]] = [
@@ -145,13 +127,17 @@ HOST_CELLS: list[dict[str, object]] = [
 @pytest.mark.parametrize("values", HOST_CELLS, ids=lambda values: f"{values['host_fs']}-{values.get('host_mount')}")
 def test_a_file_system_under_the_image_is_proven_and_measured(lab: Lab, values: dict[str, object]) -> None:
     """Each kind on a loop device, with cache=none too; both sides can have one."""
-    config = cell(**values)
-    with on_host_fs(lab, config) as there:
-        guest = lab.guest(config)
-        assert guest.machine.spec.disk.startswith(f"{there.mountpoint}/")
-        proven(guest, "host_fs", "host_mkfs", "host_mount")
-        made = guest.file_system
-        run_fio(lab, guest, made.path if made else guest.disk, made.size_bytes if made else config.size)
+    guest = lab.guest(cell(**values))
+    disk = guest.machine.disk
+    assert disk is not None
+    assert disk.host_fs is not None
+    assert disk.path.startswith(f"{disk.host_fs.mountpoint}/")
+    proven(guest, "host_fs", "host_mkfs", "host_mount", "backing")
+    run_fio(lab, guest)
+    lab.drop()
+    lab.pool.settle()
+    assert disk.host_fs.mountpoint not in lab.shell.read("/proc/self/mountinfo")
+    assert disk.host_fs.image not in lab.shell.run(["losetup", "-a"]).stdout
 
 
 def caught(lab: Lab, config: StorageConfig) -> AttestationError:
@@ -161,23 +147,51 @@ def caught(lab: Lab, config: StorageConfig) -> AttestationError:
     return error.value
 
 
-def test_a_host_mount_option_that_went_away_is_caught(lab: Lab) -> None:
+def test_a_host_mount_option_that_went_away_is_caught(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Remounted without it after it was made."""
+
+    def remounted(shell: Shell, *args: Any, **more: Any) -> HostFs:
+        there = make_host_fs(shell, *args, **more)
+        assert shell.run(["mount", "-o", "remount,strictatime", there.mountpoint]).ok
+        return there
+
+    host_fs_made_as(monkeypatch, remounted)
     config = cell(host_fs="ext4", host_mount="noatime")
-    with on_host_fs(lab, config) as there:
-        assert lab.shell.run(["mount", "-o", "remount,strictatime", there.mountpoint]).ok
-        error = caught(lab, config)
+    error = caught(lab, config)
     assert (error.field, error.asked) == (f"host_mount of {config}", "noatime")
 
 
-def test_another_file_system_under_the_image_is_caught(lab: Lab) -> None:
-    """Labelled xfs and made as ext4; or labelled and never made."""
-    made_as = cell(host_fs="ext4")
-    config = made_as.model_copy(update={"host_fs": "xfs"})
-    with on_host_fs(lab, made_as):
-        error = caught(lab, config)
+def test_another_file_system_under_the_image_is_caught(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labelled xfs and made as ext4."""
+
+    def as_ext4(shell: Shell, folder: str, config: StorageConfig, **more: Any) -> HostFs:
+        return make_host_fs(shell, folder, config.model_copy(update={"host_fs": "ext4"}), **more)
+
+    host_fs_made_as(monkeypatch, as_ext4)
+    error = caught(lab, cell(host_fs="xfs"))
     assert (error.asked, error.found.startswith("ext4 made")) == ("xfs made for this image", True)
+
+
+def test_a_file_system_that_was_never_made_is_caught(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image lies on what was found there."""
+
+    def never(shell: Shell, folder: str, config: StorageConfig, *, number: int, **_more: Any) -> HostFs:
+        mountpoint = f"{folder}/fs-{number}"
+        assert shell.run(["mkdir", mountpoint]).ok
+        return HostFs(
+            kind=config.host_fs, mountpoint=mountpoint, device="", image="", mkfs=(), options=(), free_bytes=0
+        )
+
+    host_fs_made_as(monkeypatch, never)
     assert "found there" in caught(lab, cell(host_fs="xfs")).found
+
+
+def test_a_host_that_drops_flushes_gives_no_figure(lab: Lab) -> None:
+    """ext4 without barriers: the guest's flushes end in the host, as nobody's label says."""
+    guest = lab.guest(cell(host_fs="ext4", host_mount="barrier=0", host_mkfs="-O ^has_journal"))
+    job = Fio(rw="randwrite", bs="4k", size="16M", fsync=8)
+    with pytest.raises(WorkloadError, match=r"INVALID: the guest asked for \d+ flushes, .* not one reached"):
+        measure(lab.subject(guest), job, Plan(rounds=1, warmup=0))
 
 
 def made_in_the_guest_as(patch: pytest.MonkeyPatch, **values: object) -> None:
@@ -255,15 +269,12 @@ def test_what_a_run_left_mounted_is_cleared_by_its_folder_alone(lab: Lab) -> Non
 KILLED = """
 import os, signal, sys
 from pytest_vmstorage import StorageConfig
-from pytest_vmstorage.lab import LabSettings, open_lab
-from pytest_vmstorage.provision.host_fs import make_host_fs
-from pytest_vmstorage.provision.pool import GuestPool
+from pytest_vmstorage.lab import LabSettings
+from pytest_vmstorage.opening import open_lab
 
 lab = open_lab(LabSettings(folder=sys.argv[1]))
-config = StorageConfig(size="600M", host_fs="xfs", guest_fs="ext4")
-there = make_host_fs(lab.shell, lab.pool.folder, config, number=1)
-GuestPool.folder = property(lambda _pool: there.mountpoint)
-lab.guest(config)
+guest = lab.guest(StorageConfig(size="600M", host_fs="xfs", guest_fs="ext4"))
+there = guest.machine.disk.host_fs
 print(there.mountpoint, there.device, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
