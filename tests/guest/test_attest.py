@@ -14,6 +14,7 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import AttestationError, HypervisorError
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.provision import disk as disk_module
+from pytest_vmstorage.provision import hostdisk as hostdisk_module
 from pytest_vmstorage.provision import pool as pool_module
 from pytest_vmstorage.provision.disk import ImageFacts
 from pytest_vmstorage.provision.domain import GuestSpec
@@ -146,14 +147,14 @@ def test_an_image_unlike_its_label_is_caught(
 
 def test_a_raw_image_labelled_qcow2_does_not_start(lab: Lab, patch: pytest.MonkeyPatch) -> None:
     """Swapped after it was made: QEMU itself refuses it."""
-    real = pool_module.make_disk
+    real = hostdisk_module.make_disk
 
     def swapped(shell: Shell, config: StorageConfig, path: str) -> ImageFacts:
         facts = real(shell, config, path)
         assert shell.run(["qemu-img", "create", "-q", "-f", "raw", path, str(config.size)]).ok
         return facts
 
-    patch.setattr(pool_module, "make_disk", swapped)
+    patch.setattr(hostdisk_module, "make_disk", swapped)
     with pytest.raises(HypervisorError, match="not in qcow2 format"):
         lab.guest(label(format="qcow2"))
 

@@ -15,11 +15,13 @@ from pytest_vmstorage.command import LocalShell, Shell, check
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import AttestationError, HypervisorError
 from pytest_vmstorage.guest import Guest
+from pytest_vmstorage.inventory import ListedDevice
 from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.provision import hostdisk as hostdisk_module
 from pytest_vmstorage.provision import layers
 from pytest_vmstorage.provision import pool as pool_module
 from pytest_vmstorage.provision.disk import ImageFacts, image_files, is_block, make_disk, remove_disk
-from pytest_vmstorage.provision.domain import Accel, GuestSpec, domain_xml
+from pytest_vmstorage.provision.domain import GuestSpec, domain_xml
 from pytest_vmstorage.provision.layers import Piece, pattern, pieces_after_snapshot, pieces_of_layer, whole_disk
 from pytest_vmstorage.provision.lease import Lease
 
@@ -128,7 +130,7 @@ def make_image_as(patch: pytest.MonkeyPatch, **values: object) -> None:
     def other(shell: Shell, config: StorageConfig, path: str) -> ImageFacts:
         return make_disk(shell, config.model_copy(update=values), path)
 
-    patch.setattr(pool_module, "make_disk", other)
+    patch.setattr(hostdisk_module, "make_disk", other)
 
 
 LIARS = [
@@ -215,29 +217,18 @@ def test_data_that_were_not_written_everywhere_are_caught(lab: Lab, patch: pytes
 
 
 @pytest.fixture
-def device(lab: Lab, tmp_path: Path) -> Iterator[str]:
-    """A block device of 100 MiB, larger than what a cell below asks for."""
+def device(lab: Lab, patch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """A block device of 100 MiB, larger than what a cell below asks for, as if vmstorage.toml listed it."""
     image = tmp_path / "device"
     with image.open("wb") as stream:
         stream.truncate(100 * 2**20)
     made = check(LocalShell().run(["losetup", "--find", "--show", str(image)]), "making a loop device")
+    listed = ListedDevice(name="spare", kind="device", id=f"loop:{image}")
+    patch.setattr(lab.pool._disks, "_host", lab.host.model_copy(update={"devices": (listed,)}))
     yield made.stdout.strip()
     lab.drop()
     lab.pool.settle()
     check(LocalShell().run(["losetup", "--detach", made.stdout.strip()]), "removing a loop device")
-
-
-def lay_on(patch: pytest.MonkeyPatch, device: str) -> None:
-    """Let guests have their disks on the device."""
-    real = pool_module.GuestPool.spec
-
-    def on_device(
-        self: pool_module.GuestPool, name: str, config: StorageConfig | None, disk: str, accel: Accel
-    ) -> GuestSpec:
-        return real(self, name, config, disk, accel).model_copy(update={"disk": device, "is_block": True})
-
-    patch.setattr(pool_module.GuestPool, "spec", on_device)
-    patch.setattr(pool_module, "make_disk", lambda shell, config, _path: make_disk(shell, config, device))
 
 
 @pytest.mark.parametrize(
@@ -251,16 +242,15 @@ def lay_on(patch: pytest.MonkeyPatch, device: str) -> None:
     ids=str,
 )
 def test_a_disk_on_a_block_device_has_the_cells_size_and_the_device_stays(
-    lab: Lab, patch: pytest.MonkeyPatch, device: str, values: dict[str, object]
+    lab: Lab, device: str, values: dict[str, object]
 ) -> None:
     """The guest gets 64 MiB of 100; every field of the image is proven, and nothing removes the device's node."""
-    lay_on(patch, device)
-    config = StorageConfig(size="64M", **values)
+    config = StorageConfig(backing="device", size="64M", **values)
     guest = lab.guest(config)
-    assert set(proven_fields(guest.proof)) >= FIELDS
+    assert set(proven_fields(guest.proof)) >= {*FIELDS, "backing", "host_fs"}
     assert guest.facts.disk_bytes == config.size
     assert guest.run(f"printf mine | dd of={guest.disk} bs=4k seek=3 conv=notrunc,fsync,sync").returncode == 0
-    assert lab.drop_host_caches(guest) == "dropped before each round"
+    assert lab.drop_host_caches(device) == "dropped before each round"
     if config.format == "raw":
         found = lab.shell.run(["sh", "-c", f"dd if={device} bs=4k skip=3 count=1 status=none | head -c 4"])
         assert found.stdout == "mine"
@@ -273,7 +263,7 @@ def test_a_disk_on_a_block_device_has_the_cells_size_and_the_device_stays(
 
 def test_raw_on_a_device_of_which_the_guest_got_all_is_caught(lab: Lab, patch: pytest.MonkeyPatch, device: str) -> None:
     """Without a slice the guest would see the whole device."""
-    lay_on(patch, device)
+    assert is_block(lab.shell, device)
     real = pool_module.domain_xml
 
     def unsliced(spec: GuestSpec, lease: Lease | None = None) -> str:
@@ -283,4 +273,4 @@ def test_raw_on_a_device_of_which_the_guest_got_all_is_caught(lab: Lab, patch: p
 
     patch.setattr(pool_module, "domain_xml", unsliced)
     with pytest.raises(AttestationError, match=r"size of .* was asked to be 63M but is 100M \(QMP query-block\)"):
-        lab.guest(StorageConfig(size="63M"))
+        lab.guest(StorageConfig(backing="device", size="63M"))
