@@ -14,6 +14,7 @@ from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.doctor.examine import examine
 from pytest_vmstorage.doctor.text import diagnosis_lines
 from pytest_vmstorage.errors import ConfigError, VmStorageError
+from pytest_vmstorage.inventory_file import find_inventory, read_inventory
 from pytest_vmstorage.kept import open_kept
 from pytest_vmstorage.lab import LabSettings
 from pytest_vmstorage.opening import lease_book
@@ -43,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--vm-host", metavar="NAME", help="lab host (default: this machine)")
     doctor.add_argument("--vm-dir", metavar="FOLDER", help="folder for the disks under test")
+    doctor.add_argument("--vm-inventory", metavar="FILE", help="file that lists hosts and devices (vmstorage.toml)")
     doctor.add_argument("--json", action="store_true", help="print what was found as JSON")
     doctor.set_defaults(run=_doctor)
 
@@ -67,7 +69,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    found = examine(LabSettings(host=arguments.vm_host, folder=arguments.vm_dir), _say)
+    given = arguments.vm_inventory
+    path = Path(given) if given else find_inventory(Path.cwd())
+    inventory = read_inventory(path, str(given or path)) if path is not None else None
+    found = examine(LabSettings(host=arguments.vm_host, folder=arguments.vm_dir, inventory=inventory), _say)
     if found.problem:
         print(f"vmstorage: {found.problem}", file=sys.stderr, flush=True)
     if arguments.json:

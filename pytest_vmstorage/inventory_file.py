@@ -50,6 +50,16 @@ def find_inventory(start: Path) -> Path | None:
     return next((folder / NAME for folder in folders if (folder / NAME).is_file()), None)
 
 
+def read_inventory(path: Path, name: str) -> Inventory:
+    """The inventory in that file, which messages call `name`; raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise ConfigError(f"{name} cannot be read: {reason}.", hint="Name a TOML file.") from None
+    return load_inventory(text, name)
+
+
 def load_inventory(text: str, source: str) -> Inventory:
     """The inventory that a file says, checked key by key; raises ConfigError, one sentence with file and key."""
     try:

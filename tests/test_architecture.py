@@ -61,7 +61,7 @@ LAYERS = """
     testing.lab
     testing
     doctor  doctor.finding  doctor.trials
-    doctor.seen
+    doctor.seen  doctor.listed
     doctor.image  doctor.device  doctor.ground
     doctor.axes
     doctor.examine

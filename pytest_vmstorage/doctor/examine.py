@@ -11,6 +11,7 @@ from pytest_vmstorage.command import Shell
 from pytest_vmstorage.doctor.axes import findings
 from pytest_vmstorage.doctor.device import MACHINES
 from pytest_vmstorage.doctor.finding import Finding
+from pytest_vmstorage.doctor.listed import look_at_listed
 from pytest_vmstorage.doctor.seen import Seen
 from pytest_vmstorage.doctor.trials import run_trials
 from pytest_vmstorage.errors import VmStorageError
@@ -48,7 +49,7 @@ def examine(settings: LabSettings, say: Say = silent) -> Diagnosis:
 
     Raises ConfigError where no host of that name can be.
     """
-    host = find_host(settings.host, settings.folder)
+    host = find_host(settings.host, settings.folder, settings.inventory)
     try:
         lab = open_lab(settings, say)
     except VmStorageError as error:
@@ -72,6 +73,7 @@ def examine_lab(lab: Lab) -> Diagnosis:
         buses={name: lab.hypervisor.disk_buses(emulator, name) for name in MACHINES},
         modules=frozenset(current_recipe().modules),
         tools=manifest.tools,
+        listed=look_at_listed(lab.shell, lab.host),
     )
     return Diagnosis(
         host=lab.facts,

@@ -12,7 +12,12 @@ from pytest_vmstorage.provision.space import HEADROOM_BYTES
 from pytest_vmstorage.rules.ground import BACKINGS
 from pytest_vmstorage.units import format_about
 
-_LISTED = "needs a device listed in vmstorage.toml"
+_LISTED = {
+    "partition": "needs a partition listed in vmstorage.toml",
+    "lvm": "needs a volume group listed in vmstorage.toml",
+    "zvol": "needs a dataset listed in vmstorage.toml",
+    "device": "needs a device listed in vmstorage.toml",
+}
 
 GUEST_FS: Mapping[str, tuple[str, str]] = {
     "ext3": ("ext4", "e2fsprogs"),
@@ -40,10 +45,12 @@ def backings(seen: Seen) -> Iterator[Finding]:
             yield _file(seen)
         elif kind == "native":
             yield seen.tried("backing", kind, "tool.fio", f"fio on the host: {seen.trial('tool.fio').said}")
+        elif listed := [one for one in seen.listed if one.value.startswith(f"{kind}:")]:
+            yield from listed
         else:
             lacking = _lacking(kind, seen)
             status: Status = "no" if lacking else "limited"
-            yield Finding(axis="backing", value=kind, status=status, why=lacking or _LISTED)
+            yield Finding(axis="backing", value=kind, status=status, why=lacking or _LISTED[kind])
 
 
 def _file(seen: Seen) -> Finding:

@@ -17,7 +17,8 @@ class Seen(BaseModel):
     """Trials by name, and what libvirt and the guest appliance say; `buses` is libvirt's bus names by machine type.
 
     `accel` is that of guests here, kvm or tcg. Where no guest runs it is empty, and so are `libvirt`, `qemu`, `modules`
-    (the guest kernel's) and `tools` (the guest's, with their versions).
+    (the guest kernel's) and `tools` (the guest's, with their versions). `listed` is what
+    was found of the entries of vmstorage.toml.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -30,6 +31,7 @@ class Seen(BaseModel):
     buses: Mapping[str, frozenset[str]] = {}
     modules: frozenset[str] = frozenset()
     tools: Mapping[str, str] = {}
+    listed: tuple[Finding, ...] = ()
 
     def trial(self, name: str) -> Trial:
         """The trial of that name, a failed one where it was not tried."""

@@ -111,11 +111,13 @@ def lab_settings(config: pytest.Config) -> LabSettings:
 
 def inventory(config: pytest.Config) -> Inventory | None:
     """What vmstorage.toml says, None where there is none; raises ConfigError."""
-    from pytest_vmstorage.inventory_file import find_inventory, load_inventory
+    from pytest_vmstorage.inventory_file import find_inventory, read_inventory
 
     name = value(config, "inventory")
-    path = _base(config, "inventory") / name if name else find_inventory(config.rootpath)
-    return load_inventory(_text(path, "inventory", str(name or path)), str(name or path)) if path else None
+    if name:
+        return read_inventory(_base(config, "inventory") / name, f"--vm-inventory={name}")
+    path = find_inventory(config.rootpath)
+    return read_inventory(path, str(path)) if path is not None else None
 
 
 def rounds(config: pytest.Config) -> int:
@@ -156,20 +158,18 @@ def _storage_folder(config: pytest.Config) -> Path:
 
 def matrix(config: pytest.Config) -> Matrix | None:
     """The matrix file, read and checked, or None; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.matrix_file import load_matrix
 
     name = value(config, "matrix")
-    return load_matrix(_text(_base(config, "matrix") / name, "matrix", name), name) if name else None
-
-
-def _text(path: Path, option: str, name: str) -> str:
-    from pytest_vmstorage.errors import ConfigError
-
+    if not name:
+        return None
     try:
-        return path.read_text(encoding="utf-8")
+        text = (_base(config, "matrix") / name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise ConfigError(f"--vm-{option}={name} cannot be read: {reason}.", hint="Name a TOML file.") from None
+        raise ConfigError(f"--vm-matrix={name} cannot be read: {reason}.", hint="Name a TOML file.") from None
+    return load_matrix(text, name)
 
 
 def budget_s(config: pytest.Config) -> float | None:

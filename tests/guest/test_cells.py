@@ -43,6 +43,8 @@ CELLS: list[dict[str, object]] = [
     {"format": "qed", "cache": "directsync"},
     {"format": "vpc", "cache": "unsafe"},
     {"format": "vpc", "subformat": "fixed"},
+    {"state": "rewritten", "scheduler": "bfq"},
+    {"format": "qcow2", "state": "aged", "memory": "1G"},
 ]
 
 
