@@ -7,7 +7,7 @@ from typing import get_args
 
 from pytest_vmstorage.config import SMALLEST_MEMORY_BYTES, Bus, Cache, Discard, Io, Machine
 from pytest_vmstorage.doctor.finding import Finding, Status
-from pytest_vmstorage.doctor.seen import NO_GUEST, Seen, is_since
+from pytest_vmstorage.doctor.seen import NO_GUEST, Seen
 from pytest_vmstorage.provision.recipe import MODULES_BY_BUS
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, TARGETS
 from pytest_vmstorage.units import format_about, format_size
@@ -25,13 +25,6 @@ DEVICES: Mapping[Bus, tuple[str, ...]] = {
     "nvme": ("nvme",),
 }
 """QEMU's names of the devices that a bus is made of, as `-device help` lists them."""
-
-_BARRIERS = (8, 1)
-"""QEMU's first version whose TCG keeps the memory barriers of a guest with one vCPU (its commit c914d46d0a64).
-
-NVMe's shadow doorbells need them: on 7.2 one vCPU ran into "I/O timeout, reset controller" within two short fio
-runs, each time tried; two vCPUs never did in twelve.
-"""
 
 SCHEDULERS: Mapping[str, str] = {"mq-deadline": "mq_deadline", "kyber": "kyber_iosched", "bfq": "bfq"}
 """Modules of the guest's I/O schedulers; none needs no module."""
@@ -70,9 +63,6 @@ def buses(seen: Seen) -> Iterator[Finding]:
 
 
 def _bus_in_libvirt(bus: Bus, seen: Seen) -> tuple[Status, str]:
-    if bus == "nvme" and seen.accel == "tcg" and not is_since(seen.qemu, _BARRIERS):
-        why = f"QEMU {seen.qemu} under tcg loses commands of a guest with one vCPU, which waits 30 s for each ("
-        return "limited", f"{why}8.1 does not): choose vcpus=2"
     if bus == "nvme":
         if any("nvme" in known for known in seen.buses.values()):
             return "yes", f"by qemu:commandline, though libvirt {seen.libvirt} has the bus itself"

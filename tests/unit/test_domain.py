@@ -250,6 +250,23 @@ def test_nvme_has_all_layers_of_its_disk() -> None:
     assert below["encrypt"] == layer["encrypt"] == {"format": "luks", "key-secret": secret["id"]}
 
 
+@pytest.mark.parametrize(
+    ("fields", "text", "current"),
+    [
+        ({"config": StorageConfig(bus="nvme")}, "2", "1"),
+        ({"config": StorageConfig(bus="nvme"), "accel": "kvm"}, "1", None),
+        ({"config": StorageConfig(bus="nvme", vcpus=2), "vcpus": 2}, "2", None),
+        ({"config": StorageConfig()}, "1", None),
+    ],
+)
+def test_nvme_under_tcg_has_a_second_cpu_that_is_absent(
+    fields: dict[str, object], text: str, current: str | None
+) -> None:
+    """QEMU before 8.1 leaves memory barriers out where there can be one CPU only, and NVMe then loses commands."""
+    vcpu = find(parsed(**fields), "vcpu")
+    assert (vcpu.text, vcpu.get("current")) == (text, current)
+
+
 def test_the_root_is_read_only_and_not_the_disk_under_test() -> None:
     """All guests share it; the measured disk holds nothing but the measurement."""
     root = parsed(StorageConfig()).findall("devices/disk")[0]
