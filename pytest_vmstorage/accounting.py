@@ -24,8 +24,8 @@ class IoCounters(BaseModel):
     """What each layer has moved since it began, in bytes, and the flushes QEMU's block layer was asked for.
 
     guest: /sys/block/X/stat in the guest; layer: QMP query-blockstats of the disk; host: /proc/PID/io of QEMU,
-    what it made the host's devices read and write, with the flushes that the device below completed, by whomever.
-    None where a layer cannot be asked.
+    what it made the host's devices read and write; device: /sys/block/X/stat of the host's device below, with the
+    flushes that it completed, by whomever. None where a layer cannot be asked.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -37,6 +37,8 @@ class IoCounters(BaseModel):
     layer_flushes: int | None = None
     host_read_bytes: int | None = None
     host_written_bytes: int | None = None
+    device_read_bytes: int | None = None
+    device_written_bytes: int | None = None
     host_flushes: int | None = None
 
     def since(self, before: IoCounters) -> IoCounters:

@@ -121,6 +121,12 @@ class StorageConfig(BaseModel):
             )
         return size
 
+    @field_validator("subformat", "queues", "queue_size", "cluster_size", "l2_cache_size", mode="before")
+    @classmethod
+    def _default_is_none(cls, value: object) -> object:
+        # TOML has no word for it, and a sweep may want it beside other values
+        return None if value == "default" else value
+
     @field_validator("memory")
     @classmethod
     def _memory_boots(cls, memory: int) -> int:
@@ -215,7 +221,7 @@ def axis_text(name: str, value: object) -> str:
     """An axis's value in an id: the value itself where it speaks, "queues=4" where it is a number or a yes."""
     if name in _SPEAKING:
         return str(value)
-    if name in _SIZES and value is not None:
+    if name in _SIZES and value not in (None, "default"):
         value = format_size(parse_size(value))
     return f"{name}={'yes' if value is True else 'no' if value is False else value}"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import Shell
@@ -34,6 +36,14 @@ class DeviceStat(BaseModel):
     read_bytes: int
     written_bytes: int
     flushes: int | None
+
+    def as_counters(self) -> Mapping[str, int | None]:
+        """The same under the names of IoCounters."""
+        return {
+            "device_read_bytes": self.read_bytes,
+            "device_written_bytes": self.written_bytes,
+            "host_flushes": self.flushes,
+        }
 
 
 def device_stat(shell: Shell, path: str) -> DeviceStat | None:

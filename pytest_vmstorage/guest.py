@@ -86,6 +86,8 @@ class GuestFacts(BaseModel):
             "cpus": str(self.cpus),
             "write_cache": self.write_cache,
             "scheduler": self.scheduler,
+            "logical_block_size": str(self.logical_block_bytes),
+            "rotational": "yes" if self.rotational else "no",
             "driver": self.driver,
         }
 

@@ -187,7 +187,7 @@ class Lab:
         """What guest, QEMU's block layer and host have moved so far for the guest's disk."""
         seen = io_counters(guest.machine, self.shell, guest.shell.read(f"/sys/block/{Path(guest.disk).name}/stat"))
         below = device_stat(self.shell, guest.machine.spec.disk)
-        return seen.model_copy(update={"host_flushes": below.flushes if below is not None else None})
+        return seen if below is None else seen.model_copy(update=below.as_counters())
 
     def changed(self, guest: Guest) -> str:
         """What is no longer as it was proven before the first I/O, in a clause; empty where all is.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from pytest_vmstorage.accounting import total
 from pytest_vmstorage.baseline import Baseline, load_baseline
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results import Failure, Measurement, Proof, Run
+from pytest_vmstorage.units import format_about
 
 _HEADER = ("field", "asked", "found", "status", "where read")
 
@@ -39,6 +41,7 @@ def show_cell(run: Run, cell: str, source: str) -> Sequence[str]:
     lines = [f"{source}, run of {run.started}"]
     for m in measured.values():
         lines += ["", f"{m.config.label} on {m.host}, measured", *_proof_lines(m.proof)]
+    lines += _layer_lines([m for m in run.measurements if _is_named(m, cell)])
     for f in failed.values():
         lines += ["", f"{f.config.label} on {f.host}, {f.outcome}", f"  {f.reason}"]
     return lines
@@ -54,6 +57,35 @@ def _proof_lines(proofs: Sequence[Proof]) -> Iterable[str]:
     rows = [_HEADER, *((p.field, p.asked, p.found, p.status, p.where or "-") for p in proofs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
     return _aligned(rows, widths, ["", *(p.why for p in proofs)])
+
+
+LAYERS = (
+    ("guest's disk", "guest_read_bytes", "guest_written_bytes"),
+    ("QEMU's block layer", "layer_read_bytes", "layer_written_bytes"),
+    ("QEMU on the host", "host_read_bytes", "host_written_bytes"),
+    ("host's device, by whomever", "device_read_bytes", "device_written_bytes"),
+)
+"""The layers that a byte passes, and IoCounters' names of what they moved."""
+
+
+def _layer_lines(measured: Sequence[Measurement]) -> Iterator[str]:
+    """What each layer moved in the rounds of each workload, side by side."""
+    for m in measured:
+        moved = total(sample.moved for sample in m.samples)
+        pairs = [(name, getattr(moved, read), getattr(moved, written)) for name, read, written in LAYERS]
+        known = [(name, read, written) for name, read, written in pairs if read is not None and written is not None]
+        if not known:
+            continue
+        yield ""
+        yield f"{m.config.label} on {m.host}, {m.workload}, moved in {len(m.samples)} round(s)"
+        rows = [("layer", "read", "written")]
+        rows += [(name, format_about(read), format_about(written)) for name, read, written in known]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        yield from _aligned(rows, widths, [""] * len(rows))
+        flushes = [("the guest asked for", moved.layer_flushes), ("the host's device completed", moved.host_flushes)]
+        told = [f"{who} {number}" for who, number in flushes if number is not None]
+        if told:
+            yield f"  flushes: {', '.join(told)}"
 
 
 def _aligned(rows: Sequence[Sequence[str]], widths: Sequence[int], reasons: Sequence[str]) -> Iterator[str]:

@@ -222,6 +222,13 @@ def test_a_number_or_a_yes_bears_its_axis_name(name: str, value: object, text: s
     assert axis_text(name, value) == text
 
 
+def test_default_is_a_value_of_axes_that_qemu_decides() -> None:
+    """A sweep can have it beside others, also in TOML, which has no null; the cell is that of no value at all."""
+    for name in ("subformat", "queues", "queue_size", "cluster_size", "l2_cache_size"):
+        assert make_config({name: "default"}) == StorageConfig()
+        assert axis_text(name, "default").endswith("default")
+
+
 def test_what_was_chosen_stands_in_the_id() -> None:
     """Behind the first four, in the axes' order, and only where it is no default."""
     config = StorageConfig(format="qcow2", vcpus=2, queues=2, io="native", cluster_size="128k")

@@ -68,6 +68,8 @@ def test_a_guest_tells_its_facts() -> None:
         "cpus": "2",
         "write_cache": "write through",
         "scheduler": "mq-deadline",
+        "logical_block_size": "4096",
+        "rotational": "no",
         "driver": "sd",
     }
     assert facts.tools == {"fio": "3.33"}

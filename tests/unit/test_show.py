@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.claim import IDLE
 from pytest_vmstorage.cli import main
 from pytest_vmstorage.config import StorageConfig
@@ -140,3 +142,18 @@ def test_the_command_shows_the_newest_run_or_the_file_named(
     assert IDLE in capsys.readouterr().out
     assert main(["show", "nothing"]) == 1
     assert "has no cell 'nothing'" in capsys.readouterr().err
+
+
+def test_what_each_layer_moved_stands_side_by_side() -> None:
+    """Guest, block layer, QEMU and the host's device, with flushes; a layer that could not be asked is left out."""
+    moved = IoCounters(
+        guest_read_bytes=0, guest_written_bytes=2**20, layer_read_bytes=0, layer_written_bytes=2**20,
+        layer_flushes=3, host_flushes=5, device_read_bytes=0, device_written_bytes=3 * 2**20,
+    )  # fmt: skip
+    made = proven(RAW, FORMAT)
+    made = made.model_copy(update={"samples": (made.samples[0].model_copy(update={"moved": moved}),)})
+    text = "\n".join(show_cell(make_run(made), str(RAW), "x.json"))
+    assert f"{RAW.label} on local, {made.workload}, moved in 1 round(s)" in text
+    assert re.search(r"guest's disk +0 B +1 MiB\n +QEMU's block layer +0 B +1 MiB\n +host's device", text)
+    assert "flushes: the guest asked for 3, the host's device completed 5" in text
+    assert "QEMU on the host" not in text
