@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -25,6 +26,7 @@ from pytest_vmstorage.errors import AttestationError, HypervisorError
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.provision.disk import folder_facts, make_disk
 from pytest_vmstorage.provision.domain import domain_xml
+from pytest_vmstorage.provision.hostdisk import HostDisk
 
 SIZE = "128M"
 
@@ -92,7 +94,8 @@ def test_ide_is_limited_because_q35_refuses_it(lab: Lab, diagnosis: Diagnosis) -
     """libvirt says so for the domain of an IDE cell when its machine is q35."""
     assert "not on q35" in found(diagnosis, "bus", "ide").why
     config = StorageConfig(bus="ide", size=SIZE)
-    spec = lab.pool.spec(f"vms-{lab.lease.run_id}-q35", config, "/dev/null", lab.accel.used)
+    disk = HostDisk(config=config, path="/dev/null")
+    spec = lab.pool.spec(f"vms-{lab.lease.run_id}-q35", str(uuid.uuid4()), disk, lab.accel.used)
     with pytest.raises(HypervisorError, match="IDE controllers are unsupported"):
         lab.hypervisor.start(domain_xml(spec, lab.lease).replace('machine="pc"', 'machine="q35"'))
 
@@ -166,7 +169,9 @@ def test_without_o_direct_cache_none_does_not_start(lab: Lab, tmp_path: Path) ->
         subprocess.run(["qemu-img", "create", "-q", "-f", "raw", disk, "8M"], check=True)
         for cache in get_args(Cache):
             config = StorageConfig(cache=cache, size="8M")
-            xml = domain_xml(lab.pool.spec(f"vms-{lab.lease.run_id}-{cache}", config, str(disk), lab.accel.used))
+            made = HostDisk(config=config, path=str(disk))
+            name = f"vms-{lab.lease.run_id}-{cache}"
+            xml = domain_xml(lab.pool.spec(name, str(uuid.uuid4()), made, lab.accel.used))
             if cache in refused:
                 with pytest.raises(HypervisorError, match="O_DIRECT"):
                     lab.hypervisor.start(xml)

@@ -536,3 +536,12 @@ def test_gathering_asks_for_little(tmp_path: Path) -> None:
     assert len(commands) == 1
     assert len(asked) <= 16
     assert gather(guest.machine, lab.shell, "").fallbacks is None
+
+
+@pytest.mark.parametrize("state", ["filled", "rewritten", "aged"])
+def test_a_state_that_is_made_later_is_not_proven_by_an_empty_disk(state: str) -> None:
+    """No byte was written yet: that proves a fresh disk, and no other."""
+    proofs = Recorded(PLAIN).proofs(state=state)
+    assert {proof.status for proof in proofs if proof.field == "state"} == {"unprovable"}
+    fresh = Recorded(PLAIN).proofs(state="fresh")
+    assert {proof.status for proof in fresh if proof.field == "state"} == {"proven"}
