@@ -15,6 +15,7 @@ import json
 import math
 import shlex
 import statistics
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
@@ -25,6 +26,7 @@ from pytest_vmstorage.lab import Lab, LabSettings
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.preconditioning import FILL_ARGV
 from pytest_vmstorage.provision.disk import drop_caches, make_disk, remove_disk
+from pytest_vmstorage.provision.hostdisk import HostDisk
 from pytest_vmstorage.runner import FORGET, measure
 from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.base import Target
@@ -82,7 +84,9 @@ def pair(lab: Lab, number: int) -> list[float]:
     with ExitStack() as stack:
         stack.callback(remove_disk, lab.shell, disk)
         make_disk(lab.shell, config, disk)
-        bare = stack.enter_context(bare_guest(lab.pool.spec("bare", config, disk, lab.accel.used)))
+        bare = stack.enter_context(
+            bare_guest(lab.pool.spec("bare", str(uuid.uuid4()), HostDisk(config=config, path=disk), lab.accel.used))
+        )
         bare.wait()
         sides = {"A": plugin_round(lab, config), "B": bare_round(lab, bare, disk)}
         lab.pool.settle()

@@ -12,6 +12,7 @@ import argparse
 import json
 import statistics
 import time
+import uuid
 
 from bare import bare_guest
 
@@ -19,6 +20,7 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.lab import Lab, LabSettings
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.provision.disk import make_disk, remove_disk
+from pytest_vmstorage.provision.hostdisk import HostDisk
 
 
 def plugin_seconds(lab: Lab, number: int) -> tuple[float, float]:
@@ -40,7 +42,9 @@ def bare_seconds(lab: Lab, number: int) -> float:
     disk = f"{lab.pool.folder}/bare.raw"
     begin = time.monotonic()
     make_disk(lab.shell, config, disk)
-    with bare_guest(lab.pool.spec("bare", config, disk, lab.accel.used)) as guest:
+    with bare_guest(
+        lab.pool.spec("bare", str(uuid.uuid4()), HostDisk(config=config, path=disk), lab.accel.used)
+    ) as guest:
         guest.wait()
         assert guest.run("echo ready") == "ready\n"
         seconds = time.monotonic() - begin
