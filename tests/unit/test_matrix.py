@@ -286,3 +286,18 @@ def test_a_left_out_combination_has_the_id_it_would_have_had() -> None:
 def test_every_axis_can_be_read(axis: str) -> None:
     """An adapter can be made for each field, whatever its kind, and takes the default."""
     assert plain(axis, StorageConfig.model_fields[axis].default) == StorageConfig.model_fields[axis].default
+
+
+def test_default_stands_for_what_qemu_decides() -> None:
+    """TOML has no null; a rule finds such cells by that word too."""
+    text = """
+[axes]
+format = ["qcow2"]
+cluster_size = ["default", "128k"]
+[[exclude]]
+cluster_size = "default"
+"""
+    whole = load_matrix(text.partition("[[")[0], "m.toml").expand()
+    assert [cell.config.cluster_size for cell in whole.cells] == [None, 2**17]
+    assert str(whole.cells[0]) == "qcow2-cluster_size=default"
+    assert [cell.config.cluster_size for cell in load_matrix(text, "m.toml").expand().cells] == [2**17]
