@@ -219,9 +219,10 @@ _SIZES = ("cluster_size", "l2_cache_size", "memory")
 
 def axis_text(name: str, value: object) -> str:
     """An axis's value in an id: the value itself where it speaks, "queues=4" where it is a number or a yes."""
+    value = "default" if value is None else value
     if name in _SPEAKING:
         return str(value)
-    if name in _SIZES and value not in (None, "default"):
+    if name in _SIZES and value != "default":
         value = format_size(parse_size(value))
     return f"{name}={'yes' if value is True else 'no' if value is False else value}"
 

@@ -213,7 +213,8 @@ def test_what_can_exist_is_let_through(values: dict[str, object]) -> None:
         ("iothread", False, "iothread=no"),
         ("queues", 4, "queues=4"),
         ("cluster_size", 65536, "cluster_size=64k"),
-        ("l2_cache_size", None, "l2_cache_size=None"),
+        ("l2_cache_size", None, "l2_cache_size=default"),
+        ("subformat", None, "default"),
         ("subformat", "fixed", "fixed"),
     ],
 )
