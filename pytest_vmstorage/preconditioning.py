@@ -71,6 +71,22 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes
         )
 
 
+def check_folder(subject: Subject, workload: Workload) -> None:
+    """Raise ConfigError where a workload that makes files has no file system to make them on, or no room there."""
+    if not workload.needs_folder:
+        return
+    if not subject.folder:
+        raise ConfigError(
+            f"{workload.label} makes files, and the disk of {subject.config} has no file system.",
+            hint='Give it one with @pytest.mark.storage(guest_fs="ext4").',
+        )
+    if subject.config.state in ("rewritten", "aged"):
+        raise ConfigError(
+            f"{workload.label} makes files, for which state={subject.config.state} leaves no room.",
+            hint='Use state="filled" or "fresh".',
+        )
+
+
 def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple[Target, int]:
     """Bring the disk into its state; the region for the first round, and how many warm-up rounds there may be."""
     regions, config = subject.regions, subject.config
@@ -103,6 +119,7 @@ def _target(subject: Subject, region: int, offset: int = 0) -> Target:
         is_file=subject.is_file,
         device=subject.device,
         scratch=subject.scratch,
+        folder=subject.folder,
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pytest_vmstorage.accounting import impossible, unflushed
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
-from pytest_vmstorage.errors import WorkloadError
-from pytest_vmstorage.preconditioning import check_fits, prepare, prove_state, uses_untouched
+from pytest_vmstorage.errors import VmStorageError, WorkloadError
+from pytest_vmstorage.preconditioning import check_fits, check_folder, prepare, prove_state, uses_untouched
 from pytest_vmstorage.results import Measurement, Sample
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Plan, Subject
@@ -22,6 +23,9 @@ FORGET_FILE = (
     'sync "$1" && dd if="$1" iflag=nocache count=0 status=none && { [ -z "$3" ] || blockdev --flushbufs "$3"; } &&'
     ' rm -f "$2"'
 )
+# files come and go, so that nobody can name the pages: all go, where there is the right to
+FORGET_ALL = 'sync && { [ "$(id -u)" != 0 ] || echo 3 >/proc/sys/vm/drop_caches; } && rm -f "$2"'
+_SHOWN = 200
 # together no more than a WorkloadError shows
 _FIRST_LINES, _LAST_LINES = 9, 6
 
@@ -39,6 +43,7 @@ def measure(
     Raises ConfigError where the disk is too small, WorkloadError where the tool fails.
     """
     check_fits(subject.config, workload, plan, subject.regions.size_bytes)
+    check_folder(subject, workload)
     target, warmup = prepare(subject, workload, plan, say)
     proof = prove_state(subject)
     moves_on = uses_untouched(subject.config, workload)
@@ -51,12 +56,20 @@ def measure(
             if number < 0
             else f"measuring {workload.label}, round {number + 1}/{plan.rounds}"
         )
-        host_caches = _forget(subject, workload, target)
-        subject.before_round()
         if moves_on:
             # before, and not after it: a round that fails has written too
             subject.regions.written_bytes = target.offset_bytes + target.size_bytes
-        sample = _round(subject, workload, target, plan)
+        try:
+            _run_all(subject, workload, workload.setup(target), plan)
+            host_caches = _forget(subject, workload, target)
+            subject.before_round()
+            sample = _round(subject, workload, target, plan)
+        except BaseException:
+            # what failed is told, whatever its files do
+            with contextlib.suppress(VmStorageError):
+                _run_all(subject, workload, workload.cleanup(target), plan)
+            raise
+        _run_all(subject, workload, workload.cleanup(target), plan)
         if number >= 0:
             keep_sample(sample)
             samples.append(sample)
@@ -86,10 +99,21 @@ def _facts(subject: Subject, workload: Workload) -> Mapping[str, str]:
     return {**subject.facts, workload.tool: version}
 
 
+def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[str]], plan: Plan) -> None:
+    """What a workload needs around its rounds; the first command that fails ends the measurement."""
+    for argv in commands:
+        done = subject.shell.run(argv, timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
+        if not done.ok:
+            what = f"`{shlex.join(argv)[:_SHOWN]}` failed with exit status {done.returncode}"
+            raise WorkloadError(f"Around a round of {workload.label} {what}.", output=done.tail(15))
+
+
 def _forget(subject: Subject, workload: Workload, target: Target) -> str:
     # the output file goes too: a stale result is never read as a new one
     output = workload.output_file(target) or "/nonexistent"
     script, words = (FORGET_FILE, (output, subject.device)) if subject.is_file else (FORGET, (output,))
+    if workload.needs_folder:
+        script = FORGET_ALL
     done = subject.shell.run(["/bin/sh", "-c", script, "sh", subject.disk, *words], timeout_s=120)
     if not done.ok:
         raise WorkloadError("Dropping the guest's cached pages of the disk failed.", output=done.tail())

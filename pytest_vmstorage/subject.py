@@ -40,9 +40,9 @@ class Subject:
     """Where a workload runs: a shell, the disk there, the cell it is with its proof, how the host forgets its cache.
 
     `disk` is a block device or a file; for a file `device` is the block device below it, "" where there is none.
-    `scratch` is a folder for the tools' output. `fragments` counts the pieces in which the disk's data lies on the
-    host, None where nobody can tell. `recheck` says, after the last round, what is no longer as it was proven.
-    `notes` are put down with the hygiene of each row.
+    `folder` is on the file system under test, "" without one; `scratch` is a folder for the tools' output. `fragments`
+    counts the pieces in which the disk's data lies on the host, None where nobody can tell. `recheck` says, after the
+    last round, what is no longer as it was proven. `notes` are put down with the hygiene of each row.
     """
 
     shell: Shell
@@ -57,6 +57,7 @@ class Subject:
     counters: Callable[[], IoCounters] = IoCounters
     before_round: Callable[[], None] = field(default=lambda: None)
     is_file: bool = False
+    folder: str = ""
     device: str = ""
     scratch: str = "/tmp"
     fragments: Callable[[], int | None] = field(default=lambda: None)

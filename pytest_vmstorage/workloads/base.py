@@ -17,6 +17,7 @@ class Target(BaseModel):
 
     With `is_file` the path is a file's, and `device` the block device below it ("" where there is none). `scratch` is
     a folder for the tool's own output.
+    `folder` is where files can be made on the file system under test, "" where the disk has none.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -27,6 +28,7 @@ class Target(BaseModel):
     is_file: bool = False
     device: str = ""
     scratch: str = "/tmp"
+    folder: str = ""
 
     @property
     def block_device(self) -> str:
@@ -45,6 +47,8 @@ class Workload(BaseModel, ABC):
     tool: ClassVar[str]
     package: ClassVar[str] = ""
     """Name of the package whose version is the tool's, where it is not the tool's own name."""
+    needs_folder: ClassVar[bool] = False
+    """Whether it makes files of its own: the cell then needs a file system, and `region_bytes` is 0."""
 
     def __init__(self, **options: Any) -> None:
         try:
@@ -100,6 +104,16 @@ class Workload(BaseModel, ABC):
     @abstractmethod
     def argv(self, target: Target) -> tuple[str, ...]:
         """The command line for one round."""
+
+    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Commands before each round, outside of what is measured; caches are dropped after them."""
+        del target
+        return ()
+
+    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Commands after each round, also after one that failed."""
+        del target
+        return ()
 
     def output_file(self, target: Target) -> str | None:
         """The file in which the tool leaves its result, in the target's scratch folder; None where it prints it."""

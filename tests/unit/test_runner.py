@@ -478,3 +478,61 @@ def test_a_files_pages_are_forgotten_by_advice() -> None:
     assert scene.events[:3] == ["fill", "advise", "drop"]
     (asked,) = (asked for asked in scene.shell.asked if "iflag=nocache" in asked.line)
     assert asked.argv[-3:] == ("/srv/disk.raw", "/nonexistent", "")
+
+
+class Folder(Tool):
+    """A tool that makes files of its own."""
+
+    needs_folder: ClassVar[bool] = True
+    region: int | None = 0
+
+    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Make them."""
+        return (("make", target.folder),)
+
+    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Remove them."""
+        return (("clear", target.folder),)
+
+
+def scene_of_files(**cell: object) -> Scene:
+    """A subject with a file system."""
+    scene = Scene(**cell)
+    scene.subject.folder = "/mnt"
+    for name in ("make", "clear"):
+        scene.shell.do((name, "/mnt"), scene._note(name))
+    scene.shell.do(re.compile("drop_caches"), scene._note("forget all"))
+    return scene
+
+
+def test_what_a_workload_needs_is_made_before_the_caches_are_dropped() -> None:
+    """And is gone after each round; none of it is measured."""
+    scene = scene_of_files()
+    scene.measure(Folder(), rounds=1, warmup=1)
+    once = ["make", "forget all", "drop"]
+    assert scene.events == [*once, "tool 1", "clear", *once, "tool 2", "clear", "kept 2"]
+
+
+def test_after_a_failed_round_its_files_go_too() -> None:
+    """The next test finds the disk as this one did."""
+    scene = scene_of_files()
+    scene.shell.answer(re.compile("^tool "), returncode=1)
+    with pytest.raises(WorkloadError):
+        scene.measure(Folder(), rounds=1, warmup=0)
+    assert scene.events[-1] == "clear"
+
+
+def test_files_that_cannot_be_made_are_told_with_the_command() -> None:
+    """And its last words."""
+    scene = scene_of_files()
+    scene.shell.answer(("make", "/mnt"), stderr="No space left on device", returncode=1)
+    with pytest.raises(WorkloadError, match=r"(?s)`make /mnt` failed with exit status 1.*No space left"):
+        scene.measure(Folder(), rounds=1)
+
+
+def test_a_workload_of_files_needs_a_file_system_with_room() -> None:
+    """Said before anything is run."""
+    with pytest.raises(ConfigError, match=r"makes files, and the disk of .* has no file system"):
+        Scene().measure(Folder(), rounds=1)
+    with pytest.raises(ConfigError, match="for which state=aged leaves no room"):
+        scene_of_files(state="aged").measure(Folder(), rounds=1)
