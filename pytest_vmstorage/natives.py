@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_vmstorage.accounting import above_native, total
+from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.results import HostFacts, Measurement
 
@@ -24,7 +25,7 @@ class Natives:
         metric = measured.metric(measured.primary)
         if metric.better != "higher":
             return
-        key = (measured.workload, metric.name, host.name, _under(measured))
+        key = (measured.workload, metric.name, host.name, ground_of(measured.config))
         best = max(measured.values(metric.name))
         if measured.config.is_native:
             self._best[key] = max(best, self._best.get(key, 0.0))
@@ -36,8 +37,7 @@ class Natives:
             raise WorkloadError(f"The figure of {measured.workload} is INVALID: {reason}.")
 
 
-def _under(measured: Measurement) -> str:
-    """The device by the name that the cell has for it: a file's folder is one, whatever format lies in it."""
-    config = measured.config
+def ground_of(config: StorageConfig) -> str:
+    """What lies under a cell, by the name that the cell has for it: a folder is one, whatever format lies in it."""
     name = config.backing_name or ("folder" if config.backing_kind in ("file", "native") else config.backing_kind)
     return f"{name} {config.host_fs} {config.host_mkfs} {config.host_mount}"

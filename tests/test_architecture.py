@@ -33,7 +33,7 @@ LAYERS = """
     runner
     baseline
     gate
-    report.columns  report
+    report.columns  report.native  report
     report.footer
     report.table
     report.text  report.markdown  report.csv_file

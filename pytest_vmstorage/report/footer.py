@@ -10,6 +10,7 @@ from pytest_vmstorage.baseline import host_of
 from pytest_vmstorage.claim import IDLE, proven_fields
 from pytest_vmstorage.gate import Comparison, Kind
 from pytest_vmstorage.report.columns import function_of
+from pytest_vmstorage.report.native import against_native
 from pytest_vmstorage.results import HostFacts, Measurement, Run
 from pytest_vmstorage.units import format_about
 
@@ -28,7 +29,8 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
     sections = [_failures(run, "failed"), _failures(run, "skipped"), *(_comparison(comparison) if comparison else ())]
     hosts = [host_of(run, name) for name in host_names(run)]
     sections += [_host(host) for host in hosts]
-    sections += [_served(run), _proof(run), _guests(run), _hygiene(run)]
+    native = Section(title="against the native row of the same device", lines=tuple(against_native(run)))
+    sections += [native, _served(run), _proof(run), _guests(run), _hygiene(run)]
     return tuple(section for section in sections if section.lines)
 
 
