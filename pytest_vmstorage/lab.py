@@ -20,11 +20,13 @@ from pytest_vmstorage.evidence import gather, io_counters
 from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect, look_again
 from pytest_vmstorage.inventory import Inventory, LabHost
-from pytest_vmstorage.kernel_log import disk_trouble
+from pytest_vmstorage.kernel_log import disk_trouble, read_only_mount
 from pytest_vmstorage.native import Native
+from pytest_vmstorage.outcome import Evidence as OutcomeEvidence
+from pytest_vmstorage.outcome import named
 from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
 from pytest_vmstorage.provision.appliance import Appliance
-from pytest_vmstorage.provision.disk import drop_caches
+from pytest_vmstorage.provision.disk import drop_caches, folder_facts
 from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.provision.fragments import fragments
 from pytest_vmstorage.provision.hypervisor import Hypervisor
@@ -205,6 +207,30 @@ class Lab:
         now = (*seen, *attest_guest(guest.config, look_again(guest)))
         changed = [p for p in now if p.status == "contradicted" and p.field in MAY_CHANGE]
         return "; ".join(f"after the last round {p.field} is {p.found} ({p.where}), not {p.asked}" for p in changed)
+
+    def explain(self, row: Row, error: VmStorageError) -> VmStorageError:
+        """The error with the name of what happened and the evidence; a guest that is of no more use is let go."""
+        if isinstance(row, Native):
+            return error
+        named(error, self._evidence(row, error))
+        if isinstance(error, GuestError):
+            error.console = error.console or row.machine.console_tail()
+            self._broken[row.config] = error
+            if not self.settings.keep:
+                self.drop()
+        return error
+
+    def _evidence(self, guest: Guest, error: VmStorageError) -> OutcomeEvidence:
+        disk = guest.machine.disk
+        folder = str(Path(guest.machine.spec.disk).parent)
+        free = None if disk is None or disk.is_block else folder_facts(self.shell, folder).free_bytes
+        answers = not isinstance(error, GuestError)
+        return OutcomeEvidence(
+            io_errors=guest.machine.domain.io_errors(),
+            free_bytes=free,
+            kernel_log=disk_trouble(guest.shell) if answers else "",
+            read_only=read_only_mount(guest.shell) if answers else "",
+        )
 
     def alone(self, say: Say = silent) -> AbstractContextManager[None]:
         """Hold the host's measuring lock among all processes of this machine."""

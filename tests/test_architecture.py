@@ -51,7 +51,7 @@ LAYERS = """
     agent  evidence
     guest  attest_layers
     attest_guest
-    attest  native  kernel_log
+    attest  native  kernel_log  outcome
     attest_native
     lab
     opening

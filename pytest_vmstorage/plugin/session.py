@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError
+from pytest_vmstorage.errors import ConfigError, GuestError, UnsupportedError, VmStorageError, WorkloadError
 from pytest_vmstorage.gate import compare
 from pytest_vmstorage.journal import Journal
 from pytest_vmstorage.lab import Lab, Row
@@ -96,7 +96,10 @@ class StorageSession:
             lab.pool.settle()
             if isinstance(row, Native):
                 row.check_tool(workload.tool, lab.host.name)
-            measured = measure(lab.subject(row), workload, plan, say=self.live.say, keep_sample=keep_sample)
+            try:
+                measured = measure(lab.subject(row), workload, plan, say=self.live.say, keep_sample=keep_sample)
+            except (WorkloadError, GuestError) as error:
+                raise lab.explain(row, error) from None
             self._natives.check(measured, lab.facts)
         measured = measured.model_copy(update={"nodeid": item.nodeid})
         item.stash.setdefault(MEASURED, []).append(measured)

@@ -47,6 +47,9 @@ class Domain(Protocol):
     def is_active(self) -> bool:
         """Whether QEMU still runs it."""
 
+    def io_errors(self) -> tuple[str, ...]:
+        """Why QEMU could not read or write for it, one word an error: "enospc", or "" for any other reason."""
+
     def destroy(self) -> None:
         """End it at once and wait until QEMU is gone; no error if it is gone already."""
 
@@ -113,6 +116,7 @@ class LibvirtHypervisor:
         self._passphrases = Passphrases(libvirt, self._conn, uri if pids else "")
         self._agents: dict[str, threading.Event] = {}
         self._ended: dict[str, threading.Event] = {}
+        self._io_errors: dict[str, list[str]] = {}
         self._watch()
 
     def start(self, xml: str) -> LibvirtDomain:
@@ -170,6 +174,10 @@ class LibvirtHypervisor:
         """Set once the guest of that UUID is gone."""
         return self._ended.setdefault(uuid, threading.Event())
 
+    def io_errors(self, uuid: str) -> list[str]:
+        """Reasons of I/O errors in the guest of that UUID so far."""
+        return self._io_errors.setdefault(uuid, [])
+
     def _watch(self) -> None:
         lib = self._libvirt
         register = self._conn.domainEventRegisterAny
@@ -183,6 +191,11 @@ class LibvirtHypervisor:
                 self.ended_event(dom.UUIDString()).set()
                 self.agent_event(dom.UUIDString()).set()
 
+        def on_io_error(_conn: Any, dom: Any, *about: Any) -> None:
+            _path, _alias, _action, reason, _opaque = about
+            self.io_errors(dom.UUIDString()).append(reason)
+
+        register(None, lib.VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON, on_io_error, None)
         register(None, lib.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, on_agent, None)
         register(None, lib.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_lifecycle, None)
 
@@ -199,6 +212,7 @@ class LibvirtDomain:
         self.name: str = handle.name()
         self._agent_up = hypervisor.agent_event(self.uuid)
         self._ended = hypervisor.ended_event(self.uuid)
+        self._io_errors = hypervisor.io_errors(self.uuid)
 
     def wait_for_agent(self, timeout_s: float) -> bool:
         """Wait for the event that the agent's port was opened; raises GuestDiedError if QEMU ends before."""
@@ -231,7 +245,7 @@ class LibvirtDomain:
     def monitor(self, command: str, **arguments: Any) -> Any:
         """One QMP command; taints the domain as custom-monitor and does nothing else."""
         request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
-        with translated(f"monitor command {command}", ended=self._ended):
+        with translated(f"monitor command {command}", ended=self._ended, patience_s=1.0):
             answer = self._qemu.qemuMonitorCommand(self._handle, request, 0)
         return json.loads(answer)["return"]
 
@@ -243,6 +257,10 @@ class LibvirtDomain:
     def is_active(self) -> bool:
         """Whether QEMU still runs it, by the event libvirt sent."""
         return not self._ended.is_set()
+
+    def io_errors(self) -> tuple[str, ...]:
+        """By the events that libvirt sent."""
+        return tuple(self._io_errors)
 
     def destroy(self) -> None:
         """End it; libvirt sends SIGTERM, then SIGKILL, and returns when the process is gone."""
@@ -263,8 +281,11 @@ def load_libvirt() -> Any:
 
 
 @contextlib.contextmanager
-def translated(doing: str, *, ended: threading.Event | None = None) -> Iterator[None]:
-    """Turn libvirtError into HypervisorError, GuestError (agent) or GuestDiedError (domain gone)."""
+def translated(doing: str, *, ended: threading.Event | None = None, patience_s: float = 0.0) -> Iterator[None]:
+    """Turn libvirtError into HypervisorError, GuestError (agent) or GuestDiedError (domain gone).
+
+    A monitor may break before the event comes that says why: with `patience_s` that is waited for.
+    """
     libvirt = load_libvirt()
     try:
         yield
@@ -272,7 +293,7 @@ def translated(doing: str, *, ended: threading.Event | None = None) -> Iterator[
         code = error.get_error_code() or -1
         message = one_line(error)
         gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
-        if ended is not None and (code in gone or ended.is_set()):
+        if ended is not None and (code in gone or ended.wait(patience_s)):
             raise GuestDiedError(f"The guest ended during: {doing}.") from None
         if code in (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED):
             raise GuestError(f"{doing}: the guest's agent does not answer ({message}).") from None

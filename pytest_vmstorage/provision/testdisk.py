@@ -64,6 +64,8 @@ def _disk(config: StorageConfig, path: str, secret: str, *, is_block: bool) -> E
         "io": config.io,
         "discard": config.discard,
         "detect_zeroes": config.detect_zeroes,
+        # a full host would otherwise pause the guest, and its tool would wait for ever
+        "error_policy": "report",
     }
     driver = _driver(disk, {**options, **(_queue_options(config) if config.bus == "virtio-blk" else {})})
     if config.l2_cache_size is not None:

@@ -102,6 +102,10 @@ class FakeDomain:
         """The XML it was started with."""
         return self.live_xml
 
+    def io_errors(self) -> tuple[str, ...]:
+        """None ever."""
+        return ()
+
     def is_active(self) -> bool:
         """Whether it has neither died nor been destroyed."""
         return not self._dead

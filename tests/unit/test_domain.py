@@ -155,6 +155,7 @@ def test_what_a_tool_would_choose_is_said() -> None:
         "io": "threads",
         "discard": "ignore",
         "detect_zeroes": "off",
+        "error_policy": "report",
     }
 
 

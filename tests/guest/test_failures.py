@@ -1,0 +1,132 @@
+"""Failures are figures too: each has a name and its evidence, the guest goes, and the next cell is measured."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+
+import pytest
+
+from pytest_vmstorage import Fio, StorageConfig
+from pytest_vmstorage.errors import GuestError, VmStorageError, WorkloadError
+from pytest_vmstorage.guest import Guest
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.runner import measure
+from pytest_vmstorage.subject import Plan
+
+WRITE = Fio(rw="write", bs="1M", size="64M")
+ONCE = Plan(rounds=1, warmup=0, timeout_s=30)
+
+# sizes that no other test uses: the lab remembers which cells failed
+SIZES = itertools.count(1025)
+
+
+class Hasty(Fio):
+    """A job that is thought to take no time."""
+
+    @property
+    def expected_seconds(self) -> float:
+        """Half a second."""
+        return 0.5
+
+
+def cell(**values: object) -> StorageConfig:
+    """A cell of its own."""
+    return StorageConfig(**values, size=next(SIZES) * 2**20)
+
+
+def failed(lab: Lab, guest: Guest) -> VmStorageError:
+    """What a failed round of that guest is told as."""
+    with pytest.raises((WorkloadError, GuestError)) as caught:
+        measure(lab.subject(guest), WRITE, ONCE)
+    return lab.explain(guest, caught.value)
+
+
+def qemu(lab: Lab, guest: Guest) -> int:
+    """The process of the guest's QEMU."""
+    return int(lab.shell.run(["pgrep", "-f", "--", f"-uuid {guest.machine.spec.uuid}"]).stdout.split()[0])
+
+
+def inject_errors(guest: Guest) -> None:
+    """From now on QEMU fails every write: its own blkdebug between the image's format and its file."""
+    nodes = guest.machine.domain.monitor("query-named-block-nodes", flat=True)
+    file = next(one["node-name"] for one in nodes if one["file"] == guest.machine.spec.disk and one["drv"] == "file")
+    top = next(one["node-name"] for one in nodes if one["file"] == guest.machine.spec.disk and one["drv"] == "raw")
+    broken = [{"event": "none", "iotype": "write", "errno": 5}]
+    guest.machine.domain.monitor(
+        "blockdev-add", **{"driver": "blkdebug", "node-name": "broken", "image": file, "inject-error": broken}
+    )
+    reopened = {"driver": "raw", "node-name": top, "file": "broken", "cache": {"direct": True, "no-flush": False}}
+    guest.machine.domain.monitor("blockdev-reopen", options=[reopened])
+
+
+def test_a_full_host_is_told_as_such(lab: Lab) -> None:
+    """The folder fills up behind the guest's back; QEMU and the guest say only that a write failed."""
+    guest = lab.guest(cell(host_fs="ext4"))
+    disk = guest.machine.disk
+    assert disk is not None
+    assert disk.host_fs is not None
+    filler = f"{disk.host_fs.mountpoint}/filler"
+    lab.shell.run(["sh", "-c", f"head -c 3G /dev/zero >{filler}"])
+    error = failed(lab, guest)
+    assert error.what.startswith("no space on the host: ")
+    assert "its folder has 0 B free" in error.what
+    lab.shell.run(["rm", "-f", filler])
+    lab.drop()
+
+
+def test_an_injected_error_is_told_with_the_kernels_words(lab: Lab) -> None:
+    """QEMU's blkdebug fails the writes; the guest's kernel logs them."""
+    guest = lab.guest(cell())
+    inject_errors(guest)
+    error = failed(lab, guest)
+    assert error.what.startswith("I/O error: ")
+    assert "I/O error, dev vdb" in error.what
+    lab.drop()
+
+
+def test_a_mount_that_becomes_read_only_is_told(lab: Lab) -> None:
+    """As IDE with writeback did in a published study, again and again: here because its journal cannot be written."""
+    guest = lab.guest(cell(guest_fs="ext4", guest_mount="errors=remount-ro"))
+    inject_errors(guest)
+    made = guest.file_system
+    assert made is not None
+    guest.run(f"touch {made.mountpoint}/x; sync; sleep 6; touch {made.mountpoint}/y; sync", timeout_s=60)
+    error = failed(lab, guest)
+    assert error.what.startswith("mount became read-only: ")
+    assert f"{made.mountpoint} is mounted read-only" in error.what
+    lab.drop()
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGSTOP, "guest stopped answering"), (signal.SIGKILL, "guest ended")]
+)
+def test_a_guest_that_is_gone_is_told_and_the_next_cell_is_measured(lab: Lab, number: int, name: str) -> None:
+    """Stopped, its agent answers no more; killed, it ended. Either way nothing of it is left."""
+    guest = lab.guest(cell())
+    subject = lab.subject(guest)
+    process = qemu(lab, guest)
+    subject.before_round = lambda: os.kill(process, number)
+    with pytest.raises((WorkloadError, GuestError)) as caught:
+        measure(subject, WRITE, ONCE)
+    error = lab.explain(guest, caught.value)
+    assert error.what.startswith(f"{name}: ")
+    assert isinstance(error, GuestError)
+    assert error.console
+    with pytest.raises(GuestError, match=name):
+        lab.guest(guest.config)
+    lab.pool.settle()
+    assert not lab.shell.run(["test", "-e", f"/proc/{process}"]).ok
+    assert not lab.shell.run(["test", "-e", guest.machine.spec.disk]).ok
+    assert measure(lab.subject(lab.guest(cell())), WRITE, ONCE).bw > 0
+
+
+def test_a_tool_past_its_limit_is_told_and_its_guest_lives(lab: Lab) -> None:
+    """It is killed in the guest."""
+    guest = lab.guest(cell())
+    job = Hasty(rw="randread", bs="4k", size="64M", runtime=300, time_based=True)
+    with pytest.raises(WorkloadError) as caught:
+        measure(lab.subject(guest), job, Plan(rounds=1, warmup=0, timeout_s=1.0))
+    assert lab.explain(guest, caught.value).what.startswith("past its time limit: ")
+    assert guest.run("true").ok
