@@ -28,6 +28,7 @@ LAYERS = """
     workloads.base  workloads  workloads.fio_json
     workloads.fio_slips
     workloads.fio  workloads.dd  workloads.hdparm
+    workloads.ioping
     journal  subject
     preconditioning
     runner
