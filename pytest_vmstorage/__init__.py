@@ -2,7 +2,7 @@
 
 What tests import from here:
 
-- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, and `Workload` to write one's own
+- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, and `Workload` to write one's own
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.fio import Fio
     from pytest_vmstorage.workloads.hdparm import Hdparm
     from pytest_vmstorage.workloads.ioping import Ioping
+    from pytest_vmstorage.workloads.tar import Tar
 
 _HOMES = {
     "Dd": "workloads.dd",
@@ -36,6 +37,7 @@ _HOMES = {
     "Metric": "results",
     "Run": "results",
     "StorageConfig": "config",
+    "Tar": "workloads.tar",
     "Target": "workloads.base",
     "VmStorageError": "errors",
     "Workload": "workloads.base",
@@ -52,6 +54,7 @@ __all__ = [
     "Metric",
     "Run",
     "StorageConfig",
+    "Tar",
     "Target",
     "VmStorageError",
     "Workload",
