@@ -2,7 +2,7 @@
 
 What tests import from here:
 
-- workloads: `Fio`, `Dd`, `Hdparm`, and `Workload` to write one's own
+- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, and `Workload` to write one's own
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.dd import Dd
     from pytest_vmstorage.workloads.fio import Fio
     from pytest_vmstorage.workloads.hdparm import Hdparm
+    from pytest_vmstorage.workloads.ioping import Ioping
+    from pytest_vmstorage.workloads.tar import Tar
 
 _HOMES = {
     "Dd": "workloads.dd",
@@ -30,10 +32,12 @@ _HOMES = {
     "Fio": "workloads.fio",
     "Guest": "guest",
     "Hdparm": "workloads.hdparm",
+    "Ioping": "workloads.ioping",
     "Measurement": "results",
     "Metric": "results",
     "Run": "results",
     "StorageConfig": "config",
+    "Tar": "workloads.tar",
     "Target": "workloads.base",
     "VmStorageError": "errors",
     "Workload": "workloads.base",
@@ -45,10 +49,12 @@ __all__ = [
     "Fio",
     "Guest",
     "Hdparm",
+    "Ioping",
     "Measurement",
     "Metric",
     "Run",
     "StorageConfig",
+    "Tar",
     "Target",
     "VmStorageError",
     "Workload",

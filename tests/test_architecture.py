@@ -25,9 +25,10 @@ LAYERS = """
     results  device_stat  provision.layers  provision.passphrases
     provision.space  provision.testdisk
     matrix_file  claim  natives
-    workloads.base  workloads  workloads.fio_json
+    workloads.base  workloads  workloads.fio_json  workloads.stopwatch
     workloads.fio_slips
     workloads.fio  workloads.dd  workloads.hdparm
+    workloads.ioping  workloads.tar
     journal  subject
     preconditioning
     runner

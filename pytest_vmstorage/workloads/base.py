@@ -47,8 +47,6 @@ class Workload(BaseModel, ABC):
     tool: ClassVar[str]
     package: ClassVar[str] = ""
     """Name of the package whose version is the tool's, where it is not the tool's own name."""
-    needs_folder: ClassVar[bool] = False
-    """Whether it makes files of its own: the cell then needs a file system, and `region_bytes` is 0."""
 
     def __init__(self, **options: Any) -> None:
         try:
@@ -90,6 +88,11 @@ class Workload(BaseModel, ABC):
     def writes(self) -> bool:
         """Whether it writes."""
         return not self.reads
+
+    @property
+    def needs_folder(self) -> bool:
+        """Whether it makes files of its own: the cell then needs a file system, and `region_bytes` is 0."""
+        return False
 
     @property
     def fresh_is_possible(self) -> bool:

@@ -1,0 +1,179 @@
+"""tar: a tree of files packed twice, both archives unpacked, each part timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from pytest_vmstorage.config import Count
+from pytest_vmstorage.results import Metric
+from pytest_vmstorage.units import Bytes, format_size
+from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.stopwatch import TIMED, bash, seconds_of
+
+_PARTS = ("pack_1", "pack_2", "unpack_1", "unpack_2")
+_MIB = 2**20
+_COPIES = 5
+_PER_FILE = 8192
+_GUESSED_MIB_PER_SECOND = 50.0
+
+# one line without NUL, which every awk reads whole; all files are cut out of it by one process, as thousands of dd
+# would take an emulated guest minutes. Folder 0 is the tree itself, each holds up to eight others.
+_MAKE = r"""
+set -eo pipefail
+rm -rf "$1"; mkdir "$1"; cd "$1"
+free=$(df -B1 --output=avail . | tail -n 1)
+if [ "$free" -lt "$6" ]; then
+  echo "the tree, two archives and what is unpacked need $6 bytes, and $1 has $free: make the disk larger" >&2
+  exit 1
+fi
+head -c 8388608 /dev/urandom | tr -d '\000\n' | awk -v files="$2" -v folders="$3" -v total="$4" -v seed="$5" '
+  {
+    srand(seed); ORS = ""; path[0] = "tree"; list = "xargs mkdir -p"
+    print path[0] "\n" | list
+    for (k = 1; k < folders; k++) { path[k] = path[int((k - 1) / 8)] "/d" k; print path[k] "\n" | list }
+    close(list)
+    for (i = 0; i < files; i++) sum += weight[i] = -log(1 - rand())
+    left = total
+    for (i = 0; i < files; i++) {
+      size = i == files - 1 ? left : int(total * weight[i] / sum)
+      left -= size
+      name = path[i % folders] "/f" i
+      printf "" > name
+      while (size > 0) {
+        piece = size < length($0) ? size : length($0)
+        print substr($0, 1 + int(rand() * (length($0) - piece)), piece) > name
+        size -= piece
+      }
+      close(name)
+    }
+  }'
+"""
+
+_RUN = (
+    TIMED
+    + r"""
+cd "$1"
+forget() { sync; [ "$(id -u)" != 0 ] || echo 3 >/proc/sys/vm/drop_caches; }
+settle() { [ "$with_sync" = 0 ] || sync -f "$1"; }
+pack() { tar -cf "$1" tree; settle "$1"; }
+unpack() { tar -xf "$1" -C "$2"; settle "$2"; }
+with_sync=$2
+mkdir 1 2
+part pack_1 pack 1.tar
+forget
+part pack_2 pack 2.tar
+forget
+part unpack_1 unpack 1.tar 1
+forget
+part unpack_2 unpack 2.tar 2
+"""
+)
+
+
+class Tar(Workload):
+    """A tree of `files` in `folders` is packed into an archive, then into a second one, then both are unpacked.
+
+    The tree is made before each round, on the disk under test, of `total_size` bytes altogether; `seed` decides the
+    sizes (exponentially distributed, as few large and many small files) and their order. Their bytes are the kernel's
+    random numbers, which no layer shrinks. Before each part the guest's caches are synced and dropped, where there is
+    the right to; the host's only before the round. The disk needs five times `total_size`.
+
+    It measures file system and disk together: metadata, allocation, one stream of reads beside one of writes. Each
+    part ends when the file system has written all of it; with `sync=False` when tar ends, as `time tar` does it:
+    then what fits the guest's page cache is measured too, and the label says "buffered". The host's page cache may
+    hold the archives for unpacking, as cache modes go.
+
+    Figures: seconds of `pack_1`, `pack_2`, `unpack_1`, `unpack_2` and of all four (`seconds`); `pack_bw` and
+    `unpack_bw`, MiB/s of file content, over both.
+    """
+
+    tool: ClassVar[str] = "tar"
+    needs_folder: ClassVar[bool] = True
+
+    files: Count = 400
+    folders: Count = 25
+    total_size: Bytes = 32 * _MIB
+    seed: Annotated[int, Field(ge=0)] = 1
+    sync: bool = True
+
+    if TYPE_CHECKING:  # a type checker would refuse total_size="32M", which a validator makes bytes of
+
+        def __init__(self, **options: Any) -> None: ...
+
+    @classmethod
+    def published(cls) -> Tar:
+        """The tree of a study of 2013: 7,489 files, 5,337,369,897 bytes, 429 folders; timed without a sync."""
+        return cls(files=7489, folders=429, total_size=5_337_369_897, sync=False)
+
+    @property
+    def label(self) -> str:
+        """The tree, and how it was timed."""
+        parts = ["tar", f"{self.files} files", f"{self.folders} folders", format_size(self.total_size)]
+        parts += [] if self.seed == type(self).model_fields["seed"].default else [f"seed={self.seed}"]
+        return " ".join([*parts, *([] if self.sync else ["buffered"])])
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """All four parts together, rates, and each part."""
+        return (
+            Metric(name="seconds", unit="s", better="lower"),
+            *(Metric(name=name, unit="MiB/s", better="higher") for name in ("pack_bw", "unpack_bw")),
+            *(Metric(name=name, unit="s", better="lower") for name in _PARTS),
+        )
+
+    @property
+    def primary(self) -> str:
+        """All four parts together."""
+        return "seconds"
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The time and the two rates."""
+        return ("seconds", "pack_bw", "unpack_bw")
+
+    @property
+    def region_bytes(self) -> int:
+        """None of the test file: it makes files beside it."""
+        return 0
+
+    @property
+    def reads(self) -> bool:
+        """It reads only what it made itself."""
+        return False
+
+    @property
+    def expected_seconds(self) -> float:
+        """Two seconds, and what four copies would take at 50 MiB/s."""
+        return 2.0 + 4 * self.total_size / _MIB / _GUESSED_MIB_PER_SECOND
+
+    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Make the tree; fails where there is no room for it, two archives and what comes out of them."""
+        room = _COPIES * (self.total_size + _PER_FILE * (self.files + self.folders))
+        numbers = (self.files, self.folders, self.total_size, self.seed, room)
+        return (bash(_MAKE, _place(target), *map(str, numbers)),)
+
+    def argv(self, target: Target) -> tuple[str, ...]:
+        """One script for the four parts."""
+        return bash(_RUN, _place(target), str(int(self.sync)))
+
+    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Remove the tree, the archives and what came out of them."""
+        return (("rm", "-rf", _place(target)),)
+
+    def parse(self, text: str) -> Mapping[str, float]:
+        """Figures from the script's times; raises WorkloadError where one is missing."""
+        seconds = seconds_of(_PARTS, text)
+        mib = 2 * self.total_size / _MIB
+        return {
+            "seconds": sum(seconds.values()),
+            "pack_bw": mib / (seconds["pack_1"] + seconds["pack_2"]),
+            "unpack_bw": mib / (seconds["unpack_1"] + seconds["unpack_2"]),
+            **seconds,
+        }
+
+
+def _place(target: Target) -> str:
+    return f"{target.folder}/vmstorage-tar"

@@ -1,0 +1,76 @@
+"""Real ioping, tar, postmark, sqlite and a web server on a real disk of a real guest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_vmstorage import Ioping, StorageConfig, Tar
+from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.results import Measurement
+from pytest_vmstorage.runner import measure
+from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.workloads.base import Workload
+
+DISK = StorageConfig(size="257M")
+EXT4 = StorageConfig(size="258M", guest_fs="ext4")
+
+
+def run(lab: Lab, config: StorageConfig, workload: Workload) -> Measurement:
+    """One round of it in that cell."""
+    return measure(lab.subject(lab.guest(config)), workload, Plan(rounds=1, warmup=0))
+
+
+def left_behind(lab: Lab, config: StorageConfig) -> list[str]:
+    """What lies on the cell's file system beside the test file."""
+    names = lab.guest(config).run("ls /mnt/vmstorage").stdout.split()
+    return [name for name in names if name not in ("test", "lost+found")]
+
+
+@pytest.mark.parametrize(
+    ("config", "options"),
+    [
+        (DISK, {"work_size": "16M", "direct": True}),
+        (DISK, {"work_size": "16M", "write": True}),
+        (EXT4, {"work_size": "16M"}),
+        (EXT4, {"directory": True, "read_write": True}),
+    ],
+    ids=["disk", "disk-write", "file", "directory"],
+)
+def test_ioping_gives_latencies(lab: Lab, config: StorageConfig, options: dict[str, Any]) -> None:
+    """On the disk, on the test file, in a folder: nine requests that took their time."""
+    result = run(lab, config, Ioping(interval="10ms", **options))
+    assert result.raw[0].split()[0] == "9"
+    assert 5e-6 < result.min <= result.avg <= result.max < 5
+    assert result.iops == pytest.approx(1 / result.avg, rel=0.01)
+    assert "ioping" in result.guest
+    if config is EXT4:
+        assert left_behind(lab, EXT4) == []
+
+
+def test_tar_packs_and_unpacks_a_tree_of_its_own(lab: Lab) -> None:
+    """Twice each, all of it through the disk: written as tree, archives and files, read back after each drop."""
+    workload = Tar(files=60, folders=12, total_size="8M")
+    result = run(lab, EXT4, workload)
+    moved = result.samples[0].moved
+    assert result.seconds == pytest.approx(result.pack_1 + result.pack_2 + result.unpack_1 + result.unpack_2)
+    assert moved.guest_written_bytes is not None
+    assert moved.guest_read_bytes is not None
+    assert moved.guest_written_bytes > 4 * workload.total_size
+    assert moved.guest_read_bytes > 4 * workload.total_size
+    assert left_behind(lab, EXT4) == []
+
+
+def test_a_tree_that_does_not_fit_is_refused_with_both_sizes(lab: Lab) -> None:
+    """Before it is half made; what was begun is removed."""
+    with pytest.raises(WorkloadError, match=r"need \d+ bytes, and /mnt/vmstorage/vmstorage-tar has \d+"):
+        run(lab, EXT4, Tar(files=60, total_size="100M"))
+    assert left_behind(lab, EXT4) == []
+
+
+def test_files_are_not_made_where_there_is_no_file_system(lab: Lab) -> None:
+    """The cell has to have one."""
+    with pytest.raises(ConfigError, match=r'makes files.*guest_fs="ext4"'):
+        run(lab, DISK, Tar())
