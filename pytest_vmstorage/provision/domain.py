@@ -108,6 +108,9 @@ def _devices(domain: ET.Element, spec: GuestSpec) -> None:
     channel = ET.SubElement(devices, "channel", type="unix")
     ET.SubElement(channel, "target", type="virtio", name=AGENT_PORT)
     ET.SubElement(devices, "memballoon", model="none")
+    # a guest without it has no entropy for seconds, and mkfs waits for some
+    rng = ET.SubElement(devices, "rng", model="virtio")
+    _add(rng, "backend", "/dev/urandom", model="random")
 
 
 def _root_disk(path: str) -> ET.Element:
