@@ -11,18 +11,22 @@ from projects import text_of
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize(("name", "cells", "tests"), [("quickstart", 16, 48), ("demonstration", 30, 30)])
-def test_an_example_sweeps_what_it_says(project, name, cells, tests):
+PLANS = [("quickstart", 16, 16, 48), ("demonstration", 30, 30, 30), ("studies/test_proxmox4.py", 21, 20, 188)]
+
+
+@pytest.mark.parametrize(("name", "cells", "guests", "tests"), PLANS)
+def test_an_example_sweeps_what_it_says(project, name, cells, guests, tests):
     """Its plan has that many cells and tests, and none that cannot exist."""
     result = project.run("--vm-plan", str(EXAMPLES / name))
     assert result.ret == 0, text_of(result)
-    assert f"{cells} cells, {cells} guests, {tests} tests" in text_of(result)
+    assert f"{cells} cells, {guests} guests, {tests} tests" in text_of(result)
 
 
 def test_every_example_is_tried_here():
     """A new one is entered above."""
-    there = {path.parent.name for path in EXAMPLES.glob("*/test_*.py")}
-    assert there == {"quickstart", "demonstration"}
+    there = {path.relative_to(EXAMPLES) for path in EXAMPLES.glob("*/test_*.py")}
+    named = {Path(name) for name, *_ in PLANS}
+    assert {path for path in there if path not in named and path.parent not in named} == set()
 
 
 def test_the_demonstration_runs(project):
