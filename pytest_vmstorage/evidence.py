@@ -100,7 +100,7 @@ def _gather(machine: Machine, shell: Shell, log: str) -> Evidence:
         info=chain[0],
         ground=None if machine.spec.is_block else _ground(machine.config, shell, disk),
         blockdevs=blockdevs(log, disk),
-        fallbacks=tuple(line for line in log.splitlines() if _FALLBACK.search(line)) if log else None,
+        fallbacks=fallback_lines(log) if log else None,
         chain=chain,
         checks=tuple(image_check(shell, machine.config, one["filename"]) for one in chain if one["format"] == "qcow2"),
         below=tuple(option for one in chain[1:] for option in blockdevs(log, one["filename"])),
@@ -108,6 +108,11 @@ def _gather(machine: Machine, shell: Shell, log: str) -> Evidence:
         node=node_facts(shell, _opened(nodes, disk)),
         block=machine.disk.block if machine.disk is not None and machine.spec.is_block else None,
     )
+
+
+def fallback_lines(log: str) -> tuple[str, ...]:
+    """Lines of QEMU's log about an io mode that it could not have."""
+    return tuple(line for line in log.splitlines() if _FALLBACK.search(line))
 
 
 def _opened(nodes: Sequence[Mapping[str, Any]], disk: str) -> str:

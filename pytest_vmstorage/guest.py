@@ -266,8 +266,3 @@ def _testinfra_host(guest: Guest) -> Host:
     host = Host(backend)
     backend.set_host(host)
     return host
-
-
-def look_again(guest: Guest) -> GuestFacts:
-    """The guest's facts as they are now; raises GuestError where it does not answer."""
-    return _look(guest.machine, guest.shell, guest.facts.tools)

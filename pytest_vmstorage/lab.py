@@ -16,9 +16,9 @@ from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.device_stat import device_stat
 from pytest_vmstorage.errors import AttestationError, GuestDiedError, GuestError, VmStorageError
-from pytest_vmstorage.evidence import gather, io_counters
+from pytest_vmstorage.evidence import fallback_lines, gather, io_counters
 from pytest_vmstorage.file_system import look_at
-from pytest_vmstorage.guest import Guest, connect, look_again
+from pytest_vmstorage.guest import Guest, connect
 from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.kernel_log import disk_trouble, read_only_mount
 from pytest_vmstorage.native import Native
@@ -33,12 +33,10 @@ from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease
 from pytest_vmstorage.provision.node import node_facts
 from pytest_vmstorage.provision.pool import GuestPool, Machine
+from pytest_vmstorage.recheck import changed_in_guest
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Regions, Subject
-
-MAY_CHANGE = ("cache", "io", "scheduler", "guest_mount")
-"""Fields that a guest, its kernel or QEMU can turn into something else while they are used."""
 
 Row = Guest | Native
 """Where a cell's workloads run: a guest, or the host itself."""
@@ -199,14 +197,10 @@ class Lab:
         The guest can turn its disk's write cache off and on, QEMU finds out late that it has no io_uring, and a
         command may be lost, for which the guest waits half a minute.
         """
-        trouble = disk_trouble(guest.shell)
-        if trouble:
-            return f"the guest's kernel had trouble with its disk: {trouble}"
-        log = self._log(guest.machine)
-        seen = attest(guest.config, guest.machine.spec.accel, gather(guest.machine, self.shell, log))
-        now = (*seen, *attest_guest(guest.config, look_again(guest)))
-        changed = [p for p in now if p.status == "contradicted" and p.field in MAY_CHANGE]
-        return "; ".join(f"after the last round {p.field} is {p.found} ({p.where}), not {p.asked}" for p in changed)
+        fallen = fallback_lines(self.shell.read(self._log(guest.machine)))
+        if fallen and guest.config.io != "threads":
+            return f"io is no longer {guest.config.io}: {'; '.join(fallen)} (QEMU's log)"
+        return changed_in_guest(guest.shell, guest.facts)
 
     def explain(self, row: Row, error: VmStorageError) -> VmStorageError:
         """The error with the name of what happened and the evidence; a guest that is of no more use is let go."""

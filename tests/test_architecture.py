@@ -53,6 +53,7 @@ LAYERS = """
     guest  attest_layers
     attest_guest
     attest  native  kernel_log  outcome
+    recheck
     attest_native
     lab
     opening

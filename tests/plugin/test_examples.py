@@ -11,7 +11,13 @@ from projects import text_of
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-PLANS = [("quickstart", 16, 16, 48), ("demonstration", 30, 30, 30), ("studies/test_proxmox4.py", 21, 20, 188)]
+PLANS = [
+    ("quickstart", 16, 16, 48),
+    ("demonstration", 30, 30, 30),
+    ("studies/test_proxmox4.py", 21, 20, 188),
+    ("studies/test_devices.py", 2, 1, 16),
+    ("studies/test_kvm_disk_2013.py", 12, 12, 48),
+]
 
 
 @pytest.mark.parametrize(("name", "cells", "guests", "tests"), PLANS)
@@ -19,7 +25,7 @@ def test_an_example_sweeps_what_it_says(project, name, cells, guests, tests):
     """Its plan has that many cells and tests, and none that cannot exist."""
     result = project.run("--vm-plan", str(EXAMPLES / name))
     assert result.ret == 0, text_of(result)
-    assert f"{cells} cells, {guests} guests, {tests} tests" in text_of(result)
+    assert f"{cells} cells, {guests} guest{'' if guests == 1 else 's'}, {tests} tests" in text_of(result)
 
 
 def test_every_example_is_tried_here():

@@ -1,0 +1,47 @@
+"""Native, passed through, LVM and raw over one device at growing queue depths, as a Russian study of 2018 had it.
+
+Its guest: 2 vCPUs, 8 GB, virtio, cache none; fio in blocks of 256k in order and of 4k at random, 1 to 256 requests in
+flight, 5 minutes each, on nothing that was written before. Here blocks are written before they are read: reading what
+was never written measured the host's page cache there, and here the report would say so. The native row comes first,
+and stands beside each of the others as percent of native and as time per I/O.
+
+    pytest examples/studies/test_devices.py                                       # a file, and the host itself
+    STUDY=published DEVICE=fastssd pytest examples/studies/test_devices.py        # all on a device of vmstorage.toml
+
+With DEVICE the raw file lies on an ext4 made there; a volume group called like the device is measured where vmstorage.toml
+has one, for which `-k "not lvm"` leaves it out.
+"""
+
+import os
+
+import pytest
+from presets import Preset, choose
+
+from pytest_vmstorage import Fio
+
+PRESET = choose(
+    quick=Preset(disk="320M", small="64M", large="128M", seconds=1.0),
+    published=Preset(disk="64G", small="60G", large="60G", seconds=300.0),
+)
+DEPTHS = (1, 16) if PRESET.seconds < 60 else (1, 2, 4, 8, 16, 32, 64, 128, 256)
+DEVICE = os.environ.get("DEVICE")
+GROUNDS = {
+    "native": {"backing": f"native:{DEVICE}" if DEVICE else "native"},
+    "raw": {"backing": f"file:{DEVICE}", "host_fs": "ext4"} if DEVICE else {"backing": "file"},
+    **({"device": {"backing": f"device:{DEVICE}"}, "lvm": {"backing": f"lvm:{DEVICE}"}} if DEVICE else {}),
+}
+
+
+def cells():
+    """The grounds as parametrize has them, each with the guest that the study had; the native row has none."""
+    for name, ground in GROUNDS.items():
+        guest = {} if name == "native" else {"vcpus": 2, "memory": "8G" if PRESET.seconds >= 60 else "512M"}
+        yield pytest.param(marks=pytest.mark.storage(size=PRESET.disk, **ground, **guest), id=name)
+
+
+@pytest.mark.parametrize((), list(cells()))
+@pytest.mark.parametrize("iodepth", DEPTHS)
+@pytest.mark.parametrize(("rw", "bs"), [("read", "256k"), ("write", "256k"), ("randread", "4k"), ("randwrite", "4k")])
+def test_curve(measure, rw, bs, iodepth):
+    size = PRESET.small if bs == "4k" else PRESET.large
+    measure(Fio(rw=rw, bs=bs, iodepth=iodepth, size=size, **PRESET.runtime), rounds=1, warmup=0)
