@@ -8,8 +8,8 @@ and stands beside each of the others as percent of native and as time per I/O.
     pytest examples/studies/test_devices.py                                       # a file, and the host itself
     STUDY=published DEVICE=fastssd pytest examples/studies/test_devices.py        # all on a device of vmstorage.toml
 
-With DEVICE the raw file lies on an ext4 made there; a volume group called like the device is measured where vmstorage.toml
-has one, for which `-k "not lvm"` leaves it out.
+With DEVICE the raw file lies on an ext4 made there, and the volume group of that name is
+measured; `-k "not lvm"` where there is none.
 """
 
 import os

@@ -2,8 +2,8 @@
 
 Its host: KVM 0.12.5, images on XFS. Its guest: IDE disk, aio=threads, 1 vCPU, 256 MB, ext3 (noatime), 100 GB. It packed
 a tree of 7,489 files twice and unpacked both archives, wrote a gigabyte of zeros with dd, buffered and direct, and ran
-hdparm, all twice, with caches dropped before. Zeros are what some layers store as nothing: read the line on what the host
-wrote for each byte of the guest.
+hdparm, all twice, with caches dropped before. Zeros are what some layers store as nothing: read the line on what the
+host wrote for each byte of the guest.
 
     pytest examples/studies/test_kvm_disk_2013.py
     STUDY=published PARTITION=p1 pytest examples/studies/test_kvm_disk_2013.py    # with a partition of vmstorage.toml
