@@ -23,15 +23,17 @@ _SECTOR_BYTES = 512
 class IoCounters(BaseModel):
     """What each layer has moved since it began, in bytes, and the flushes QEMU's block layer was asked for.
 
-    guest: /sys/block/X/stat in the guest; layer: QMP query-blockstats of the disk; host: /proc/PID/io of QEMU,
-    what it made the host's devices read and write; device: /sys/block/X/stat of the host's device below, with the
-    flushes that it completed, by whomever. None where a layer cannot be asked.
+    guest: /sys/block/X/stat in the guest, with the reads and writes that it completed; layer: QMP query-blockstats of
+    the disk; host: /proc/PID/io of QEMU, what it made the host's devices read and write; device: /sys/block/X/stat of
+    the host's device below, with the flushes that it completed, by whomever. None where a layer cannot be asked.
     """
 
     model_config = ConfigDict(frozen=True)
 
     guest_read_bytes: int | None = None
     guest_written_bytes: int | None = None
+    guest_reads: int | None = None
+    guest_writes: int | None = None
     layer_read_bytes: int | None = None
     layer_written_bytes: int | None = None
     layer_flushes: int | None = None
@@ -62,6 +64,8 @@ def read_guest_stat(text: str) -> Mapping[str, int]:
     return {
         "guest_read_bytes": int(words[2]) * _SECTOR_BYTES,
         "guest_written_bytes": int(words[6]) * _SECTOR_BYTES,
+        "guest_reads": int(words[0]),
+        "guest_writes": int(words[4]),
     }
 
 
@@ -94,6 +98,11 @@ def write_amplification(moved: IoCounters) -> float | None:
     if not moved.guest_written_bytes or moved.host_written_bytes is None:
         return None
     return moved.host_written_bytes / moved.guest_written_bytes
+
+
+def guest_ios(moved: IoCounters) -> int | None:
+    """Reads and writes that the guest's disk completed; None where the guest was not asked."""
+    return _sum(moved.guest_reads, moved.guest_writes)
 
 
 def served_by(moved: IoCounters) -> str:

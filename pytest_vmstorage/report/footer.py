@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.baseline import host_of
 from pytest_vmstorage.claim import IDLE, proven_fields
 from pytest_vmstorage.gate import Comparison, Kind
+from pytest_vmstorage.report.circumstances import caution_lines, cost_lines, host_words, unsteady_lines
 from pytest_vmstorage.report.columns import function_of
 from pytest_vmstorage.results import HostFacts, Measurement, Run
 from pytest_vmstorage.units import format_about
@@ -28,7 +29,19 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
     sections = [_failures(run, "failed"), _failures(run, "skipped"), *(_comparison(comparison) if comparison else ())]
     hosts = [host_of(run, name) for name in host_names(run)]
     sections += [_host(host) for host in hosts]
-    sections += [_served(run), _proof(run), _guests(run), _hygiene(run)]
+    sections += [
+        Section(title="what speaks against figures", lines=tuple(caution_lines(run.measurements))),
+        Section(title="not steady", lines=tuple(unsteady_lines(run.measurements))),
+        _served(run),
+        Section(
+            title="cost beside speed: what QEMU took for each I/O of the guest",
+            lines=tuple(cost_lines(run.measurements)),
+        ),
+        _proof(run),
+        _guests(run),
+        _around(run),
+        _hygiene(run),
+    ]
     return tuple(section for section in sections if section.lines)
 
 
@@ -91,6 +104,11 @@ def _served(run: Run) -> Section:
 
 def _guests(run: Run) -> Section:
     return Section(title="guest", lines=_summary([m.guest for m in run.measurements], ", ", " "))
+
+
+def _around(run: Run) -> Section:
+    states = [host_words(m.around) for m in run.measurements if m.around is not None]
+    return Section(title="host around the rounds", lines=_summary(states, ", ", " "))
 
 
 def _hygiene(run: Run) -> Section:

@@ -155,8 +155,9 @@ def make_native(config, say):
 
 def pytest_vmstorage_open_lab(config, settings, say):
     """Open the fake in place of the real lab."""
-    from pytest_vmstorage.accounting import IoCounters
+    from pytest_vmstorage.command import CommandResult
     from pytest_vmstorage.errors import HostError
+    from pytest_vmstorage.host_look import Look
     from pytest_vmstorage.lab import Lab
     from pytest_vmstorage.results import HostFacts
 
@@ -175,8 +176,8 @@ def pytest_vmstorage_open_lab(config, settings, say):
         def changed(self, guest):
             return wish("changed", "") if matches("changes", guest.config) else ""
 
-        def counters(self, guest):
-            return IoCounters()
+        def look(self, guest, watch=None):
+            return Look()
 
         def alone(self, say=None):
             # real measurements may go on beside these tests, and hold the machine's lock
@@ -189,7 +190,9 @@ def pytest_vmstorage_open_lab(config, settings, say):
     return FakeLab(
         settings=settings,
         host=SimpleNamespace(name="fakehost"),
-        shell=SimpleNamespace(run=lambda *args, **kwargs: None),
+        shell=SimpleNamespace(
+            run=lambda argv, **_: CommandResult(argv=argv, returncode=1, stdout="", stderr="", seconds=0)
+        ),
         hypervisor=SimpleNamespace(close=lambda: None),
         pool=FakePool(),
         appliance=None,

@@ -41,9 +41,14 @@ def test_what_moved_is_the_difference_of_two_looks() -> None:
 
 
 def test_guest_counters_are_in_sectors_of_512_bytes() -> None:
-    """The third and seventh word of the kernel's stat file."""
+    """The third and seventh word of the kernel's stat file; reads and writes completed are the first and fifth."""
     text = "     103        0     4120      25       33        0    65536      90        0      120      115\n"
-    assert read_guest_stat(text) == {"guest_read_bytes": 4120 * 512, "guest_written_bytes": 65536 * 512}
+    assert read_guest_stat(text) == {
+        "guest_read_bytes": 4120 * 512,
+        "guest_written_bytes": 65536 * 512,
+        "guest_reads": 103,
+        "guest_writes": 33,
+    }
     assert read_guest_stat("") == {}
 
 
