@@ -149,7 +149,7 @@ def total_cost(rounds: Iterable[Cost]) -> Cost:
 
 
 def cpu_per_io(cost: Cost, moved: IoCounters) -> Mapping[str, float]:
-    """CPU seconds of QEMU for each I/O that the guest's disk completed, by class; empty where either is unknown."""
+    """CPU seconds of QEMU for each read or write that the guest gave to it, by class; empty where either is unknown."""
     ios = guest_ios(moved)
     return {kind: seconds / ios for kind, seconds in cost.cpu_s.items()} if ios else {}
 
@@ -161,10 +161,10 @@ def switches_per_io(cost: Cost, moved: IoCounters) -> float | None:
 
 
 def flushes_per_write(moved: IoCounters) -> float | None:
-    """Flushes that QEMU's block layer was asked for, for each write of the guest's disk; None without writes."""
-    if not moved.guest_writes or moved.layer_flushes is None:
+    """Flushes that QEMU's block layer was asked for, for each write that the guest gave to it; None without writes."""
+    if not moved.layer_writes or moved.layer_flushes is None:
         return None
-    return moved.layer_flushes / moved.guest_writes
+    return moved.layer_flushes / moved.layer_writes
 
 
 def host_bytes_per_guest_byte(moved: IoCounters) -> float | None:

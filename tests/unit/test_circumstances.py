@@ -14,8 +14,8 @@ from pytest_vmstorage.testing import make_measurement, make_run
 
 RAW, QCOW2, VDI = StorageConfig(), StorageConfig(format="qcow2"), StorageConfig(format="vdi")
 MOVED = IoCounters(
-    guest_reads=0,
-    guest_writes=10000,
+    layer_reads=0,
+    layer_writes=10000,
     guest_read_bytes=0,
     guest_written_bytes=40960000,
     host_read_bytes=0,

@@ -159,14 +159,14 @@ def test_rounds_are_added_up_unless_one_is_unknown() -> None:
 
 
 def test_cost_is_told_for_each_io() -> None:
-    """Reads and writes that the guest's disk completed."""
+    """Reads and writes that the guest gave to QEMU."""
     cost = Cost(cpu_s={"vCPU": 0.5, "worker": 0.25}, switches=4000)
-    moved = IoCounters(guest_reads=500, guest_writes=1500)
+    moved = IoCounters(layer_reads=500, layer_writes=1500)
     assert cpu_per_io(cost, moved) == {"vCPU": 0.00025, "worker": 0.000125}
     assert switches_per_io(cost, moved) == 2.0
 
 
-@pytest.mark.parametrize("moved", [IoCounters(), IoCounters(guest_reads=0, guest_writes=0)], ids=["unknown", "none"])
+@pytest.mark.parametrize("moved", [IoCounters(), IoCounters(layer_reads=0, layer_writes=0)], ids=["unknown", "none"])
 def test_without_io_nothing_is_told_for_each(moved: IoCounters) -> None:
     """A native row has no guest, and a cached read no I/O."""
     cost = Cost(cpu_s={"vCPU": 0.5}, switches=4)
@@ -178,8 +178,8 @@ def test_without_io_nothing_is_told_for_each(moved: IoCounters) -> None:
 
 def test_flushes_are_those_asked_of_qemu() -> None:
     """Others flush the host's device too."""
-    assert flushes_per_write(IoCounters(guest_writes=64, layer_flushes=4, host_flushes=900)) == 0.0625
-    assert flushes_per_write(IoCounters(guest_writes=64)) is None
+    assert flushes_per_write(IoCounters(layer_writes=64, layer_flushes=4, host_flushes=900)) == 0.0625
+    assert flushes_per_write(IoCounters(layer_writes=64)) is None
 
 
 def test_host_bytes_are_held_against_the_guests() -> None:

@@ -174,7 +174,7 @@ def test_a_sample_says_what_it_cost() -> None:
     scene = Scene()
     looks = iter(
         Look(
-            moved=IoCounters(guest_reads=0, guest_writes=100 * number),
+            moved=IoCounters(layer_reads=0, layer_writes=100 * number),
             process=process(number),
             pressure=Pressure(uptime_s=100 + 2.0 * number, some_s={"cpu": 0.5 * number}),
         )
@@ -185,7 +185,7 @@ def test_a_sample_says_what_it_cost() -> None:
     first, second = measured.samples
     assert first.cost.cpu_s == {"vCPU": pytest.approx(1.0)}
     assert second.cost.cpu_s == {"vCPU": pytest.approx(3.0)}
-    assert (first.moved.guest_writes, second.moved.guest_writes) == (100, 300)
+    assert (first.moved.layer_writes, second.moved.layer_writes) == (100, 300)
     assert first.pressed == {"cpu": pytest.approx(0.25)}
     assert measured.cost.cpu_s == {"vCPU": pytest.approx(4.0)}
 
