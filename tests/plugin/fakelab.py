@@ -102,7 +102,7 @@ class FakeGuest:
             config=config,
             domain=SimpleNamespace(is_active=lambda: True),
             console_tail=lambda: "panic",
-            spec=SimpleNamespace(disk="/srv/disk.raw"),
+            spec=SimpleNamespace(disk="/srv/disk.raw", uuid="00000000"),
             disk=None,
         )
 
