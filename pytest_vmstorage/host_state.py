@@ -149,7 +149,8 @@ def _temperature(files: Files) -> str:
 
 def _numa(files: Files) -> str:
     nodes = re.compile(r"/node(\d+)/cpulist$")
-    return _joined(f"node {found[1]}: {lines[0]}" for path, lines in files.items() if (found := nodes.search(path)))
+    said = [f"node {found[1]}: {lines[0]}" for path, lines in files.items() if (found := nodes.search(path))]
+    return " and ".join(said) or UNKNOWN
 
 
 def _may_run(files: Files, watched: Watched) -> str:

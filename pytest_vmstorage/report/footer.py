@@ -107,8 +107,17 @@ def _guests(run: Run) -> Section:
 
 
 def _around(run: Run) -> Section:
-    states = [host_words(m.around) for m in run.measurements if m.around is not None]
-    return Section(title="host around the rounds", lines=_summary(states, ", ", " "))
+    """What each host was like, in a line; the host is named where there are several."""
+    states: dict[str, list[Mapping[str, str]]] = {}
+    for m in run.measurements:
+        if m.around is not None:
+            states.setdefault(m.host, []).append(host_words(m.around))
+    lines = [
+        f"{f'{host}: ' if len(states) > 1 else ''}{line}"
+        for host, rows in states.items()
+        for line in _summary(rows, ", ", " ")
+    ]
+    return Section(title="host around the rounds", lines=tuple(lines))
 
 
 def _hygiene(run: Run) -> Section:

@@ -117,6 +117,12 @@ def test_the_hosts_state_is_one_line() -> None:
     )
 
 
+def test_two_hosts_have_a_line_each() -> None:
+    """One's device is not the other's."""
+    lines = section(make_run(measured(), measured(host="lab01")), "host around the rounds")
+    assert [line.partition(" governor")[0] for line in lines] == ["local:", "lab01:"]
+
+
 def test_a_cell_shows_all_of_it() -> None:
     """Every class, ratio, share and caution; what was not judged too."""
     run = make_run(measured(cautions=(Caution(says="tasks waited", share=0.5),)))

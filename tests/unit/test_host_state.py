@@ -136,7 +136,7 @@ def test_the_hosts_state_is_read_from_one_text() -> None:
     assert state.turbo == "off"
     assert (state.device, state.scheduler, state.write_cache) == ("sda", "mq-deadline", "write through")
     assert state.temperature == "61 C"
-    assert state.numa == "node 0: 0-1/node 1: 2-3"
+    assert state.numa == "node 0: 0-1 and node 1: 2-3"
     assert state.may_run == "main loop on 0-3; vCPU on 0; iothread on 1"
     assert state.memory_bytes == 24684084 * 1024
     assert state.recent == {"cpu": 0.1456}
