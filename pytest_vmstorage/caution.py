@@ -47,7 +47,7 @@ def host_cautions(state: HostState, pressed: Sequence[Mapping[str, float]], move
     others = others_io(moved)
     if io is not None and io > PRESSURE and others is not None and others > OTHERS_IO:
         yield Caution(
-            says="tasks of the host waited for I/O, and others moved bytes of the guest's device", share=others
+            says="tasks of the host waited for I/O, and others moved a part of its device's bytes", share=others
         )
     if state.others_cpu is not None and state.others_cpu > OTHERS_CPU:
         yield Caution(

@@ -24,10 +24,14 @@ _NOBODY = "none"
 
 
 class Watched(BaseModel):
-    """Where to look on the host: QEMU's process, the block device below the disk, and whether it counts flushes."""
+    """Where to look on the host: QEMU's process, the block device below the disk, and whether it counts flushes.
+
+    `has_guest` without a `pid` is a guest whose process the host hides from this user.
+    """
 
     model_config = ConfigDict(frozen=True)
 
+    has_guest: bool = False
     pid: int | None = None
     device: str = ""
     counts_flushes: bool = False

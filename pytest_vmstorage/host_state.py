@@ -95,6 +95,7 @@ class HostWatch:
         if self._watched is None:
             below = device_stat(self._shell, self._disk)
             self._watched = Watched(
+                has_guest=bool(self._uuid),
                 pid=self._pid(),
                 device=below.name if below is not None else "",
                 counts_flushes=below is not None and below.flushes is not None,
@@ -154,7 +155,7 @@ def _numa(files: Files) -> str:
 
 
 def _may_run(files: Files, watched: Watched) -> str:
-    if watched.pid is None:
+    if not watched.has_guest:
         return "no QEMU"
     folder, places = f"/proc/{watched.pid}", dict[str, list[str]]()
     for tid, name in names(files, folder):
@@ -169,7 +170,8 @@ def _may_run(files: Files, watched: Watched) -> str:
 def _others(begin: Files, end: Files, watched: Watched) -> tuple[int | None, float | None]:
     """How many other QEMU processes there were, and how much of one CPU they took together."""
     ages = [read_pressure(files).uptime_s for files in (begin, end)]
-    if ages[0] is None or ages[1] is None:
+    if ages[0] is None or ages[1] is None or (watched.has_guest and watched.pid is None):
+        # where the guest's own process is not known, it is among the others
         return None, None
     looks = [
         {path: process.total_s for path in files if (process := _other(files, path, watched)) is not None}

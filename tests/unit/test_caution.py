@@ -45,7 +45,7 @@ def test_waiting_for_io_speaks_against_it_where_others_used_the_device() -> None
     """A storage workload alone makes tasks wait: that is what is measured."""
     assert cautions(None, {"cpu": 0.0, "io": 0.9}) == []
     ((says, share),) = cautions(None, {"cpu": 0.0, "io": 0.9}, moved=BESIDE_OTHERS)
-    assert (says, share) == ("tasks of the host waited for I/O, and others moved bytes of the guest's device", 0.5)
+    assert (says, share) == ("tasks of the host waited for I/O, and others moved a part of its device's bytes", 0.5)
     assert cautions(None, {"cpu": 0.0, "io": 0.1}, moved=BESIDE_OTHERS) == []
 
 

@@ -20,7 +20,7 @@ from pytest_vmstorage.host_look import Look, Pressure, Watched, read_files, read
 from pytest_vmstorage.host_state import HostState, HostWatch, read_state
 from pytest_vmstorage.testing import FakeShell
 
-QEMU = Watched(pid=77, device="sda", counts_flushes=True)
+QEMU = Watched(has_guest=True, pid=77, device="sda", counts_flushes=True)
 LOOK = """\
 /proc/uptime:17074.60 17906.25
 /proc/pressure/cpu:some avg10=14.56 avg60=14.16 avg300=12.53 total=1842614225
@@ -49,6 +49,7 @@ STATE = """\
 /sys/class/thermal/thermal_zone0/temp:27800
 /sys/class/thermal/thermal_zone1/temp:61000
 /sys/class/thermal/thermal_zone2/temp:-274000
+/sys/class/hwmon/hwmon3/temp1_input:64000
 /sys/class/block/sda/queue/scheduler:none [mq-deadline] kyber
 /sys/class/block/sda/queue/write_cache:write through
 /proc/77/task/77/comm:qemu-system-x86
@@ -116,6 +117,8 @@ def test_what_the_host_hides_is_left_to_be_unknown() -> None:
     assert Look().pressed_since(Look()) == {}
     nothing = read_state({}, {}, Watched())
     assert nothing == HostState(may_run="no QEMU")
+    unseen = read_state(read_files(STATE), read_files(STATE), Watched(has_guest=True))
+    assert (unseen.may_run, unseen.others) == ("unknown", None)
     hidden = state_of("", "")
     assert {hidden.governor, hidden.turbo, hidden.scheduler, hidden.temperature, hidden.may_run} == {"unknown"}
     assert (hidden.others, hidden.others_cpu, hidden.memory_bytes) == (None, None, None)
@@ -135,7 +138,7 @@ def test_the_hosts_state_is_read_from_one_text() -> None:
     assert state.governor == "performance/powersave"
     assert state.turbo == "off"
     assert (state.device, state.scheduler, state.write_cache) == ("sda", "mq-deadline", "write through")
-    assert state.temperature == "61 C"
+    assert state.temperature == "64 C"
     assert state.numa == "node 0: 0-1 and node 1: 2-3"
     assert state.may_run == "main loop on 0-3; vCPU on 0; iothread on 1"
     assert state.memory_bytes == 24684084 * 1024
