@@ -11,11 +11,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.accounting import IoCounters, read_block_stats, read_guest_stat, read_process_io
+from pytest_vmstorage.accounting import IoCounters, read_block_stats, read_guest_stat
 from pytest_vmstorage.command import Shell, check
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import GuestError
 from pytest_vmstorage.file_system import FileSystem, look_at
+from pytest_vmstorage.host_look import HostLook
 from pytest_vmstorage.provision.block import BlockPlace
 from pytest_vmstorage.provision.disk import ImageFacts
 from pytest_vmstorage.provision.encryption import image_name, secret_argv
@@ -172,14 +173,14 @@ def _written(domain: Domain) -> int | None:
     return None
 
 
-def io_counters(machine: Machine, shell: Shell, guest_stat: str) -> IoCounters:
+def io_counters(machine: Machine, host: HostLook, guest_stat: str) -> IoCounters:
     """What the guest's disk, QEMU's block layer and QEMU's process have moved so far; `guest_stat` is the guest's."""
     stats = [one for one in machine.domain.monitor("query-blockstats") if TEST_ALIAS in one.get("qdev", "")]
-    found = shell.run(["pgrep", "-f", "--", f"-uuid {machine.spec.uuid}"]).stdout.split()
     return IoCounters(
         **read_guest_stat(guest_stat),
         **(read_block_stats(stats[0]["stats"]) if stats else {}),
-        **(read_process_io(shell.read(f"/proc/{found[0]}/io")) if found else {}),
+        **host.io,
+        **(host.device.as_counters() if host.device is not None else {}),
     )
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.attest import attest, attest_guest, conclude
 from pytest_vmstorage.attest_native import conclude_native
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.device_stat import device_stat
 from pytest_vmstorage.errors import AttestationError, GuestDiedError, GuestError, VmStorageError
 from pytest_vmstorage.evidence import fallback_lines, gather, io_counters
 from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect
+from pytest_vmstorage.host_look import Look
+from pytest_vmstorage.host_state import HostWatch
 from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.kernel_log import disk_trouble, read_only_mount
 from pytest_vmstorage.native import Native
@@ -142,7 +142,7 @@ class Lab:
             self._regions = Regions(_size(row))
         if isinstance(row, Native):
             return self._native_subject(row, self._regions)
-        made = row.file_system
+        made, watch = row.file_system, self.watch(row)
         return Subject(
             shell=row.shell,
             disk=made.path if made is not None else row.disk,
@@ -156,7 +156,8 @@ class Lab:
             proof=row.proof,
             regions=self._regions,
             drop_host_caches=lambda: self.drop_host_caches(row.machine.spec.disk),
-            counters=lambda: self.counters(row),
+            look=lambda: self.look(row, watch),
+            watch=watch.begin,
             fragments=lambda: fragments(self.shell, row.config, row.machine.spec.disk),
             recheck=lambda: self.changed(row),
             notes=row.machine.disk.notes if row.machine.disk is not None else {},
@@ -173,7 +174,8 @@ class Lab:
             proof=row.proof,
             regions=regions,
             drop_host_caches=lambda: self.drop_host_caches(row.disk),
-            counters=row.counters,
+            look=row.look,
+            watch=row.watch.begin,
             is_file=not row.host_disk.is_block,
             folder="" if row.host_disk.is_block else str(Path(row.disk).parent),
             scratch=row.scratch,
@@ -185,11 +187,16 @@ class Lab:
         """Make the host forget what it cached of a disk; says how."""
         return drop_caches(self.shell, path)
 
-    def counters(self, guest: Guest) -> IoCounters:
-        """What guest, QEMU's block layer and host have moved so far for the guest's disk."""
-        seen = io_counters(guest.machine, self.shell, guest.shell.read(f"/sys/block/{Path(guest.disk).name}/stat"))
-        below = device_stat(self.shell, guest.machine.spec.disk)
-        return seen if below is None else seen.model_copy(update=below.as_counters())
+    def look(self, guest: Guest, watch: HostWatch | None = None) -> Look:
+        """What guest, QEMU's block layer and host have counted so far for the guest's disk."""
+        host = (watch or self.watch(guest)).look()
+        stat = guest.shell.read(f"/sys/block/{Path(guest.disk).name}/stat")
+        moved = io_counters(guest.machine, host, stat)
+        return Look(moved=moved, process=host.process, pressure=host.pressure)
+
+    def watch(self, guest: Guest) -> HostWatch:
+        """The host around that guest's disk."""
+        return HostWatch(self.shell, guest.machine.spec.disk, guest.machine.spec.uuid)
 
     def changed(self, guest: Guest) -> str:
         """What is no longer as it was proven before the first I/O, in a clause; empty where all is.

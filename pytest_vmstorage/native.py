@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.command import CommandResult, Shell
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.device_stat import device_stat
 from pytest_vmstorage.errors import UnsupportedError
+from pytest_vmstorage.host_look import Look
+from pytest_vmstorage.host_state import HostWatch
 from pytest_vmstorage.provision.hostdisk import HostDisk
 from pytest_vmstorage.results import Proof
 
@@ -30,6 +31,7 @@ class Native:
         self.host_disk = disk
         self.shell = shell
         self.scratch = folder
+        self.watch = HostWatch(shell, disk.path)
         self.proof = proof
         self.facts = _said(shell, _FACTS)
         self.tools = _said(shell, _VERSIONS)
@@ -56,12 +58,12 @@ class Native:
                 f"backing=native runs {tool} on the host, and {host} has none; install {tool} there."
             )
 
-    def counters(self) -> IoCounters:
+    def look(self) -> Look:
         """What the host's device below has moved so far, by whomever, in the place of a guest's disk."""
-        stat = device_stat(self.shell, self.disk)
-        if stat is None:
-            return IoCounters()
-        return IoCounters(guest_read_bytes=stat.read_bytes, guest_written_bytes=stat.written_bytes)
+        host = self.watch.look()
+        stat = host.device
+        moved = IoCounters(guest_read_bytes=stat.read_bytes, guest_written_bytes=stat.written_bytes) if stat else None
+        return Look(moved=moved or IoCounters(), pressure=host.pressure)
 
     def __repr__(self) -> str:
         return f"<Native {self.config.label}, {self.disk}>"

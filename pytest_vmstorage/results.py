@@ -9,7 +9,11 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.accounting import IoCounters, served_by, total
+from pytest_vmstorage.caution import Caution
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.cost import Cost, total_cost
+from pytest_vmstorage.host_state import HostState
+from pytest_vmstorage.steady import Steadiness, steadiness
 from pytest_vmstorage.units import format_figure
 
 SCHEMA = 1
@@ -73,7 +77,11 @@ class Figure(float):
 
 
 class Sample(BaseModel):
-    """One round's figures by metric name, when it began (UTC, ISO 8601), how long it took, the tool's raw output."""
+    """One round's figures by metric name, when it began (UTC, ISO 8601), how long it took, the tool's raw output.
+
+    `moved` and `cost` are what the layers moved and QEMU took meanwhile; `pressed` is for which fraction of the time
+    some task of the host waited for "cpu", "io", "memory" (/proc/pressure), {} where the host does not say.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -82,6 +90,8 @@ class Sample(BaseModel):
     seconds: float
     raw: str
     moved: IoCounters = IoCounters()
+    cost: Cost = Cost()
+    pressed: Mapping[str, float] = {}
 
 
 class Proof(BaseModel):
@@ -104,7 +114,8 @@ class Measurement(BaseModel):
     """All samples of one workload in one cell on one host; metrics are also attributes: `result.iops`.
 
     `workload` is the column it stands in, `command` the line the tool was run with, `hygiene` what was done
-    before each round, `guest` the guest's kernel and tool versions, `proof` that the cell is what its id says.
+    before each round, `guest` the guest's kernel and tool versions, `proof` that the cell is what its id says,
+    `around` what the host was like (None where an earlier version saved it), `cautions` what speaks against the figure.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -121,6 +132,8 @@ class Measurement(BaseModel):
     hygiene: Mapping[str, str] = {}
     guest: Mapping[str, str] = {}
     proof: tuple[Proof, ...] = ()
+    around: HostState | None = None
+    cautions: tuple[Caution, ...] = ()
     nodeid: str = ""
 
     def metric(self, name: str) -> Metric:
@@ -148,7 +161,22 @@ class Measurement(BaseModel):
     @property
     def served_by(self) -> str:
         """Which layer served the rounds, in a clause; empty where the layers could not be asked."""
-        return served_by(total(sample.moved for sample in self.samples))
+        return served_by(self.moved)
+
+    @property
+    def moved(self) -> IoCounters:
+        """What each layer moved in all rounds together."""
+        return total(sample.moved for sample in self.samples)
+
+    @property
+    def cost(self) -> Cost:
+        """What QEMU took in all rounds together."""
+        return total_cost(sample.cost for sample in self.samples)
+
+    @property
+    def steadiness(self) -> Steadiness:
+        """Whether the rounds' primary figures were in a steady state."""
+        return steadiness(self.values(self.primary))
 
     @property
     def raw(self) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ import datetime
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
-from pytest_vmstorage.accounting import impossible, unflushed
+from pytest_vmstorage.accounting import impossible, total, unflushed
+from pytest_vmstorage.caution import WorkingSet, host_cautions
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
 from pytest_vmstorage.errors import VmStorageError, WorkloadError
 from pytest_vmstorage.preconditioning import check_fits, check_folder, prepare, prove_state, uses_untouched
@@ -49,7 +50,8 @@ def measure(
     moves_on = uses_untouched(subject.config, workload)
     command = shlex.join(workload.argv(target))
     host_caches = "not dropped"
-    samples = []
+    samples: list[Sample] = []
+    watched = subject.watch()
     for number in range(-warmup, plan.rounds):
         say(
             f"warming up {workload.tool}"
@@ -75,9 +77,11 @@ def measure(
             samples.append(sample)
         if moves_on:
             target = target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
+    around = watched()
     changed = subject.recheck()
     if changed:
         raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.")
+    worked_on = _working_set(workload, target, samples)
     return Measurement(
         workload=workload.label,
         tool=workload.tool,
@@ -88,9 +92,25 @@ def measure(
         primary=workload.primary,
         shown=workload.shown,
         samples=tuple(samples),
-        hygiene=_hygiene(subject, warmup, host_caches),
+        hygiene={
+            **_hygiene(subject, warmup, host_caches),
+            "working set": worked_on.note(subject.config, around.memory_bytes),
+        },
         guest=_facts(subject, workload),
         proof=proof,
+        around=around,
+        cautions=(
+            *host_cautions(around, [one.pressed for one in samples], total(one.moved for one in samples)),
+            *worked_on.cautions(subject.config, around.memory_bytes),
+        ),
+    )
+
+
+def _working_set(workload: Workload, target: Target, samples: Sequence[Sample]) -> WorkingSet:
+    return WorkingSet(
+        label=workload.label,
+        size_bytes=None if workload.needs_folder else target.size_bytes,
+        is_direct=all(workload.moved_bytes(sample.raw) is not None for sample in samples),
     )
 
 
@@ -122,15 +142,24 @@ def _forget(subject: Subject, workload: Workload, target: Target) -> str:
 
 def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> Sample:
     started = datetime.datetime.now(datetime.UTC)
-    before = subject.counters()
+    before = subject.look()
     result = subject.shell.run(workload.argv(target), timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
     raw = _raw_output(subject, workload, target, result)
-    moved = subject.counters().since(before)
+    after = subject.look()
+    moved = after.moved_since(before)
     figures = dict(workload.parse(raw))
     reason = impossible(moved, workload.moved_bytes(raw)) or unflushed(moved, subject.config.cache)
     if reason:
         raise WorkloadError(f"The figure of {workload.label} is INVALID: {reason}.")
-    return Sample(figures=figures, started=started.isoformat(), seconds=result.seconds, raw=raw, moved=moved)
+    return Sample(
+        figures=figures,
+        started=started.isoformat(),
+        seconds=result.seconds,
+        raw=raw,
+        moved=moved,
+        cost=after.spent_since(before),
+        pressed=after.pressed_since(before),
+    )
 
 
 def _raw_output(subject: Subject, workload: Workload, target: Target, result: CommandResult) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pytest_vmstorage.accounting import total
 from pytest_vmstorage.baseline import Baseline, load_baseline
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.report.circumstances import detail_lines
 from pytest_vmstorage.results import Failure, Measurement, Proof, Run
 from pytest_vmstorage.units import format_about
 
@@ -41,7 +41,11 @@ def show_cell(run: Run, cell: str, source: str) -> Sequence[str]:
     lines = [f"{source}, run of {run.started}"]
     for m in measured.values():
         lines += ["", f"{m.config.label} on {m.host}, measured", *_proof_lines(m.proof)]
-    lines += _layer_lines([m for m in run.measurements if _is_named(m, cell)])
+    named = [m for m in run.measurements if _is_named(m, cell)]
+    lines += _layer_lines(named)
+    for m in named:
+        details = [f"  {line}" for line in detail_lines(m)]
+        lines += ["", f"{m.config.label} on {m.host}, {m.workload}, beside the figure", *details] if details else []
     for f in failed.values():
         lines += ["", f"{f.config.label} on {f.host}, {f.outcome}", f"  {f.reason}"]
     return lines
@@ -71,7 +75,7 @@ LAYERS = (
 def _layer_lines(measured: Sequence[Measurement]) -> Iterator[str]:
     """What each layer moved in the rounds of each workload, side by side."""
     for m in measured:
-        moved = total(sample.moved for sample in m.samples)
+        moved = m.moved
         pairs = [(name, getattr(moved, read), getattr(moved, written)) for name, read, written in LAYERS]
         known = [(name, read, written) for name, read, written in pairs if read is not None and written is not None]
         if not known:

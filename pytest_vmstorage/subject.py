@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.host_look import Look
+from pytest_vmstorage.host_state import HostState
 from pytest_vmstorage.results import Proof
 
 
@@ -43,6 +44,7 @@ class Subject:
     `folder` is on the file system under test, "" without one; `scratch` is a folder for the tools' output. `fragments`
     counts the pieces in which the disk's data lies on the host, None where nobody can tell. `recheck` says, after the
     last round, what is no longer as it was proven. `notes` are put down with the hygiene of each row.
+    `look` counts around each round; `watch` begins to watch the host, and what it returns tells its state since then.
     """
 
     shell: Shell
@@ -54,7 +56,8 @@ class Subject:
     drop_host_caches: Callable[[], str]
     tools: Mapping[str, str] = field(default_factory=dict)
     proof: tuple[Proof, ...] = ()
-    counters: Callable[[], IoCounters] = IoCounters
+    look: Callable[[], Look] = Look
+    watch: Callable[[], Callable[[], HostState]] = field(default=lambda: HostState)
     before_round: Callable[[], None] = field(default=lambda: None)
     is_file: bool = False
     folder: str = ""

@@ -15,15 +15,18 @@ PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
     __init__  errors  say
-    units  command  provision.lease  rules.rule  pairs  history
+    units  command  steady  provision.lease  rules.rule  pairs  history
     rules.image  rules.ground
     rules.device
     rules
     file_system
-    mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
+    device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
-    results  device_stat  provision.layers  provision.passphrases
-    provision.space  provision.testdisk
+    cost  provision.layers  provision.passphrases
+    host_look  provision.space  provision.testdisk
+    host_state
+    caution
+    results
     matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json  workloads.stopwatch
     workloads.fio_slips
@@ -34,7 +37,7 @@ LAYERS = """
     runner
     baseline
     gate
-    report.columns  report.native  report
+    report.columns  report.native  report.circumstances  report
     report.footer
     report.table
     report.text  report.markdown  report.csv_file

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.baseline import host_of
 from pytest_vmstorage.claim import IDLE, proven_fields
 from pytest_vmstorage.gate import Comparison, Kind
+from pytest_vmstorage.report.circumstances import caution_lines, cost_lines, host_words, unsteady_lines
 from pytest_vmstorage.report.columns import function_of
 from pytest_vmstorage.report.native import against_native
 from pytest_vmstorage.results import HostFacts, Measurement, Run
@@ -29,8 +30,20 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
     sections = [_failures(run, "failed"), _failures(run, "skipped"), *(_comparison(comparison) if comparison else ())]
     hosts = [host_of(run, name) for name in host_names(run)]
     sections += [_host(host) for host in hosts]
-    native = Section(title="against the native row of the same device", lines=tuple(against_native(run)))
-    sections += [native, _served(run), _proof(run), _guests(run), _hygiene(run)]
+    sections += [
+        Section(title="what speaks against figures", lines=tuple(caution_lines(run.measurements))),
+        Section(title="not steady", lines=tuple(unsteady_lines(run.measurements))),
+        Section(title="against the native row of the same device", lines=tuple(against_native(run))),
+        _served(run),
+        Section(
+            title="cost beside speed: what QEMU took for each I/O of the guest",
+            lines=tuple(cost_lines(run.measurements)),
+        ),
+        _proof(run),
+        _guests(run),
+        _around(run),
+        _hygiene(run),
+    ]
     return tuple(section for section in sections if section.lines)
 
 
@@ -93,6 +106,20 @@ def _served(run: Run) -> Section:
 
 def _guests(run: Run) -> Section:
     return Section(title="guest", lines=_summary([m.guest for m in run.measurements], ", ", " "))
+
+
+def _around(run: Run) -> Section:
+    """What each host was like, in a line; the host is named where there are several."""
+    states: dict[str, list[Mapping[str, str]]] = {}
+    for m in run.measurements:
+        if m.around is not None:
+            states.setdefault(m.host, []).append(host_words(m.around))
+    lines = [
+        f"{f'{host}: ' if len(states) > 1 else ''}{line}"
+        for host, rows in states.items()
+        for line in _summary(rows, ", ", " ")
+    ]
+    return Section(title="host around the rounds", lines=tuple(lines))
 
 
 def _hygiene(run: Run) -> Section:

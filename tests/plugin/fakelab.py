@@ -102,7 +102,7 @@ class FakeGuest:
             config=config,
             domain=SimpleNamespace(is_active=lambda: True),
             console_tail=lambda: "panic",
-            spec=SimpleNamespace(disk="/srv/disk.raw"),
+            spec=SimpleNamespace(disk="/srv/disk.raw", uuid="00000000"),
             disk=None,
         )
 
@@ -160,8 +160,9 @@ def as_it_is(_lab, _row, error):
 
 def pytest_vmstorage_open_lab(config, settings, say):
     """Open the fake in place of the real lab."""
-    from pytest_vmstorage.accounting import IoCounters
+    from pytest_vmstorage.command import CommandResult
     from pytest_vmstorage.errors import HostError
+    from pytest_vmstorage.host_look import Look
     from pytest_vmstorage.lab import Lab
     from pytest_vmstorage.results import HostFacts
 
@@ -182,8 +183,8 @@ def pytest_vmstorage_open_lab(config, settings, say):
         def changed(self, guest):
             return wish("changed", "") if matches("changes", guest.config) else ""
 
-        def counters(self, guest):
-            return IoCounters()
+        def look(self, guest, watch=None):
+            return Look()
 
         def alone(self, say=None):
             # real measurements may go on beside these tests, and hold the machine's lock
@@ -196,7 +197,9 @@ def pytest_vmstorage_open_lab(config, settings, say):
     return FakeLab(
         settings=settings,
         host=SimpleNamespace(name="fakehost"),
-        shell=SimpleNamespace(run=lambda *args, **kwargs: None),
+        shell=SimpleNamespace(
+            run=lambda argv, **_: CommandResult(argv=argv, returncode=1, stdout="", stderr="", seconds=0)
+        ),
         hypervisor=SimpleNamespace(close=lambda: None),
         pool=FakePool(),
         appliance=None,

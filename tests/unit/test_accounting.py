@@ -43,7 +43,10 @@ def test_what_moved_is_the_difference_of_two_looks() -> None:
 def test_guest_counters_are_in_sectors_of_512_bytes() -> None:
     """The third and seventh word of the kernel's stat file."""
     text = "     103        0     4120      25       33        0    65536      90        0      120      115\n"
-    assert read_guest_stat(text) == {"guest_read_bytes": 4120 * 512, "guest_written_bytes": 65536 * 512}
+    assert read_guest_stat(text) == {
+        "guest_read_bytes": 4120 * 512,
+        "guest_written_bytes": 65536 * 512,
+    }
     assert read_guest_stat("") == {}
 
 
@@ -110,8 +113,14 @@ def test_rounds_are_added_up() -> None:
 
 def test_block_layer_counters_are_those_of_query_blockstats() -> None:
     """By QMP's names."""
-    stats = {"rd_bytes": 1, "wr_bytes": 2, "flush_operations": 3, "rd_operations": 9}
-    assert read_block_stats(stats) == {"layer_read_bytes": 1, "layer_written_bytes": 2, "layer_flushes": 3}
+    stats = {"rd_bytes": 1, "wr_bytes": 2, "flush_operations": 3, "rd_operations": 9, "wr_operations": 8, "idle": 7}
+    assert read_block_stats(stats) == {
+        "layer_read_bytes": 1,
+        "layer_written_bytes": 2,
+        "layer_flushes": 3,
+        "layer_reads": 9,
+        "layer_writes": 8,
+    }
 
 
 FLUSHED = {"layer_written_bytes": MIB, "layer_flushes": 3}

@@ -12,7 +12,10 @@ import pytest
 from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.cost import Process, Thread
 from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.host_look import Look, Pressure
+from pytest_vmstorage.host_state import HostState
 from pytest_vmstorage.preconditioning import AGE_SEED, check_fits
 from pytest_vmstorage.results import Measurement, Metric, Proof, Sample
 from pytest_vmstorage.runner import measure
@@ -153,10 +156,62 @@ def test_a_measurement_says_all_of_itself() -> None:
         "warm-up rounds": "1",
         "guest caches": "of the disk dropped before each round",
         "host caches": "dropped before each round",
+        "working set": "16M, which the guest's memory can hold",
     }
     (sample,) = measured.samples
     assert datetime.datetime.fromisoformat(sample.started).utcoffset() == datetime.timedelta(0)
     assert (sample.seconds, sample.raw) == (2.5, "2")
+
+
+def process(seconds: float) -> Process:
+    """QEMU with a vCPU that ran for so long."""
+    vcpu = Thread(kind="vCPU", ran_ns=int(seconds * 1e9), waited_ns=0, switches=int(seconds * 100))
+    return Process(total_s=seconds, threads={1: vcpu})
+
+
+def test_a_sample_says_what_it_cost() -> None:
+    """What QEMU took and what the host's tasks waited for, from the looks around that round alone."""
+    scene = Scene()
+    looks = iter(
+        Look(
+            moved=IoCounters(layer_reads=0, layer_writes=100 * number),
+            process=process(number),
+            pressure=Pressure(uptime_s=100 + 2.0 * number, some_s={"cpu": 0.5 * number}),
+        )
+        for number in (0, 1, 5, 8)
+    )
+    scene.subject.look = lambda: next(looks)
+    measured = scene.measure(rounds=2, warmup=0)
+    first, second = measured.samples
+    assert first.cost.cpu_s == {"vCPU": pytest.approx(1.0)}
+    assert second.cost.cpu_s == {"vCPU": pytest.approx(3.0)}
+    assert (first.moved.layer_writes, second.moved.layer_writes) == (100, 300)
+    assert first.pressed == {"cpu": pytest.approx(0.25)}
+    assert measured.cost.cpu_s == {"vCPU": pytest.approx(4.0)}
+
+
+def test_the_host_is_watched_from_before_the_rounds_to_after_them() -> None:
+    """The disk is filled before that; what speaks against the figure is put down with it."""
+    scene = Scene(cache="writeback")
+
+    def begin() -> Callable[[], HostState]:
+        scene.events.append("begin")
+
+        def end() -> HostState:
+            scene.events.append("end")
+            return HostState(governor="powersave", memory_bytes=2**34)
+
+        return end
+
+    scene.subject.watch = begin
+    measured = scene.measure(rounds=1, warmup=0)
+    assert scene.events == ["fill", "begin", "forget", "drop", "tool 1", "kept 1", "end"]
+    assert measured.around == HostState(governor="powersave", memory_bytes=2**34)
+    assert [caution.says.partition(" lies in ")[0] for caution in measured.cautions] == [
+        "the CPU governor was powersave, not performance",
+        "the guest's memory",
+        "the host's page cache",
+    ]
 
 
 STATE = Proof(field="state", asked="filled", found="unknown", status="unprovable", where="", why="later")
@@ -385,7 +440,7 @@ def test_a_figure_that_no_layer_moved_is_invalid() -> None:
     looks = iter(
         [IoCounters(guest_read_bytes=0, guest_written_bytes=0), IoCounters(guest_read_bytes=0, guest_written_bytes=MIB)]
     )
-    scene.subject.counters = lambda: next(looks)
+    scene.subject.look = lambda: Look(moved=next(looks))
     with pytest.raises(WorkloadError, match=r"INVALID: the tool says it moved 1 GiB .* the guest's disk moved 1 MiB"):
         scene.measure(Boaster(), rounds=1, warmup=0)
     assert scene.samples == []
@@ -464,7 +519,7 @@ def test_a_flush_that_never_arrived_spoils_the_round() -> None:
     """The host's device counts them."""
     scene = Scene()
     looks = iter([IoCounters(layer_written_bytes=at, layer_flushes=at, host_flushes=7) for at in (0, MIB)])
-    scene.subject.counters = lambda: next(looks)
+    scene.subject.look = lambda: Look(moved=next(looks))
     with pytest.raises(WorkloadError, match="not one reached the host's device"):
         scene.measure(rounds=1, warmup=0)
 

@@ -1,0 +1,155 @@
+"""What is counted on the host around a round, from one command: QEMU's threads, its I/O, the device, pressure; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.accounting import IoCounters, read_process_io
+from pytest_vmstorage.cost import Cost, Process, read_process, spent
+from pytest_vmstorage.device_stat import DeviceStat, read_device_stat
+
+PRESSED = ("cpu", "io", "memory")
+"""What the kernel tells the pressure of, by its names below /proc/pressure."""
+
+# one grep prints all files with their names before each line; -s: what the host does not have is left out
+AROUND_ROUND = r"""
+exec grep -asH '' /proc/uptime /proc/pressure/* /proc/"$1"/io /proc/"$1"/stat /proc/"$1"/task/*/comm \
+ /proc/"$1"/task/*/schedstat /sys/class/block/"$2"/stat
+"""
+"""Script that prints them; its words are those of Watched."""
+
+_NOBODY = "none"
+
+
+class Watched(BaseModel):
+    """Where to look on the host: QEMU's process, the block device below the disk, and whether it counts flushes.
+
+    `has_guest` without a `pid` is a guest whose process the host hides from this user.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    has_guest: bool = False
+    pid: int | None = None
+    device: str = ""
+    counts_flushes: bool = False
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The same for a script, where what is not there matches no path."""
+        return (str(self.pid or _NOBODY), self.device or _NOBODY)
+
+
+class Pressure(BaseModel):
+    """Since the host booted: its age in seconds, and for how many of these some task waited for cpu, io or memory.
+
+    `recent` is what the kernel says of the last 10 s (avg10), as fractions.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    uptime_s: float | None = None
+    some_s: Mapping[str, float] = {}
+    recent: Mapping[str, float] = {}
+
+
+class HostLook(BaseModel):
+    """What is counted on the host for a round, at one moment."""
+
+    model_config = ConfigDict(frozen=True)
+
+    io: Mapping[str, int] = {}
+    device: DeviceStat | None = None
+    process: Process | None = None
+    pressure: Pressure = Pressure()
+
+
+class Look(BaseModel):
+    """All that is counted around a round at one moment: by guest, QEMU's block layer, and on the host."""
+
+    model_config = ConfigDict(frozen=True)
+
+    moved: IoCounters = IoCounters()
+    process: Process | None = None
+    pressure: Pressure = Pressure()
+
+    def moved_since(self, before: Look) -> IoCounters:
+        """What each layer moved since another look."""
+        return self.moved.since(before.moved)
+
+    def spent_since(self, before: Look) -> Cost:
+        """What QEMU took since another look."""
+        return spent(before.process, self.process)
+
+    def pressed_since(self, before: Look) -> Mapping[str, float]:
+        """For which fraction of the time since another look some task of the host waited for what; {} if unknown."""
+        begin, end = before.pressure, self.pressure
+        if begin.uptime_s is None or end.uptime_s is None or end.uptime_s <= begin.uptime_s:
+            return {}
+        seconds = end.uptime_s - begin.uptime_s
+        # uptime has hundredths, pressure microseconds
+        both = begin.some_s.keys() & end.some_s.keys()
+        return {
+            name: min(1.0, (end.some_s[name] - begin.some_s[name]) / seconds) for name in end.some_s if name in both
+        }
+
+
+Files = Mapping[str, tuple[str, ...]]
+"""Lines of files by their paths."""
+
+
+def read_files(text: str) -> Files:
+    """Files by path out of what `grep -H` prints; no path that is asked for has a colon."""
+    files: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        path, colon, rest = line.partition(":")
+        if colon:
+            files.setdefault(path, []).append(rest)
+    return {path: tuple(lines) for path, lines in files.items()}
+
+
+def read_look(files: Files, watched: Watched) -> HostLook:
+    """What is counted for a round, from the files of one look."""
+    folder, process = f"/proc/{watched.pid}", None
+    if watched.pid is not None:
+        threads = {
+            int(tid): (name, first_line(files, f"{folder}/task/{tid}/schedstat")) for tid, name in names(files, folder)
+        }
+        process = read_process(first_line(files, f"{folder}/stat"), threads, watched.pid)
+    counts = "yes" if watched.counts_flushes else "no"
+    stat = first_line(files, f"/sys/class/block/{watched.device}/stat")
+    return HostLook(
+        io=read_process_io("\n".join(files.get(f"{folder}/io", ()))),
+        device=read_device_stat(f"{watched.device} {counts} {stat}") if stat else None,
+        process=process,
+        pressure=read_pressure(files),
+    )
+
+
+def names(files: Files, folder: str) -> Iterator[tuple[str, str]]:
+    """Id and name of each thread of the process whose /proc folder that is."""
+    for path in files:
+        if path.startswith(f"{folder}/task/") and path.endswith("/comm"):
+            yield path.split("/")[4], first_line(files, path)
+
+
+def read_pressure(files: Files) -> Pressure:
+    """The pressure out of a look's files."""
+    uptime = first_line(files, "/proc/uptime").split()
+    some = {name: _words(line) for name in PRESSED if (line := first_line(files, f"/proc/pressure/{name}", "some "))}
+    return Pressure(
+        uptime_s=float(uptime[0]) if uptime else None,
+        some_s={name: int(words["total"]) / 1e6 for name, words in some.items()},
+        recent={name: float(words["avg10"]) / 100 for name, words in some.items()},
+    )
+
+
+def _words(line: str) -> Mapping[str, str]:
+    return dict(word.split("=", 1) for word in line.split() if "=" in word)
+
+
+def first_line(files: Files, path: str, begins: str = "") -> str:
+    """The first line of a file that begins so, "" where there is none."""
+    return next((line for line in files.get(path, ()) if line.startswith(begins)), "")

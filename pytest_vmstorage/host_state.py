@@ -1,0 +1,188 @@
+"""What the host is like around a measurement, read through its shell; what it hides is "unknown", never left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.command import Shell
+from pytest_vmstorage.cost import Process, read_process, thread_class
+from pytest_vmstorage.device_stat import device_stat
+from pytest_vmstorage.host_look import (
+    AROUND_ROUND,
+    Files,
+    HostLook,
+    Watched,
+    first_line,
+    names,
+    read_files,
+    read_look,
+    read_pressure,
+)
+
+UNKNOWN = "unknown"
+
+# pgrep by the process's own name, which neither this shell nor a guest's name has in it
+_AROUND_ROUNDS = r"""
+cpu=/sys/devices/system/cpu
+grep -asH '' /proc/uptime /proc/pressure/* $cpu/cpu*/cpufreq/scaling_governor $cpu/intel_pstate/no_turbo \
+ $cpu/cpufreq/boost /sys/devices/system/node/node*/cpulist /sys/class/thermal/thermal_zone*/temp \
+ /sys/class/hwmon/hwmon*/temp*_input /sys/class/block/"$2"/queue/scheduler /sys/class/block/"$2"/queue/write_cache \
+ /proc/"$1"/task/*/comm $(pgrep '^(qemu-system|qemu-kvm|kvm$)' | sed 's|.*|/proc/&/stat|')
+grep -asH ^MemTotal: /proc/meminfo
+grep -asH ^Cpus_allowed_list: /proc/"$1"/task/*/status
+"""
+
+
+class HostState(BaseModel):
+    """What the host was like around the rounds of a measurement; each text is "unknown" where it cannot be read.
+
+    `governor`: of all CPUs; `turbo`: "on" or "off"; `scheduler` and `write_cache`: of `device`, which is below the
+    disk; `temperature`: of the hottest sensor after the last round; `numa`: nodes with their CPUs; `may_run`: CPUs on
+    which QEMU's threads may run. `others_cpu` is how much of one CPU all other QEMU processes together took from
+    before the first round to after the last, `others` how many there were. `recent` is the kernel's avg10 of
+    pressure before the first round. `memory_bytes` is MemTotal.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    governor: str = UNKNOWN
+    turbo: str = UNKNOWN
+    device: str = UNKNOWN
+    scheduler: str = UNKNOWN
+    write_cache: str = UNKNOWN
+    temperature: str = UNKNOWN
+    numa: str = UNKNOWN
+    may_run: str = UNKNOWN
+    memory_bytes: int | None = None
+    others: int | None = None
+    others_cpu: float | None = None
+    recent: Mapping[str, float] = {}
+
+
+class HostWatch:
+    """The host around one guest's disk, or a native row's; where to look is found at the first look.
+
+    `disk` is a path on the host, `uuid` the guest's, "" without a guest.
+    """
+
+    def __init__(self, shell: Shell, disk: str, uuid: str = "") -> None:
+        self._shell = shell
+        self._disk = disk
+        self._uuid = uuid
+        self._watched: Watched | None = None
+
+    def look(self) -> HostLook:
+        """What is counted for a round; one command, 2 ms on a local host."""
+        watched = self._where()
+        return read_look(self._files(AROUND_ROUND, watched), watched)
+
+    def begin(self) -> Callable[[], HostState]:
+        """Look at what does not change with each round; what is returned looks again, and tells of the time between."""
+        begin = self._state()
+        return lambda: read_state(begin, self._state(), self._where())
+
+    def _state(self) -> Files:
+        return self._files(_AROUND_ROUNDS, self._where())
+
+    def _files(self, script: str, watched: Watched) -> Files:
+        # grep's exit status says only that the host lacks one of many
+        return read_files(self._shell.run(["sh", "-c", script, "sh", *watched.words]).stdout)
+
+    def _where(self) -> Watched:
+        if self._watched is None:
+            below = device_stat(self._shell, self._disk)
+            self._watched = Watched(
+                has_guest=bool(self._uuid),
+                pid=self._pid(),
+                device=below.name if below is not None else "",
+                counts_flushes=below is not None and below.flushes is not None,
+            )
+        return self._watched
+
+    def _pid(self) -> int | None:
+        if not self._uuid:
+            return None
+        found = self._shell.run(["pgrep", "-f", "--", f"-uuid {self._uuid}"]).stdout.split()
+        return int(found[0]) if found else None
+
+
+def read_state(begin: Files, end: Files, watched: Watched) -> HostState:
+    """The host's state: what is counted from both looks, all else from the second."""
+    queue = f"/sys/class/block/{watched.device}/queue"
+    others, others_cpu = _others(begin, end, watched)
+    chosen = re.search(r"\[(\S+)\]", first_line(end, f"{queue}/scheduler"))
+    total = re.search(r"\d+", first_line(end, "/proc/meminfo", "MemTotal:"))
+    return HostState(
+        governor=_joined(line for path, (line, *_) in end.items() if path.endswith("/scaling_governor")),
+        turbo=_turbo(end),
+        device=watched.device or UNKNOWN,
+        scheduler=chosen[1] if chosen else first_line(end, f"{queue}/scheduler") or UNKNOWN,
+        write_cache=first_line(end, f"{queue}/write_cache") or UNKNOWN,
+        temperature=_temperature(end),
+        numa=_numa(end),
+        may_run=_may_run(end, watched),
+        memory_bytes=int(total[0]) * 1024 if total else None,
+        others=others,
+        others_cpu=others_cpu,
+        recent=read_pressure(begin).recent,
+    )
+
+
+def _joined(values: Iterable[str]) -> str:
+    return "/".join(dict.fromkeys(value.strip() for value in values)) or UNKNOWN
+
+
+def _turbo(files: Files) -> str:
+    cpu = "/sys/devices/system/cpu"
+    told = {"0": "on", "1": "off"}.get(first_line(files, f"{cpu}/intel_pstate/no_turbo"))
+    return told or {"1": "on", "0": "off"}.get(first_line(files, f"{cpu}/cpufreq/boost"), UNKNOWN)
+
+
+def _temperature(files: Files) -> str:
+    # thousandths of a degree; a sensor that is off tells nothing, or something below freezing
+    texts = [line for path, (line, *_) in files.items() if "/thermal_zone" in path or "/hwmon" in path]
+    degrees = [int(text) / 1000 for text in texts if text.isdigit() and int(text)]
+    return f"{max(degrees):.0f} C" if degrees else UNKNOWN
+
+
+def _numa(files: Files) -> str:
+    nodes = re.compile(r"/node(\d+)/cpulist$")
+    said = [f"node {found[1]}: {lines[0]}" for path, lines in files.items() if (found := nodes.search(path))]
+    return " and ".join(said) or UNKNOWN
+
+
+def _may_run(files: Files, watched: Watched) -> str:
+    if not watched.has_guest:
+        return "no QEMU"
+    folder, places = f"/proc/{watched.pid}", dict[str, list[str]]()
+    for tid, name in names(files, folder):
+        cpus = first_line(files, f"{folder}/task/{tid}/status").partition(":")[2].strip()
+        if cpus:
+            places.setdefault(cpus, []).append(thread_class(name, is_first=int(tid) == watched.pid))
+    if len(places) < 2:
+        return next(iter(places), UNKNOWN)
+    return "; ".join(f"{', '.join(dict.fromkeys(kinds))} on {cpus}" for cpus, kinds in places.items())
+
+
+def _others(begin: Files, end: Files, watched: Watched) -> tuple[int | None, float | None]:
+    """How many other QEMU processes there were, and how much of one CPU they took together."""
+    ages = [read_pressure(files).uptime_s for files in (begin, end)]
+    if ages[0] is None or ages[1] is None or (watched.has_guest and watched.pid is None):
+        # where the guest's own process is not known, it is among the others
+        return None, None
+    looks = [
+        {path: process.total_s for path in files if (process := _other(files, path, watched)) is not None}
+        for files in (begin, end)
+    ]
+    used = sum(max(0.0, now - looks[0].get(path, 0.0)) for path, now in looks[1].items())
+    return len(looks[0].keys() | looks[1].keys()), used / (ages[1] - ages[0]) if ages[1] > ages[0] else None
+
+
+def _other(files: Files, path: str, watched: Watched) -> Process | None:
+    found = re.fullmatch(r"/proc/(\d+)/stat", path)
+    if found is None or int(found[1]) == watched.pid:
+        return None
+    return read_process(first_line(files, path), {}, int(found[1]))

@@ -1,0 +1,227 @@
+"""The host around a measurement: real /proc and /sys here, and texts of hosts that this one is not."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage.command import CommandResult, LocalShell
+from pytest_vmstorage.cost import spent
+from pytest_vmstorage.host_look import Look, Pressure, Watched, read_files, read_look
+from pytest_vmstorage.host_state import HostState, HostWatch, read_state
+from pytest_vmstorage.testing import FakeShell
+
+QEMU = Watched(has_guest=True, pid=77, device="sda", counts_flushes=True)
+LOOK = """\
+/proc/uptime:17074.60 17906.25
+/proc/pressure/cpu:some avg10=14.56 avg60=14.16 avg300=12.53 total=1842614225
+/proc/pressure/cpu:full avg10=0.00 avg60=0.00 avg300=0.00 total=0
+/proc/pressure/io:some avg10=1.24 avg60=1.61 avg300=2.05 total=509302554
+/proc/pressure/io:full avg10=0.35 avg60=0.68 avg300=0.95 total=188709599
+/proc/77/io:rchar: 220489108
+/proc/77/io:read_bytes: 117190656
+/proc/77/io:write_bytes: 339496960
+/proc/77/stat:77 (qemu-system-x86) S 1 77 77 0 -1 4194560 4333 179786 0 173 100 20 0 0 20 0 1 0 1675207 5255168
+/proc/77/task/77/comm:qemu-system-x86
+/proc/77/task/80/comm:CPU 0/KVM
+/proc/77/task/77/schedstat:34136731 28332197 156
+/proc/77/task/80/schedstat:1100000000 0 9
+/sys/class/block/sda/stat: 9 1 510 13 14 13 746 28 0 11 43 82 13 430 7 656 28
+"""
+STATE = """\
+/proc/uptime:100.00 17906.25
+/proc/pressure/cpu:some avg10=14.56 avg60=14.16 avg300=12.53 total=1842614225
+/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor:performance
+/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor:powersave
+/sys/devices/system/cpu/cpu2/cpufreq/scaling_governor:performance
+/sys/devices/system/cpu/intel_pstate/no_turbo:1
+/sys/devices/system/node/node0/cpulist:0-1
+/sys/devices/system/node/node1/cpulist:2-3
+/sys/class/thermal/thermal_zone0/temp:27800
+/sys/class/thermal/thermal_zone1/temp:61000
+/sys/class/thermal/thermal_zone2/temp:-274000
+/sys/class/hwmon/hwmon3/temp1_input:64000
+/sys/class/block/sda/queue/scheduler:none [mq-deadline] kyber
+/sys/class/block/sda/queue/write_cache:write through
+/proc/77/task/77/comm:qemu-system-x86
+/proc/77/task/80/comm:CPU 0/KVM
+/proc/77/task/81/comm:IO iothread1
+/proc/77/stat:77 (qemu-system-x86) S 1 77 77 0 -1 4194560 4333 179786 0 173 100 20 0 0 20 0 1 0 1675207 5255168
+/proc/90/stat:90 (qemu-kvm) S 1 77 77 0 -1 4194560 4333 179786 0 173 1000 0 0 0 20 0 1 0 1675207 5255168
+/proc/meminfo:MemTotal:       24684084 kB
+/proc/77/task/77/status:Cpus_allowed_list:\t0-3
+/proc/77/task/80/status:Cpus_allowed_list:\t0
+/proc/77/task/81/status:Cpus_allowed_list:\t1
+"""
+
+
+@contextmanager
+def running(*argv: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is ended."""
+    process = subprocess.Popen(argv)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def busy(program: str, *words: str) -> tuple[str, ...]:
+    """The argv of a shell that computes without end, and carries words in its command line."""
+    return (program, "-c", "while :; do :; done", program, *words)
+
+
+class CountingShell(LocalShell):
+    """This machine's shell, which counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
+        """Run it."""
+        self.count += 1
+        return super().run(argv, timeout_s=timeout_s, stdin=stdin)
+
+
+def state_of(begin: str = STATE, end: str = STATE) -> HostState:
+    """The state out of two looks."""
+    return read_state(read_files(begin), read_files(end), QEMU)
+
+
+def test_a_look_is_read_from_one_text() -> None:
+    """QEMU's I/O, its threads, the device's counters, pressure, and the host's age."""
+    look = read_look(read_files(LOOK), QEMU)
+    assert look.io == {"host_read_bytes": 117190656, "host_written_bytes": 339496960}
+    assert look.process is not None
+    assert look.process.total_s == pytest.approx(1.2)
+    assert [thread.kind for thread in look.process.threads.values()] == ["main loop", "vCPU"]
+    assert look.device is not None
+    assert (look.device.read_bytes, look.device.written_bytes, look.device.flushes) == (510 * 512, 746 * 512, 656)
+    assert look.pressure.uptime_s == 17074.60
+    assert look.pressure.some_s == {"cpu": pytest.approx(1842.614225), "io": pytest.approx(509.302554)}
+
+
+def test_what_the_host_hides_is_left_to_be_unknown() -> None:
+    """No process, no device, no pressure: nothing is 0."""
+    look = read_look(read_files(""), QEMU)
+    assert (look.io, look.device, look.process) == ({}, None, None)
+    assert Look().pressed_since(Look()) == {}
+    nothing = read_state({}, {}, Watched())
+    assert nothing == HostState(may_run="no QEMU")
+    unseen = read_state(read_files(STATE), read_files(STATE), Watched(has_guest=True))
+    assert (unseen.may_run, unseen.others) == ("unknown", None)
+    hidden = state_of("", "")
+    assert {hidden.governor, hidden.turbo, hidden.scheduler, hidden.temperature, hidden.may_run} == {"unknown"}
+    assert (hidden.others, hidden.others_cpu, hidden.memory_bytes) == (None, None, None)
+
+
+def test_pressure_is_the_part_of_the_time_in_which_some_task_waited() -> None:
+    """Between two looks; one that the kernel does not tell is left out."""
+    before = Look(pressure=Pressure(uptime_s=100.0, some_s={"cpu": 5.0, "io": 1.0}))
+    after = Look(pressure=Pressure(uptime_s=104.0, some_s={"cpu": 6.0}))
+    assert after.pressed_since(before) == {"cpu": 0.25}
+    assert before.pressed_since(before) == {}
+
+
+def test_the_hosts_state_is_read_from_one_text() -> None:
+    """All governors that there are, the scheduler in use, the hottest sensor, and threads by where they may run."""
+    state = state_of()
+    assert state.governor == "performance/powersave"
+    assert state.turbo == "off"
+    assert (state.device, state.scheduler, state.write_cache) == ("sda", "mq-deadline", "write through")
+    assert state.temperature == "64 C"
+    assert state.numa == "node 0: 0-1 and node 1: 2-3"
+    assert state.may_run == "main loop on 0-3; vCPU on 0; iothread on 1"
+    assert state.memory_bytes == 24684084 * 1024
+    assert state.recent == {"cpu": 0.1456}
+
+
+@pytest.mark.parametrize(
+    ("line", "turbo"),
+    [
+        ("intel_pstate/no_turbo:0", "on"),
+        ("cpufreq/boost:1", "on"),
+        ("cpufreq/boost:0", "off"),
+        ("online:0-1", "unknown"),
+    ],
+)
+def test_turbo_has_two_names_in_the_kernel(line: str, turbo: str) -> None:
+    """intel_pstate says what is off, cpufreq what is on."""
+    end = STATE.replace("intel_pstate/no_turbo:1", line)
+    assert state_of(end=end).turbo == turbo
+
+
+def test_other_guests_are_counted_with_what_they_took() -> None:
+    """In CPUs; the guest itself is none of them, and one that came meanwhile took all it has since."""
+    end = STATE.replace("uptime:100.00", "uptime:110.00").replace("173 1000 0", "173 1300 100")
+    state = state_of(end=end)
+    assert (state.others, state.others_cpu) == (1, pytest.approx(0.4))
+    came = end + "".join(line for line in STATE.splitlines(keepends=True) if "qemu-kvm" in line).replace("90", "91")
+    assert (state_of(end=came).others, state_of(end=came).others_cpu) == (2, pytest.approx(1.4))
+
+
+def test_a_real_process_is_found_and_its_time_is_counted(tmp_path: Path) -> None:
+    """By the guest's UUID in its command line; a thread that computes takes what the process took."""
+    name = str(uuid.uuid4())
+    with running(*busy("bash", "-uuid", name)) as process:
+        watch = HostWatch(LocalShell(), str(tmp_path), name)
+        before = watch.look()
+        time.sleep(0.5)
+        after = watch.look()
+        used = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    cost = spent(before.process, after.process)
+    assert set(cost.cpu_s) == {"main loop"}
+    assert 0.05 < cost.cpu_s["main loop"] <= (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK") + 0.05
+    told = {name for name in ("cpu", "io", "memory") if LocalShell().read(f"/proc/pressure/{name}")}
+    assert Look(pressure=after.pressure).pressed_since(Look(pressure=before.pressure)).keys() == told
+
+
+def test_a_look_is_one_command(tmp_path: Path) -> None:
+    """Where to look is found once: over ssh each command is a way there and back."""
+    shell = CountingShell()
+    watch = HostWatch(shell, str(tmp_path), str(uuid.uuid4()))
+    watch.look()
+    found = shell.count
+    watch.look()
+    watch.look()
+    assert shell.count == found + 2
+
+
+def test_a_real_host_tells_its_state(tmp_path: Path) -> None:
+    """Another QEMU at work is seen by its name, and this machine's device and CPUs are what other files say."""
+    other = tmp_path / "qemu-kvm"
+    shutil.copy(shutil.which("bash") or "", other)
+    name = str(uuid.uuid4())
+    with running(*busy(str(other))), running(*busy("bash", "-uuid", name)) as process:
+        os.sched_setaffinity(process.pid, {0})
+        end = HostWatch(LocalShell(), str(tmp_path), name).begin()
+        time.sleep(0.5)
+        state = end()
+    assert state.others is not None
+    assert state.others >= 1
+    assert state.others_cpu is not None
+    assert state.others_cpu > 0.05
+    assert state.may_run == "0"
+    assert state.memory_bytes == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if state.device != "unknown":
+        queue = Path("/sys/class/block", state.device, "queue")
+        assert state.write_cache == (queue / "write_cache").read_text().strip()
+        assert state.scheduler in (queue / "scheduler").read_text()
+
+
+def test_a_watch_of_nothing_looks_at_nothing_else() -> None:
+    """Without a process or a device the script's words match no path: /proc//io is none of QEMU's."""
+    shell = FakeShell()
+    shell.answer(re.compile("df --output"), returncode=3)
+    shell.answer(re.compile("exec grep"))
+    HostWatch(shell, "/dev/shm/x").look()
+    assert shell.asked[-1].argv[-2:] == ("none", "none")
