@@ -26,7 +26,9 @@ LAYERS = """
     provision.space  provision.testdisk
     matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json
-    workloads.fio_slips
+    workloads.fio_reading  workloads.fio_slips
+    workloads.fio_job_file
+    workloads.fio_job
     workloads.fio  workloads.dd  workloads.hdparm
     journal  subject
     preconditioning
