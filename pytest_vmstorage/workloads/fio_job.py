@@ -22,6 +22,9 @@ from pytest_vmstorage.workloads.fio_reading import REPORT
 _LARGE_BS = 64 * 2**10
 _GUESSED_SECONDS = 5.0
 _SHOWN_JOBS = 4
+_LONGEST = 32 * 2**10
+"""Bytes of a job file that reach a guest as one argument: its agent loses the thread of messages above 64 KiB."""
+
 _WRITE = 'printf %s "$1" >"$2"'
 _REPLACED = ("filename", "offset", "size", "group_reporting", "new_group")
 _OURS = ("new_group", "group_reporting", "fallocate=none", "allow_file_create=0", "verify_state_save=0", *REPORT)
@@ -31,8 +34,9 @@ class FioJob(Workload):
     """A fio job file with all its jobs: `Fio.from_job("fileserver.fio")`, or its text and name.
 
     What the file says holds, but for where: `filename` is replaced by the disk under test, offsets are counted from the
-    region that the round may use, and `group_reporting` is always on, a group for each job with its `numjobs`. Raises
-    ConfigError for a job that runs a command, makes, names or leaves other files, or cannot be understood.
+    region that the round may use, and `group_reporting` is always on, a group for each job and its `numjobs`. Where fio
+    would make a file for each job they share the disk: give them offsets to keep them apart. Raises ConfigError for a
+    job that runs a command, makes, names or leaves other files, or cannot be understood.
 
     Figures of a single job are those of `Fio`. Of several each job has its own under its name (`reader_iops`,
     `writer_clat_p99`), and `iops` and `bw` are those of the whole: all I/Os and bytes, divided by the time of the
@@ -164,6 +168,11 @@ class FioJob(Workload):
                     f" {target.path} has {format_size(target.size_bytes)} for it.",
                     hint="Make the disk larger (the cell's size) or the job smaller.",
                 )
+        if (length := len(self.job_file(target).encode())) > _LONGEST:
+            raise ConfigError(
+                f"{self.label} has {length} bytes with all options of its jobs, and {_LONGEST} are the most.",
+                hint="Make several job files of it.",
+            )
         return ("fio", self._path(target), "--output-format=json+", f"--output={self.output_file(target)}")
 
     def job_file(self, target: Target) -> str:
@@ -201,8 +210,14 @@ class FioJob(Workload):
         return tuple(
             f"[{job.name}] {remark}"
             for job, entry in zip(jobs, entries, strict=True)
-            for remark in job.reading.remarks(entry)
+            for remark in (*_one_in_flight(job), *job.reading.remarks(entry))
         )
+
+
+def _one_in_flight(job: Job) -> Iterator[str]:
+    """What fio's count of depths cannot tell: it counts what it handed to the kernel, which waits for each."""
+    if job.text("ioengine", "psync") == "libaio" and not job.is_direct and job.reading.iodepth > 1:
+        yield f"libaio without direct has one I/O in flight whatever iodepth={job.reading.iodepth} says"
 
 
 def _is_stream(job: Job) -> bool:

@@ -232,6 +232,23 @@ def test_a_single_job_has_figures_without_a_prefix() -> None:
     assert one.remarks(text) == ("[job] iodepth=16 was not reached: 1.0 in flight on average",)
 
 
+def test_a_depth_that_fio_cannot_see_is_said() -> None:
+    """libaio through the page cache does one I/O after the other, and fio counts them as if they were in flight."""
+    text = (RECORDINGS / "fio-3.33-randwrite.json").read_text()
+    lines = ("rw=randwrite", "ioengine=libaio", "iodepth=8")
+    said = ("[job] libaio without direct has one I/O in flight whatever iodepth=8 says",)
+    assert job(*lines).remarks(text) == said
+    assert job(*lines, "direct=1").remarks(text) == ()
+
+
+def test_a_file_that_is_too_long_for_a_guest_is_refused() -> None:
+    """Before it is sent: [global] counts once for each job."""
+    text = "[global]\nrw=write\nsize=4k\ndescription=" + "x" * 500 + "\n"
+    assert FioJob(text=text + "".join(f"[{n}]\n" for n in range(10)), name="ten").argv(DISK)
+    with pytest.raises(ConfigError, match="bytes with all options of its jobs, and 32768 are the most"):
+        FioJob(text=text + "".join(f"[{n}]\n" for n in range(100)), name="hundred").argv(DISK)
+
+
 def test_another_number_of_jobs_in_the_output_is_an_error() -> None:
     """Two jobs cannot be read from one entry."""
     text = (RECORDINGS / "fio-3.33-randwrite.json").read_text()
