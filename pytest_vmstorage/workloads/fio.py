@@ -50,7 +50,7 @@ class Fio(Workload):
     3.33 writes data that gzip shrinks 45 times, so that a compressing layer would store next to nothing.
     `randrepeat` gives every round the same order of blocks. `rate` is bytes a second and `thinktime` microseconds,
     as fio counts them. With `verify` a job reads back what it wrote, and corrupt data is an error, no figure. A job
-    file as it is runs with `Fio.from_job("file.fio")`.
+    file as it is runs with `Fio.from_job("file.fio")`. fio must be 3.18 or later.
 
     Figures: `iops`, `bw` in MiB/s (both directions together), latencies in seconds: of submission, completion and
     in total (`slat_p99`, `clat_p99`, `lat_p99`), of fsync (`fsync_p99`). A mixed job has them per direction
@@ -99,9 +99,9 @@ class Fio(Workload):
         def __init__(self, **options: Any) -> None: ...
 
     @classmethod
-    def from_job(cls, path: str | os.PathLike[str]) -> FioJob:
-        """The workload of a job file as it is, with all its jobs; raises ConfigError, see FioJob."""
-        return FioJob.read(path)
+    def from_job(cls, path: str | os.PathLike[str], **variables: object) -> FioJob:
+        """The workload of a job file as it is, with all its jobs, and values for its `${NAME}`; see FioJob."""
+        return FioJob.read(path, **variables)
 
     def over(self, **sweep: Sequence[object]) -> tuple[Fio, ...]:
         """This job once for each combination of values, the last option's fastest: `job.over(iodepth=(1, 8, 32))`.

@@ -49,14 +49,21 @@ class FioJob(Workload):
     name: str
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> FioJob:
-        """The workload of a file; raises ConfigError where it cannot be read."""
+    def read(cls, path: str | os.PathLike[str], **variables: object) -> FioJob:
+        """The workload of a file, `${NAME}` in it replaced by the variable of that name; raises ConfigError.
+
+        fio itself would look for them in its environment, which in a guest has none.
+        """
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"The job file {os.fspath(path)} cannot be read: {error}.", hint="Give the path of a fio job file."
             ) from None
+        for name, value in variables.items():
+            if f"${{{name}}}" not in text:
+                raise ConfigError(f"The job file {os.fspath(path)} has no ${{{name}}}.", hint=f"Leave {name} out.")
+            text = text.replace(f"${{{name}}}", str(value))
         return cls(text=text, name=Path(path).stem)
 
     @model_validator(mode="after")

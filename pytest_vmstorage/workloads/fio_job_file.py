@@ -155,11 +155,9 @@ def read_jobs(text: str, name: str) -> tuple[Job, ...]:
             if not is_common:
                 found.append((section[1], current))
             continue
-        if current is None or line.startswith("include ") or "${" in line:
-            why = "stands before any [section]" if current is None else "needs more than the file itself"
-            raise ConfigError(
-                f"{name}, line {number}: {line!r} {why}.", hint="Write the job file out, with all its values."
-            )
+        if why := _line_slip(line, is_inside=current is not None):
+            raise ConfigError(f"{name}, line {number}: {line!r} {why[0]}.", hint=why[1])
+        assert current is not None
         option, is_given, value = line.partition("=")
         option = option.strip()
         current[_ALIASES.get(option, option)] = value.strip() if is_given else None
@@ -167,6 +165,16 @@ def read_jobs(text: str, name: str) -> tuple[Job, ...]:
     for what, hint in _slips(jobs):
         raise ConfigError(f"{name}: {what}.", hint=hint)
     return jobs
+
+
+def _line_slip(line: str, *, is_inside: bool) -> tuple[str, str] | None:
+    if not is_inside:
+        return "stands before any [section]", "Begin with [global] or the name of a job."
+    if line.startswith("include "):
+        return "needs another file", "Write that file's lines out in this one."
+    if "${" in line:
+        return "needs a variable", 'Give it a value: Fio.from_job("file.fio", NAME="value").'
+    return None
 
 
 def _slips(jobs: tuple[Job, ...]) -> Iterator[tuple[str, str]]:

@@ -95,8 +95,25 @@ def test_a_job_file_runs_as_it_is(lab: Lab, tmp_path: Path) -> None:
     assert not place.shell.run(["test", "-e", f"{place.scratch}/vmstorage.fio"]).ok
 
 
+@pytest.mark.parametrize("config", [{"state": "fresh"}, {"guest_fs": "ext4"}], ids=["fresh", "ext4"])
+def test_jobs_stay_in_the_region_of_their_round(lab: Lab, config: dict[str, Any]) -> None:
+    """On a fresh disk rounds move on, on a file system the disk under test is a file; what is written verifies."""
+    text = "[a]\nrw=write\nsize=1M\n[b]\nstonewall\nrw=randwrite\noffset=1M\nsize=512k\n"
+    job = FioJob(text=f"[global]\ndirect=1\nverify=crc32c\n{text}", name="two")
+    place = lab.subject(lab.guest(StorageConfig(size="128M", **config)))
+    seen = []
+    place.before_round = lambda: seen.append(place.shell.read(f"{place.scratch}/vmstorage.fio"))
+    result = measure(place, job, Plan(rounds=2, warmup=0))
+    assert min(result.values("a_iops")) > 0
+    offsets = [[int(line[7:]) for line in text.splitlines() if line.startswith("offset=")] for text in seen]
+    first, second = ([offset - round_[0] for offset in round_] for round_ in offsets)
+    assert first == second == [0, 2**20]
+    moved_on = offsets[1][0] - offsets[0][0]
+    assert moved_on == (2**20 + 2**19 if "state" in config else 0)
+
+
 def test_a_long_job_file_arrives_whole(lab: Lab) -> None:
-    """Some 30 KB, near the most: the last of its jobs runs too, and each comes back with its own figures."""
+    """26 KB of the 32 there may be: the last of its jobs runs too, and each comes back with its own figures."""
     common = f"[global]\nrw=write\nsize=4k\ndirect=1\ndescription={'x' * 300}\n"
     job = FioJob(text=common + "".join(f"[j{n}]\noffset={4096 * n}\n" for n in range(48)), name="long")
     place = lab.subject(lab.guest(CONFIG))

@@ -83,6 +83,18 @@ def test_a_file_that_is_not_there_is_a_slip(tmp_path: Path) -> None:
         Fio.from_job(tmp_path / "none.fio")
 
 
+def test_variables_are_given_values(tmp_path: Path) -> None:
+    """As they would be by fio's environment, which a guest does not share; one that the file has not is a slip."""
+    path = tmp_path / "sized.fio"
+    path.write_text("[job]\nrw=${RW}\nsize=${SIZE}\n")
+    (one,) = Fio.from_job(path, RW="randread", SIZE="4M").jobs
+    assert one.options == {"rw": "randread", "size": "4M"}
+    with pytest.raises(ConfigError, match=r"line 3: 'size=\$\{SIZE\}' needs a variable"):
+        Fio.from_job(path, RW="read")
+    with pytest.raises(ConfigError, match=r"sized\.fio has no \$\{BS\}\. Leave BS out"):
+        Fio.from_job(path, RW="read", SIZE="4M", BS="4k")
+
+
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
@@ -111,8 +123,8 @@ def test_a_file_that_is_not_there_is_a_slip(tmp_path: Path) -> None:
         (["bs=some"], "has a value that cannot be read: 'some' is not a size"),
         (["runtime=1:30"], "has a value that cannot be read: '1:30' is not a duration"),
         (["percentile_list=often"], "cannot be read: percentile_list='often'"),
-        (["size=${SIZE}"], r"test, line 2: 'size=\$\{SIZE\}' needs more than the file itself"),
-        (["include other.fio"], "test, line 2: 'include other.fio' needs more than the file itself"),
+        (["size=${SIZE}"], r"test, line 2: 'size=\$\{SIZE\}' needs a variable\. Give it a value: Fio.from_job"),
+        (["include other.fio"], "test, line 2: 'include other.fio' needs another file"),
         (["[job]"], "test: has two jobs whose figures would have one name"),
         (["[job!]", "[job?]"], "test: has two jobs whose figures would have one name"),
         (["rw=randrw", "[job read]", "rw=read"], "has two jobs whose figures would have one name"),
