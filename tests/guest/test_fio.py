@@ -50,9 +50,9 @@ def test_every_option_runs(lab: Lab, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("verify", ["crc64", "crc32", "crc16", "crc7", "sha1", "sha256", "sha512", "xxhash"])
 def test_every_checksum_verifies(lab: Lab, verify: str) -> None:
     """As many blocks are read back as were written."""
-    result = measure(lab.subject(lab.guest(CONFIG)), Fio(rw="write", size="256k", verify=verify), ONCE)
+    result = measure(lab.subject(lab.guest(CONFIG)), Fio(rw="write", size="1M", verify=verify), ONCE)
     job = Fio(rw="write", verify=verify)
-    assert job.moved_bytes(result.raw[0]) == 2 * 256 * 2**10
+    assert job.moved_bytes(result.raw[0]) == 2 * 2**20
 
 
 def test_corrupt_data_is_an_error_with_its_offset(lab: Lab) -> None:
@@ -81,15 +81,15 @@ def test_a_job_file_runs_as_it_is(lab: Lab, tmp_path: Path) -> None:
         "[global]\nioengine=libaio\ndirect=1\nfilename=/dev/sdb\nruntime=1\ntime_based\n"
         "[reader]\nrw=randread\niodepth=4\nnumjobs=2\nsize=4M\n"
         "[writer]\nrw=write\nbs=64k\noffset=4M\nsize=4M\n"
-        "[checks]\nstonewall\nrw=randwrite\nverify=crc32c\ntime_based=0\noffset=8M\nsize=512k\nfsync=8\n"
+        "[checks]\nstonewall\nrw=randwrite\nverify=crc32c\ntime_based=0\noffset=8M\nsize=1M\nfsync=8\n"
     )
     guest = lab.guest(CONFIG)
     place, job = lab.subject(guest), Fio.from_job(path)
     result = measure(place, job, ONCE)
     assert set(result.samples[0].figures) == {metric.name for metric in job.metrics}
-    # 512 KiB in blocks of 4 KiB, written and read back
+    # 1 MiB in blocks of 4 KiB, written and read back
     checks = json.loads(result.raw[0])["jobs"][2]
-    assert (checks["write"]["total_ios"], checks["read"]["total_ios"]) == (128, 128)
+    assert (checks["write"]["total_ios"], checks["read"]["total_ios"]) == (256, 256)
     assert result.checks_fsync_p99 > 0
     assert not place.shell.run(["test", "-e", f"{place.scratch}/mixed.fio"]).ok
     assert not place.shell.run(["test", "-e", f"{place.scratch}/vmstorage.fio"]).ok
@@ -113,14 +113,14 @@ def test_jobs_stay_in_the_region_of_their_round(lab: Lab, config: dict[str, Any]
 
 
 def test_a_long_job_file_arrives_whole(lab: Lab) -> None:
-    """26 KB of the 32 there may be: the last of its jobs runs too, and each comes back with its own figures."""
-    common = f"[global]\nrw=write\nsize=4k\ndirect=1\ndescription={'x' * 300}\n"
-    job = FioJob(text=common + "".join(f"[j{n}]\noffset={4096 * n}\n" for n in range(48)), name="long")
+    """27 KB of the 32 there may be: the last of its jobs runs too, and each comes back with its own figures."""
+    common = f"[global]\nrw=write\nsize=16k\ndirect=1\ndescription={'x' * 180}\n"
+    job = FioJob(text=common + "".join(f"[j{n}]\noffset={16384 * n}\n" for n in range(64)), name="long")
     place = lab.subject(lab.guest(CONFIG))
     result = measure(place, job, ONCE)
-    assert len(json.loads(result.raw[0])["jobs"]) == 48
-    assert result.j47_iops > 0
-    assert result.raw[0].count('"io_bytes" : 4096') >= 48
+    assert len(json.loads(result.raw[0])["jobs"]) == 64
+    assert result.j63_iops > 0
+    assert result.raw[0].count('"io_bytes" : 16384') == 64
 
 
 def test_an_option_that_fio_does_not_know_fails_in_its_words(lab: Lab) -> None:
