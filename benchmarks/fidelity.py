@@ -65,7 +65,7 @@ def plugin_round(lab: Lab, config: StorageConfig) -> Round:
 def bare_round(lab: Lab, guest: BareGuest, disk: str) -> Round:
     """A function that runs the same line once in a bare guest, after the same filling and dropping of caches."""
     target = Target(path="/dev/vdb", size_bytes=JOBS[0].size)
-    guest.run(FILL_ARGV.format(path=target.path, size=target.size_bytes, offset=0))
+    guest.run(FILL_ARGV.format(path=target.path, size=target.size_bytes, offset=0, bs="1M"))
 
     def run(job: Fio) -> float:
         guest.run(f"sh -c {shlex.quote(FORGET)} sh {target.path} {job.output_file(target)}")

@@ -16,10 +16,13 @@ from pytest_vmstorage.units import format_size
 from pytest_vmstorage.workloads.base import Target, Workload
 
 FILL_ARGV = (
-    "fio --name=fill --filename={path} --allow_file_create=0 --rw=write --bs=1M --size={size} --offset={offset}"
+    "fio --name=fill --filename={path} --allow_file_create=0 --rw=write --bs={bs} --size={size} --offset={offset}"
     " --direct=1 --ioengine=libaio --iodepth=8 --refill_buffers --end_fsync=1 --output-format=terse --output=/dev/null"
 )
 """How blocks are written before a `filled` measurement: sequentially, with data that no layer can shrink."""
+
+FILL_BYTES = 2**20
+"""Size of a block of the fill; what is less at the disk's end is written in smaller ones."""
 
 AGE_SEED = 20260301
 """Seed of the order in which an `aged` disk is written: the same pieces in every run."""
@@ -106,8 +109,10 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
         _condition(subject, plan, say)
     elif regions.written_bytes < region:
         say("filling the disk")
-        _write(subject, FILL_ARGV, regions.written_bytes, region, plan)
-        regions.written_bytes = region
+        # whole blocks: fio writes none that is not whole
+        end = min(-(-region // FILL_BYTES) * FILL_BYTES, regions.size_bytes)
+        _write(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
+        regions.written_bytes = end
     return _target(subject, region), plan.warmup
 
 
@@ -150,7 +155,10 @@ def _condition(subject: Subject, plan: Plan, say: Say) -> None:
 
 
 def _write(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> None:
-    line = argv.format(path="{path}", size=end - begin, offset=begin, seed=AGE_SEED)
+    # a disk that ends within a block is filled in blocks of the largest power of two that its size is a multiple of
+    rest = (end - begin) % FILL_BYTES
+    bs = rest & -rest if rest else FILL_BYTES
+    line = argv.format(path="{path}", size=end - begin, offset=begin, seed=AGE_SEED, bs=bs)
     # the path comes last: it may hold a blank
     words = [subject.disk.join(word.split("{path}")) for word in line.split()]
     result = subject.shell.run(words, timeout_s=plan.timeout_s + end / 2**20)

@@ -95,6 +95,7 @@ def measure(
         hygiene={
             **_hygiene(subject, warmup, host_caches),
             "working set": worked_on.note(subject.config, around.memory_bytes),
+            **_remarks(workload, samples),
         },
         guest=_facts(subject, workload),
         proof=proof,
@@ -177,10 +178,19 @@ def _raw_output(subject: Subject, workload: Workload, target: Target, result: Co
         # fio puts the cause into its output file, or before the JSON, or on stderr
         first = text.splitlines()[:_FIRST_LINES]
         last = [line for line in result.stderr.splitlines()[-_LAST_LINES:] if line not in first]
-        raise WorkloadError(
-            f"{workload.label} failed with exit status {result.returncode}.", output="\n".join([*first, *last])
-        )
+        said = workload.failure(f"{text}\n{result.stderr}") or f"failed with exit status {result.returncode}"
+        raise WorkloadError(f"{workload.label} {said}.", output="\n".join([*first, *last]))
     return text
+
+
+def _remarks(workload: Workload, samples: Sequence[Sample]) -> Mapping[str, str]:
+    """What the figures do not show, by round: a depth that was not reached, a state that was not steady."""
+    said = [
+        f"round {number}: {remark}"
+        for number, sample in enumerate(samples, 1)
+        for remark in workload.remarks(sample.raw)
+    ]
+    return {"not as asked": ", ".join(said)} if said else {}
 
 
 def _hygiene(subject: Subject, warmup: int, host_caches: str) -> Mapping[str, str]:

@@ -29,7 +29,9 @@ LAYERS = """
     results
     matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json  workloads.stopwatch
-    workloads.fio_slips
+    workloads.fio_reading  workloads.fio_slips
+    workloads.fio_job_file
+    workloads.fio_job
     workloads.fio  workloads.dd  workloads.hdparm
     workloads.ioping  workloads.tar
     journal  subject

@@ -128,6 +128,16 @@ class Workload(BaseModel, ABC):
         del text
         return None
 
+    def failure(self, output: str) -> str:
+        """What a tool that ended with an error means by it, as a predicate; "" where its exit status says it all."""
+        del output
+        return ""
+
+    def remarks(self, text: str) -> tuple[str, ...]:
+        """What a reader of a round's figures must know and cannot see in them: clauses, from the tool's raw output."""
+        del text
+        return ()
+
     @abstractmethod
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures by metric name from the tool's raw output; raises WorkloadError."""

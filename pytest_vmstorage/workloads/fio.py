@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
@@ -14,20 +16,28 @@ from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes, MaybeBytes, MaybeSeconds, format_size
 from pytest_vmstorage.workloads import fio_json
 from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.fio_job import FioJob
+from pytest_vmstorage.workloads.fio_reading import ASYNC_ENGINES, REPORT, Reading
 from pytest_vmstorage.workloads.fio_slips import slips
 
 Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]
 
-_KNOWN = {"rw": get_args(Rw), "ioengine": get_args(Engine)}
+Verify = Literal["crc32c", "crc64", "crc32", "crc16", "crc7", "md5", "sha1", "sha256", "sha512", "xxhash"]
+
+_KNOWN = {"rw": get_args(Rw), "ioengine": get_args(Engine), "verify": get_args(Verify)}
 _LARGE_BS = 64 * 2**10
 _GUESSED_SECONDS = 5.0
-_SIZES = ("bs", "size", "offset_increment")
-_TIMES = ("runtime", "ramp_time")
-_FIO_DOES = {"time_based": False, "norandommap": False, "refill_buffers": False, "randrepeat": True}
+_SIZES = ("bs", "size", "offset_increment", "rate")
+_TIMES = ("runtime", "ramp_time", "ss_dur", "ss_ramp")
+_FIO_DOES = {
+    "time_based": False, "norandommap": False, "refill_buffers": False, "randrepeat": True, "verify_fatal": False,
+    "end_fsync": False,
+}  # fmt: skip
 _LABELLED = (
-    "rwmixread", "fsync", "fdatasync", "ioengine", "size", "offset_increment",
-    "norandommap", "randrepeat", "randseed", "refill_buffers",
+    "rwmixread", "fsync", "fdatasync", "ioengine", "size", "offset_increment", "norandommap", "randrepeat", "randseed",
+    "refill_buffers", "end_fsync", "rate", "rate_iops", "thinktime", "thinktime_blocks", "random_distribution",
+    "verify", "verify_fatal", "verify_backlog", "steadystate", "ss_dur", "ss_ramp",
 )  # fmt: skip
 
 
@@ -38,17 +48,22 @@ class Fio(Workload):
     that cannot run or whose figures would mean nothing. Three defaults are not fio's: `direct` and
     `ioengine="libaio"`, without which a queue depth is not reached, and `refill_buffers`, without which fio
     3.33 writes data that gzip shrinks 45 times, so that a compressing layer would store next to nothing.
-    `randrepeat` gives every round the same order of blocks.
+    `randrepeat` gives every round the same order of blocks. `rate` is bytes a second and `thinktime` microseconds,
+    as fio counts them. With `verify` a job reads back what it wrote, and corrupt data is an error, no figure. A job
+    file as it is runs with `Fio.from_job("file.fio")`. fio must be 3.18 or later.
 
-    Figures: `iops`, `bw` in MiB/s (both directions together), latencies in seconds. A mixed job has them per
-    direction (`read_clat_p99`, `write_clat_p99`), since a mean of reads and writes describes neither.
-    `usr_cpu` and `sys_cpu` are percent of one CPU in a job.
+    Figures: `iops`, `bw` in MiB/s (both directions together), latencies in seconds: of submission, completion and
+    in total (`slat_p99`, `clat_p99`, `lat_p99`), of fsync (`fsync_p99`). A mixed job has them per direction
+    (`read_clat_p99`, `write_clat_p99`), since a mean of reads and writes describes neither. `usr_cpu` and `sys_cpu`
+    are percent of one CPU in a job, `ctx` counts context switches. `iodepth_reached` is at least how many I/Os were
+    in flight. With `steadystate` there is `steadystate_attained` (100 % or 0 %), and the rates of its window.
     """
 
     tool: ClassVar[str] = "fio"
 
     rw: Rw
     bs: Bytes = 4096
+    bssplit: str | None = None
     iodepth: Count = 1
     numjobs: Count = 1
     size: Bytes = 256 * 2**20
@@ -61,6 +76,18 @@ class Fio(Workload):
     rwmixread: Annotated[int, Field(ge=1, le=99)] | None = None
     fsync: Count | None = None
     fdatasync: Count | None = None
+    end_fsync: bool = False
+    rate: MaybeBytes = None
+    rate_iops: Count | None = None
+    thinktime: Count | None = None
+    thinktime_blocks: Count | None = None
+    random_distribution: str | None = None
+    verify: Verify | None = None
+    verify_fatal: bool = False
+    verify_backlog: Count | None = None
+    steadystate: str | None = None
+    ss_dur: MaybeSeconds = None
+    ss_ramp: MaybeSeconds = None
     refill_buffers: bool = True
     norandommap: bool = False
     randrepeat: bool = True
@@ -71,11 +98,32 @@ class Fio(Workload):
 
         def __init__(self, **options: Any) -> None: ...
 
-    @field_validator("rw", "ioengine", mode="before")
+    @classmethod
+    def from_job(cls, path: str | os.PathLike[str], **variables: object) -> FioJob:
+        """The workload of a job file as it is, with all its jobs, and values for its `${NAME}`; see FioJob."""
+        return FioJob.read(path, **variables)
+
+    def over(self, **sweep: Sequence[object]) -> tuple[Fio, ...]:
+        """This job once for each combination of values, the last option's fastest: `job.over(iodepth=(1, 8, 32))`.
+
+        Each is a workload of its own, with a label and a column of its own: in that order they are a curve. Raises
+        ConfigError for an option without values, and for a combination that cannot run.
+        """
+        for name, values in sweep.items():
+            if isinstance(values, str) or not values:
+                raise ConfigError(
+                    f"Fio.over({name}={values!r}) has no values to go over.", hint=f"Write {name}=(1, 8, 32)."
+                )
+        said = {name: getattr(self, name) for name in self.model_fields_set}
+        return tuple(
+            type(self)(**said | dict(zip(sweep, values, strict=True))) for values in itertools.product(*sweep.values())
+        )
+
+    @field_validator("rw", "ioengine", "verify", mode="before")
     @classmethod
     def _known(cls, value: object, info: Any) -> object:
         known = _KNOWN[info.field_name]
-        if value not in known:
+        if value not in known and (value is not None or info.field_name != "verify"):
             close = difflib.get_close_matches(str(value), known, n=1)
             meant = f"Did you mean {close[0]!r}? " if close else ""
             raise ConfigError(
@@ -118,14 +166,18 @@ class Fio(Workload):
     @property
     def fresh_is_possible(self) -> bool:
         """Whether no block is written twice: not when time, jobs or chance bring it back to one."""
-        jobs_are_apart = self.numjobs == 1 or (self.offset_increment or 0) >= self.size
-        comes_back = self.time_based or (self.is_random and self.norandommap)
-        return not self.reads and jobs_are_apart and not comes_back
+        by_chance = self.is_random and (self.norandommap or self.random_distribution is not None)
+        return not self.reads and self.jobs_are_apart and not self.time_based and not by_chance
+
+    @property
+    def jobs_are_apart(self) -> bool:
+        """Whether each of `numjobs` has blocks of its own."""
+        return self.numjobs == 1 or (self.offset_increment or 0) >= self.size
 
     @property
     def label(self) -> str:
         """Its shape, then whatever differs from the defaults; how long it is measured is left out."""
-        parts = ["fio", self.rw, format_size(self.bs), f"qd{self.iodepth}"]
+        parts = ["fio", self.rw, self.bssplit or format_size(self.bs), f"qd{self.iodepth}"]
         parts += [f"x{self.numjobs}"] if self.numjobs > 1 else []
         parts += [] if self.direct else ["buffered"]
         for name in _LABELLED:
@@ -134,25 +186,21 @@ class Fio(Workload):
         return " ".join(parts)
 
     @property
+    def _reading(self) -> Reading:
+        return Reading(
+            directions=self.directions,
+            percentiles=tuple(self.percentile_list.split(":")),
+            has_slat=self.ioengine in ASYNC_ENGINES,
+            syncs=bool(self.fsync or self.fdatasync),
+            iodepth=self.iodepth,
+            steadystate=self.steadystate is not None,
+            verifies=self.verify is not None,
+        )
+
+    @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Rates, latencies and CPU, in the order in which they are worth reading."""
-        rates = dict.fromkeys(("", *self._prefixes))
-        iops = [Metric(name=f"{prefix}iops", unit="IOPS", better="higher") for prefix in rates]
-        bw = [Metric(name=f"{prefix}bw", unit="MiB/s", better="higher") for prefix in rates]
-        times = [Metric(name=name, unit="s", better="lower") for name in self._time_names]
-        cpu = [Metric(name=name, unit="%", better="lower") for name in ("usr_cpu", "sys_cpu")]
-        return (*iops, *bw, *times, *cpu)
-
-    @property
-    def _prefixes(self) -> tuple[str, ...]:
-        return tuple(f"{direction}_" for direction in self.directions) if self.is_mixed else ("",)
-
-    @property
-    def _time_names(self) -> tuple[str, ...]:
-        percentiles = [fio_json.percentile_name(text) for text in self.percentile_list.split(":")]
-        kinds = ("lat_mean", *(f"clat_{percentile}" for percentile in percentiles))
-        syncs = [f"fsync_{percentile}" for percentile in percentiles] if self.fsync or self.fdatasync else []
-        return (*(f"{prefix}{kind}" for prefix in self._prefixes for kind in kinds), *syncs)
+        """Rates, latencies, CPU and depth, in the order in which they are worth reading."""
+        return self._reading.metrics
 
     @property
     def primary(self) -> str:
@@ -161,9 +209,10 @@ class Fio(Workload):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The rate and the 99th percentile of latency; that of writes in a mixed job."""
-        tail = f"{self._prefixes[-1]}clat_p99"
-        return (self.primary, tail) if tail in self._time_names else (self.primary,)
+        """The rate and the 99th percentile of latency, that of writes in a mixed job; whether it became steady."""
+        reading = self._reading
+        names = (self.primary, f"{reading.prefixes[-1]}clat_p99", "steadystate_attained")
+        return tuple(name for name in names if name in {metric.name for metric in reading.metrics})
 
     @property
     def region_bytes(self) -> int:
@@ -172,8 +221,9 @@ class Fio(Workload):
 
     @property
     def expected_seconds(self) -> float:
-        """Ramp, runtime (5 s where fio decides by size) and a second for the rest."""
-        return (self.ramp_time or 0.0) + (self.runtime or _GUESSED_SECONDS) + 1.0
+        """Ramp, runtime (5 s where fio decides by size, twice that to verify) and a second for the rest."""
+        seconds = self.runtime or _GUESSED_SECONDS
+        return (self.ramp_time or 0.0) + seconds * (2 if self.verify else 1) + 1.0
 
     def output_file(self, target: Target) -> str:
         """A file, because fio prints warnings where it prints results."""
@@ -193,6 +243,7 @@ class Fio(Workload):
             "--filename=" + target.path.replace(":", r"\:"),
             f"--offset={format_size(target.offset_bytes)}",
             *self._options(),
+            *(f"--{option}" for option in REPORT),
             "--group_reporting",
             "--fallocate=none",
             "--allow_file_create=0",
@@ -203,8 +254,11 @@ class Fio(Workload):
     def _options(self) -> Iterator[str]:
         """Each field that says something fio would not do by itself, under fio's name."""
         for name in type(self).model_fields:
-            if getattr(self, name) not in (None, _FIO_DOES.get(name)):
+            if getattr(self, name) not in (None, _FIO_DOES.get(name)) and not (name == "bs" and self.bssplit):
                 yield f"--{name}={self._text(name)}"
+        if self.verify:
+            # or it leaves a file behind, in whatever folder it was started
+            yield "--verify_state_save=0"
 
     def _text(self, name: str) -> str:
         value = getattr(self, name)
@@ -218,12 +272,18 @@ class Fio(Workload):
 
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from fio's JSON, warnings before it allowed; raises WorkloadError with what fio said."""
-        return fio_json.figures(
-            text,
-            directions=self.directions,
-            percentiles=self.percentile_list.split(":"),
-            syncs=bool(self.fsync or self.fdatasync),
-        )
+        (job,), said = fio_json.entries(text, 1)
+        return self._reading.figures(job, said)
+
+    def failure(self, output: str) -> str:
+        """That data was corrupt, in fio's words with file and offset, where that is why it failed."""
+        words = fio_json.corruption(output)
+        return f"found corrupt data: {words}" if words else ""
+
+    def remarks(self, text: str) -> tuple[str, ...]:
+        """That its queue depth was not reached, or its steady state not attained."""
+        (job,), _ = fio_json.entries(text, 1)
+        return tuple(self._reading.remarks(job))
 
 
 def _fio_time(seconds: float) -> str:

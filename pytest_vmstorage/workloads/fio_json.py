@@ -1,4 +1,4 @@
-"""Reading fio's JSON: figures in IOPS, MiB/s, seconds and percent. Pure."""
+"""fio's JSON as it is: the entries of its jobs, the numbers in them, and what fio said around it. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_vmstorage.errors import WorkloadError
 
-_MIB = 2**20
-_NS = 1e-9
-_NO_IO_HINT = "If it ran at all, give it a larger size, a longer runtime or a shorter ramp_time."
 _DOCUMENT = re.compile(r"^\{", re.MULTILINE)
+_VERSION = re.compile(r"fio-(\d+)\.(\d+)")
+_LEAST_VERSION = (3, 2)
+"""Older ones have microseconds where these have nanoseconds, and no `bw_bytes` (fio's git history)."""
+
+_CORRUPT = re.compile(r"^.*\bat file .+ offset \d+.*$", re.MULTILINE)
+_EILSEQ = 84
+"""The errno that fio gives a job whose data was not what it had written (3.28, 3.33 and 3.42, tried)."""
+
+Job = Mapping[str, Any]
+"""One entry of `jobs`: a job, or a group of jobs under group_reporting."""
 
 
 def percentile_name(text: str) -> str:
@@ -23,49 +30,45 @@ def percentile_name(text: str) -> str:
     return f"p{int(whole)}{fraction.rstrip('0')}"
 
 
-def figures(text: str, *, directions: Sequence[str], percentiles: Sequence[str], syncs: bool) -> Mapping[str, float]:
-    """Figures of the one group of jobs in fio's output (json or json+), by metric name.
+def entries(text: str, count: int) -> tuple[Sequence[Job], str]:
+    """The `count` entries of `jobs`, and what fio said before its JSON.
 
-    Times are seconds (fio's nanoseconds), `bw` is MiB/s (fio's `bw_bytes`; its `bw` is KiB/s). One direction
-    has no prefix; of two, rates are also added up, latencies never. Raises WorkloadError for a failed job, no
-    I/O, or a field that is missing or not finite. Source: fio 3.33's output and its HOWTO, "JSON output".
+    A job that failed has only an errno; which call failed, and for which file, is in what fio said. Raises
+    WorkloadError for a failed job, another number of entries, or a fio that is too old to be read.
     """
-    job, said = _job(text)
-    found: dict[str, float] = {}
-    for direction in directions:
-        prefix = f"{direction}_" if len(directions) > 1 else ""
-        if not _number(job, f"{direction}.total_ios"):
-            raise WorkloadError(f"fio did no {direction} in the time measured.", hint=_NO_IO_HINT, output=said)
-        found |= {f"{prefix}{name}": value for name, value in _direction(job, direction, percentiles)}
-    if len(directions) > 1:
-        found |= {rate: sum(found[f"{direction}_{rate}"] for direction in directions) for rate in ("iops", "bw")}
-    if syncs:
-        found |= dict(_percentiles(job, "sync.lat_ns", "fsync", percentiles))
-    return found | {name: _number(job, name) for name in ("usr_cpu", "sys_cpu")}
+    begin = _DOCUMENT.search(text)
+    if begin is None:
+        raise WorkloadError("fio left no JSON.", output=text)
+    try:
+        document, _ = json.JSONDecoder().raw_decode(text, begin.start())
+    except ValueError as error:
+        raise WorkloadError(f"fio's JSON cannot be read: {error}.", output=text) from None
+    _check_version(str(document.get("fio version")))
+    jobs = document.get("jobs")
+    found = len(jobs) if isinstance(jobs, list) else 0
+    if found != count:
+        expected = "one group" if count == 1 else f"{count} groups"
+        raise WorkloadError(f"fio reported {found} jobs instead of {expected}.", output=text)
+    said = text[: begin.start()].strip()
+    for job in jobs:
+        # with continue_on_error a job has no error, but says which was the first
+        _check_error(int(number(job, "error")) or int(job.get("first_error", 0)), said)
+    return jobs, said
 
 
-def moved_bytes(text: str) -> int:
+def corruption(output: str) -> str:
+    """fio's first words about a block that is not what it wrote, with file and offset; "" where it has none."""
+    found = _CORRUPT.search(output)
+    return found[0].strip() if found else ""
+
+
+def moved_bytes(text: str, count: int = 1) -> int:
     """Bytes read and written by all jobs, from the raw output; fio counts none of its ramp time."""
-    job, _ = _job(text)
-    return sum(int(_number(job, way, "io_bytes")) for way in ("read", "write"))
+    jobs, _ = entries(text, count)
+    return sum(int(number(job, way, "io_bytes")) for job in jobs for way in ("read", "write"))
 
 
-def _direction(job: Mapping[str, Any], direction: str, percentiles: Sequence[str]) -> Iterator[tuple[str, float]]:
-    yield "iops", _number(job, f"{direction}.iops")
-    yield "bw", _number(job, f"{direction}.bw_bytes") / _MIB
-    yield "lat_mean", _number(job, f"{direction}.lat_ns.mean") * _NS
-    yield from _percentiles(job, f"{direction}.clat_ns", "clat", percentiles)
-
-
-def _percentiles(
-    job: Mapping[str, Any], where: str, name: str, percentiles: Sequence[str]
-) -> Iterator[tuple[str, float]]:
-    for text in percentiles:
-        value = _number(job, f"{where}.percentile", f"{float(text):.6f}")
-        yield f"{name}_{percentile_name(text)}", value * _NS
-
-
-def _number(job: Mapping[str, Any], path: str, *keys: str) -> float:
+def number(job: Job, path: str, *keys: str) -> float:
     """The finite number at that place: a dotted path, then keys that may hold dots themselves."""
     steps = (*path.split("."), *keys)
     value: Any = job
@@ -79,24 +82,16 @@ def _number(job: Mapping[str, Any], path: str, *keys: str) -> float:
     return float(value)
 
 
-def _job(text: str) -> tuple[Mapping[str, Any], str]:
-    """The only entry of `jobs`, the whole group under --group_reporting, and what fio said before the JSON.
+def _check_version(text: str) -> None:
+    version = _VERSION.match(text)
+    if version and (int(version[1]), int(version[2])) < _LEAST_VERSION:
+        raise WorkloadError(
+            f"{text} is too old: its figures have other units.", hint="Use fio 3.2 or a later one in this guest."
+        )
 
-    A job that failed has only an errno; which call failed, and for which file, is in what fio said.
-    """
-    begin = _DOCUMENT.search(text)
-    if begin is None:
-        raise WorkloadError("fio left no JSON.", output=text)
-    try:
-        document, _ = json.JSONDecoder().raw_decode(text, begin.start())
-    except ValueError as error:
-        raise WorkloadError(f"fio's JSON cannot be read: {error}.", output=text) from None
-    jobs = document.get("jobs")
-    if not isinstance(jobs, list) or len(jobs) != 1:
-        count = len(jobs) if isinstance(jobs, list) else 0
-        raise WorkloadError(f"fio reported {count} jobs instead of one group.", output=text)
-    said = text[: begin.start()].strip()
-    code = int(_number(jobs[0], "error"))
+
+def _check_error(code: int, said: str) -> None:
+    if code == _EILSEQ:
+        raise WorkloadError("fio found data that it had not written: corruption.", output=said)
     if code:
         raise WorkloadError(f"fio ended with error {code} ({os.strerror(code)}).", output=said)
-    return jobs[0], said

@@ -16,6 +16,7 @@ from pytest_vmstorage.workloads.fio_json import percentile_name
 
 RECORDINGS = Path(__file__).parent / "recordings"
 DISK = Target(path="/dev/vdb", size_bytes=2**30)
+STEADY: dict[str, Any] = {"steadystate": "iops_slope:10%", "ss_dur": 10, "time_based": True, "runtime": 60}
 
 
 def recorded(name: str) -> str:
@@ -49,6 +50,9 @@ def test_argv_of_a_typical_job_is_exact() -> None:
         "--direct=1",
         "--refill_buffers=1",
         "--percentile_list=50:95:99:99.9",
+        "--slat_percentiles=1",
+        "--clat_percentiles=1",
+        "--lat_percentiles=1",
         "--group_reporting",
         "--fallocate=none",
         "--allow_file_create=0",
@@ -72,6 +76,19 @@ def test_argv_of_a_typical_job_is_exact() -> None:
         ({"norandommap": True}, "--norandommap=1"),
         ({"offset_increment": "64M"}, "--offset_increment=64M"),
         ({"rw": "randrw", "rwmixread": 70}, "--rwmixread=70"),
+        ({"bssplit": "4k/60:64k/40"}, "--bssplit=4k/60:64k/40"),
+        ({"rate": "8M"}, "--rate=8M"),
+        ({"rate_iops": 500}, "--rate_iops=500"),
+        ({"thinktime": 1000, "thinktime_blocks": 4}, "--thinktime=1000"),
+        ({"random_distribution": "zipf:1.2"}, "--random_distribution=zipf:1.2"),
+        ({"end_fsync": True}, "--end_fsync=1"),
+        ({"verify": "crc32c"}, "--verify=crc32c"),
+        ({"verify": "crc32c"}, "--verify_state_save=0"),
+        ({"verify": "md5", "verify_fatal": True}, "--verify_fatal=1"),
+        ({"verify": "md5", "verify_backlog": 64}, "--verify_backlog=64"),
+        (STEADY, "--steadystate=iops_slope:10%"),
+        (STEADY, "--ss_dur=10"),
+        (STEADY | {"ss_ramp": "5s"}, "--ss_ramp=5"),
     ],
 )
 def test_each_option_goes_to_fio_under_its_own_name(options: dict[str, Any], argument: str) -> None:
@@ -138,6 +155,34 @@ def test_a_region_that_does_not_fit_is_refused() -> None:
         ({"rw": "write", "numjobs": 4}, '4 sequential jobs .* offset_increment="256M"'),
         ({"percentile_list": "99:often"}, "'99:often' is no list of percentiles"),
         ({"percentile_list": "99.9:9.99"}, "two percentiles of one name"),
+        ({"bssplit": "4k/60:64k/50"}, "'4k/60:64k/50' does not add up to 100 %"),
+        ({"bssplit": "4k/60:64k/40", "bs": "4k"}, "leaves no use for bs"),
+        ({"bssplit": "4k/60:1000/40"}, "has a size that cannot be used"),
+        ({"bssplit": "4k/50:1G/50"}, "has a size that cannot be used"),
+        ({"bssplit": "4k"}, "'4k' does not add up to 100 %"),
+        ({"bssplit": "4k/100,8k/100"}, "is for 2 directions"),
+        ({"rate": "1M", "rate_iops": 5}, "rate and rate_iops are two limits"),
+        ({"rate": 0}, "rate=0 is no limit"),
+        ({"thinktime_blocks": 4}, "thinktime_blocks without thinktime does nothing"),
+        ({"random_distribution": "zipf:1"}, "random_distribution='zipf:1' is not known here"),
+        ({"random_distribution": "pareto:1.5"}, "random_distribution='pareto:1.5' is not known here"),
+        ({"random_distribution": "gauss:3"}, "random_distribution='gauss:3' is not known here"),
+        ({"random_distribution": "zipf:often"}, "random_distribution='zipf:often' is not known here"),
+        ({"rw": "write", "random_distribution": "zipf:1.2"}, "random_distribution needs a random job"),
+        ({"rw": "randread", "end_fsync": True}, "a job that only reads has nothing to sync"),
+        ({"verify": "crc33"}, "verify='crc33'\\) is not known here. Did you mean 'crc32'"),
+        ({"rw": "randread", "verify": "crc32c"}, "verify checks what the job itself wrote"),
+        ({"rw": "randrw", "verify": "crc32c"}, "verify checks what the job itself wrote"),
+        ({"verify": "crc32c", "time_based": True, "runtime": 5}, "verify with time_based never checks its last"),
+        ({"verify": "crc32c", "numjobs": 2}, "2 jobs on the same blocks would find each other's data"),
+        ({"verify": "crc32c", "iodepth": 8, "norandommap": True}, "reports corruption where there is none"),
+        ({"verify_fatal": True}, "verify_fatal and verify_backlog need verify"),
+        ({"steadystate": "iops"}, "steadystate='iops' is not known here"),
+        (STEADY | {"ss_dur": None}, "needs a window of whole seconds"),
+        (STEADY | {"ss_dur": 2.5}, "needs a window of whole seconds"),
+        (STEADY | {"time_based": False}, "steadystate ends with size"),
+        (STEADY | {"ss_ramp": 50}, r"Give time_based=True and a runtime above 60 seconds"),
+        ({"ss_dur": 10}, "ss_dur and ss_ramp need steadystate"),
         ({"block_size": "4k"}, "Fio has no option 'block_size'; it has: rw, bs,"),
     ],
 )
@@ -177,11 +222,15 @@ def test_jobs_that_do_something_else_have_another_label() -> None:
         {"rw": "randread"}, {"rw": "randrw"}, {"bs": "16k"}, {"iodepth": 2}, {"numjobs": 2}, {"size": "1M"},
         {"offset_increment": "1M"}, {"ioengine": "io_uring"}, {"direct": False}, {"fsync": 1},
         {"fdatasync": 1}, {"rw": "randrw", "rwmixread": 7}, {"refill_buffers": False}, {"norandommap": True},
-        {"randrepeat": False}, {"randseed": 0},
+        {"randrepeat": False}, {"randseed": 0}, {"end_fsync": True}, {"rate": "1M"}, {"rate_iops": 5}, {"thinktime": 5},
+        {"thinktime": 5, "thinktime_blocks": 2}, {"random_distribution": "zipf:1.2"}, {"verify": "md5"},
+        {"verify": "md5", "verify_fatal": True}, {"verify": "md5", "verify_backlog": 9}, STEADY,
+        STEADY | {"ss_dur": 20}, STEADY | {"ss_ramp": 1}, STEADY | {"steadystate": "bw:5%"},
     ]  # fmt: skip
     labels = [Fio(**usual).label, *(Fio(**usual | change).label for change in changes)]
     assert len(set(labels)) == len(labels)
-    told = {name for change in changes for name in change}
+    assert Fio(rw="randwrite", bssplit="8k/50:4k/50").label == "fio randwrite 8k/50:4k/50 qd1"
+    told = {name for change in changes for name in change} - set(STEADY) | {"steadystate", "ss_dur", "bssplit"}
     assert set(Fio.model_fields) - told == {"runtime", "ramp_time", "time_based", "percentile_list"}
 
 
@@ -193,6 +242,7 @@ def test_jobs_that_do_something_else_have_another_label() -> None:
         ({"rw": "write", "bs": "32k"}, ("iops", "clat_p99")),
         ({"rw": "randrw"}, ("iops", "write_clat_p99")),
         ({"rw": "randread", "percentile_list": "50"}, ("iops",)),
+        ({"rw": "randread"} | STEADY, ("iops", "clat_p99", "steadystate_attained")),
     ],
 )
 def test_shown_are_the_rate_and_the_tail(options: dict[str, Any], shown: tuple[str, ...]) -> None:
@@ -212,6 +262,8 @@ def test_shown_are_the_rate_and_the_tail(options: dict[str, Any], shown: tuple[s
         ({"rw": "randwrite", "numjobs": 2}, False),
         ({"rw": "randwrite", "runtime": 5, "time_based": True}, False),
         ({"rw": "randwrite", "norandommap": True}, False),
+        ({"rw": "randwrite", "random_distribution": "zipf:1.2"}, False),
+        ({"rw": "randwrite", "verify": "crc32c"}, True),
         ({"rw": "randrw"}, False),
         ({"rw": "read"}, False),
     ],
@@ -233,12 +285,13 @@ def test_expected_seconds() -> None:
     """Ramp and runtime and a second; a guess where fio decides by size."""
     assert Fio(rw="read", runtime=10, ramp_time=2).expected_seconds == 13
     assert Fio(rw="read").expected_seconds == 6
+    assert Fio(rw="write", verify="md5").expected_seconds == 11
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("write", {"rw": "write", "bs": "1M"}),
+        ("write", {"rw": "write", "bs": "256k"}),
         ("randwrite", {"rw": "randwrite"}),
         ("randwrite-fdatasync", {"rw": "randwrite", "fdatasync": 1}),
         ("randrw-x2", {"rw": "randrw", "numjobs": 2}),
@@ -258,19 +311,22 @@ def test_figures_of_a_real_run(name: str, options: dict[str, Any]) -> None:
         rates["bw"] += told["io_bytes"] / 2**20 / seconds
         assert figures[f"{prefix}lat_mean"] == pytest.approx(told["lat_ns"]["mean"] / 1e9)
         assert figures[f"{prefix}clat_p99"] == pytest.approx(told["clat_ns"]["percentile"]["99.000000"] / 1e9)
+        assert figures[f"{prefix}slat_p95"] == pytest.approx(told["slat_ns"]["percentile"]["95.000000"] / 1e9)
+        assert figures[f"{prefix}lat_p50"] == pytest.approx(told["lat_ns"]["percentile"]["50.000000"] / 1e9)
         assert figures[f"{prefix}clat_p999"] == pytest.approx(told["clat_ns"]["percentile"]["99.900000"] / 1e9)
         assert told["clat_ns"]["min"] / 1e9 <= figures[f"{prefix}clat_p50"] <= told["clat_ns"]["max"] / 1e9
+    assert figures["ctx"] == job["ctx"]
     assert figures["iops"] == pytest.approx(rates["iops"], rel=0.01)
     assert figures["bw"] == pytest.approx(rates["bw"], rel=0.01)
 
 
 def test_units_are_mib_and_seconds() -> None:
-    """Read by eye from the recording: bw_bytes 217885922, lat_ns mean 297947.546143, p99 452608."""
+    """Read by eye from the recording: bw_bytes 262144000, lat_ns mean 121287.482422, p99 1368064."""
     figures = Fio(rw="randwrite").parse(recorded("randwrite"))
-    assert figures["bw"] == pytest.approx(207.7922, rel=1e-5)
+    assert figures["bw"] == pytest.approx(250.0000, rel=1e-5)
     assert figures["bw"] == pytest.approx(figures["iops"] * 4096 / 2**20, rel=1e-5)
-    assert figures["lat_mean"] == pytest.approx(0.000297947546)
-    assert figures["clat_p99"] == pytest.approx(0.000452608)
+    assert figures["lat_mean"] == pytest.approx(0.000121287482)
+    assert figures["clat_p99"] == pytest.approx(0.001368064)
 
 
 def test_sync_latency_is_read_where_asked_for() -> None:

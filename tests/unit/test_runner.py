@@ -591,3 +591,22 @@ def test_a_workload_of_files_needs_a_file_system_with_room() -> None:
         Scene().measure(Folder(), rounds=1)
     with pytest.raises(ConfigError, match="for which state=aged leaves no room"):
         scene_of_files(state="aged").measure(Folder(), rounds=1)
+
+
+@pytest.mark.parametrize(
+    ("region", "written"), [(64 * 2**10, "1048576"), (1536 * 2**10, "2097152"), (64 * MIB, "67108864")]
+)
+def test_a_fill_is_of_whole_blocks(region: int, written: str) -> None:
+    """fio writes no half block: a region below a MiB was not filled at all, and one of 1.5 MiB past its end."""
+    scene = Scene()
+    scene.measure(Tool(region=region), rounds=1, warmup=0)
+    (line,) = (line for line in scene.shell.lines if "--name=fill" in line)
+    assert f"--bs=1048576 --size={written} --offset=0 " in line
+
+
+def test_a_disk_that_ends_within_a_block_is_filled_to_its_end() -> None:
+    """In smaller blocks."""
+    scene = Scene(size=str(64 * MIB + 4096 * 3))
+    scene.measure(Tool(region=None), rounds=1, warmup=0)
+    (line,) = (line for line in scene.shell.lines if "--name=fill" in line)
+    assert f"--bs=4096 --size={64 * MIB + 4096 * 3} " in line

@@ -1,0 +1,145 @@
+"""What one entry of fio's `jobs` has to tell: which figures, in IOPS, MiB/s, seconds and percent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from pytest_vmstorage.errors import WorkloadError
+from pytest_vmstorage.results import Better, Metric
+from pytest_vmstorage.workloads.fio_json import Job, number, percentile_name
+
+ASYNC_ENGINES = ("libaio", "io_uring", "posixaio")
+"""Engines that submit and complete apart: only these have a submission latency (fio 3.33, each engine tried)."""
+
+REPORT = ("slat_percentiles=1", "clat_percentiles=1", "lat_percentiles=1")
+"""What fio must be told for all latencies to have percentiles; by itself it has those of completion alone."""
+
+_MIB = 2**20
+_NS = 1e-9
+_DEEPEST = 64
+_REACHED = 0.9
+_NO_IO_HINT = "If it ran at all, give it a larger size, a longer runtime or a shorter ramp_time."
+_UNVERIFIED_HINT = "fio verifies after it has written all of size; a runtime that ends before leaves no time for it."
+
+
+class Reading(NamedTuple):
+    """What to read from an entry: its job's directions, percentiles, and options that add figures or conditions.
+
+    One direction has no prefix; of two, rates are also added up, latencies never, since a mean of reads and writes
+    describes neither. `iodepth` is the depth asked for.
+    """
+
+    directions: tuple[str, ...]
+    percentiles: tuple[str, ...]
+    has_slat: bool = True
+    syncs: bool = False
+    iodepth: int = 1
+    steadystate: bool = False
+    verifies: bool = False
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What a direction's figures begin with."""
+        return tuple(f"{way}_" for way in self.directions) if len(self.directions) > 1 else ("",)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Rates, latencies, CPU and depth, in the order in which they are worth reading."""
+        rates = dict.fromkeys(("", *self.prefixes))
+        iops = [Metric(name=f"{prefix}iops", unit="IOPS", better="higher") for prefix in rates]
+        bw = [Metric(name=f"{prefix}bw", unit="MiB/s", better="higher") for prefix in rates]
+        times = [Metric(name=name, unit="s", better="lower") for name in self.times]
+        return (*iops, *bw, *times, *(Metric(name=n, unit=u, better=b) for n, u, b in self._others))
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """Names of all latencies."""
+        kinds = [f"{kind}_{part}" for kind in self._latencies for part in self._parts]
+        syncs = [f"fsync_{part}" for part in self._parts] if self.syncs else []
+        return (*(f"{prefix}{kind}" for prefix in self.prefixes for kind in kinds), *syncs)
+
+    @property
+    def _latencies(self) -> tuple[str, ...]:
+        return ("lat", "clat", *(["slat"] if self.has_slat else []))
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        return ("mean", *(percentile_name(text) for text in self.percentiles))
+
+    @property
+    def _others(self) -> Iterator[tuple[str, str, Better]]:
+        yield "usr_cpu", "%", "lower"
+        yield "sys_cpu", "%", "lower"
+        yield "ctx", "switches", "lower"
+        yield "iodepth_reached", "in flight", "higher"
+        if self.steadystate:
+            yield "steadystate_attained", "%", "higher"
+            yield "steadystate_iops", "IOPS", "higher"
+            yield "steadystate_bw", "MiB/s", "higher"
+
+    def figures(self, job: Job, said: str = "") -> Mapping[str, float]:
+        """Figures by metric name: seconds from fio's nanoseconds, MiB/s from `bw_bytes` (its `bw` is KiB/s).
+
+        Raises WorkloadError for no I/O, nothing verified, or a field that is missing or not finite. Source: the output
+        of fio 3.28, 3.33 and 3.42, and the HOWTO, "JSON output".
+        """
+        found: dict[str, float] = {}
+        for direction, prefix in zip(self.directions, self.prefixes, strict=True):
+            if not number(job, f"{direction}.total_ios"):
+                raise WorkloadError(f"fio did no {direction} in the time measured.", hint=_NO_IO_HINT, output=said)
+            found |= {f"{prefix}{name}": value for name, value in self._direction(job, direction)}
+        if len(self.directions) > 1:
+            found |= {rate: sum(found[f"{way}_{rate}"] for way in self.directions) for rate in ("iops", "bw")}
+        if self.syncs:
+            found |= dict(self._latency(job, "sync.lat_ns", "fsync"))
+        if self.verifies and not number(job, "read.total_ios"):
+            raise WorkloadError("fio verified nothing of what it wrote.", hint=_UNVERIFIED_HINT, output=said)
+        return found | dict(self._other_figures(job))
+
+    def _direction(self, job: Job, direction: str) -> Iterator[tuple[str, float]]:
+        yield "iops", number(job, f"{direction}.iops")
+        yield "bw", number(job, f"{direction}.bw_bytes") / _MIB
+        for kind in self._latencies:
+            yield from self._latency(job, f"{direction}.{kind}_ns", kind)
+
+    def _latency(self, job: Job, where: str, name: str) -> Iterator[tuple[str, float]]:
+        yield f"{name}_mean", number(job, f"{where}.mean") * _NS
+        for text in self.percentiles:
+            value = number(job, f"{where}.percentile", f"{float(text):.6f}")
+            yield f"{name}_{percentile_name(text)}", value * _NS
+
+    def _other_figures(self, job: Job) -> Iterator[tuple[str, float]]:
+        for name in ("usr_cpu", "sys_cpu", "ctx"):
+            yield name, number(job, name)
+        yield "iodepth_reached", depth_reached(job)
+        if self.steadystate:
+            yield "steadystate_attained", 100.0 * number(job, "steadystate.attained")
+            yield "steadystate_iops", number(job, "steadystate.data.iops_mean")
+            yield "steadystate_bw", number(job, "steadystate.data.bw_mean") / _MIB
+
+    def remarks(self, job: Job) -> Iterator[str]:
+        """What was asked of the job and not reached: its queue depth, its steady state."""
+        reached = depth_reached(job)
+        # the edge of the bucket that the asked depth falls into: more cannot be seen
+        edge = 2 ** (min(self.iodepth, _DEEPEST).bit_length() - 1)
+        if reached < _REACHED * edge:
+            yield f"iodepth={self.iodepth} was not reached: {reached:.1f} in flight on average"
+        if self.steadystate and not number(job, "steadystate.attained"):
+            steady = job["steadystate"]
+            yield f"steady state was not attained: {steady.get('ss')} asked, {steady.get('criterion')} found"
+
+
+def depth_reached(job: Job) -> float:
+    """How many I/Os were in flight as each was submitted, on average and at least: the mean of the buckets' edges.
+
+    fio counts submissions by depth in buckets 1, 2-3, 4-7 ... 32-63, 64 and more, and names each by its lower edge
+    (HOWTO, "IO depths"; io_u_mark_depth in its io_u.c): depth 6 is seen as 4, 128 as 64. It raises shares below 0.1 %
+    to 0.1 (stat_calc_dist), hence the division by their sum.
+    """
+    edges: list[int] = [2**power for power in range(_DEEPEST.bit_length())]
+    shares = [number(job, "iodepth_level", f">={edge}" if edge == _DEEPEST else str(edge)) for edge in edges]
+    if not sum(shares):
+        raise WorkloadError("fio says at no queue depth that it did any I/O.", hint=_NO_IO_HINT)
+    weighted: float = sum(edge * share for edge, share in zip(edges, shares, strict=True))
+    return weighted / sum(shares)
