@@ -2,7 +2,7 @@
 
 What tests import from here:
 
-- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, and `Workload` to write one's own
+- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, and `Workload` to write one's own
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.fio import Fio
     from pytest_vmstorage.workloads.hdparm import Hdparm
     from pytest_vmstorage.workloads.ioping import Ioping
+    from pytest_vmstorage.workloads.postmark import Postmark
     from pytest_vmstorage.workloads.tar import Tar
 
 _HOMES = {
@@ -35,6 +36,7 @@ _HOMES = {
     "Ioping": "workloads.ioping",
     "Measurement": "results",
     "Metric": "results",
+    "Postmark": "workloads.postmark",
     "Run": "results",
     "StorageConfig": "config",
     "Tar": "workloads.tar",
@@ -52,6 +54,7 @@ __all__ = [
     "Ioping",
     "Measurement",
     "Metric",
+    "Postmark",
     "Run",
     "StorageConfig",
     "Tar",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage import Ioping, StorageConfig, Tar
+from pytest_vmstorage import Ioping, Postmark, StorageConfig, Tar
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.results import Measurement
@@ -74,3 +74,22 @@ def test_files_are_not_made_where_there_is_no_file_system(lab: Lab) -> None:
     """The cell has to have one."""
     with pytest.raises(ConfigError, match=r'makes files.*guest_fs="ext4"'):
         run(lab, DISK, Tar())
+
+
+def test_postmark_counts_its_transactions(lab: Lab) -> None:
+    """Its own words and the stopwatch agree; what it deleted is gone, and so are folder and settings."""
+    result = run(lab, EXT4, Postmark(number=500, transactions=1000))
+    assert " seconds of transactions (" in result.raw[0]
+    assert 10 < result.tps < 1e6
+    assert result.read_bw < result.write_bw
+    assert result.seconds > 1000 / result.tps
+    assert left_behind(lab, EXT4) == []
+    assert not lab.guest(EXT4).run("ls /tmp/vmstorage-postmark.settings").ok
+
+
+def test_a_postmark_that_cannot_make_its_files_gives_no_figure(lab: Lab) -> None:
+    """ext4 has too few inodes here; postmark itself goes on and prints rates."""
+    few = StorageConfig(size="259M", guest_fs="ext4", guest_mkfs="-N 1000")
+    with pytest.raises(WorkloadError, match=r"exit status 1\.\n(.*\n)*.*Error: cannot open '/mnt/vmstorage/"):
+        run(lab, few, Postmark(number=3000, size=(1, 2), transactions=10, subdirectories=0))
+    assert left_behind(lab, few) == []
