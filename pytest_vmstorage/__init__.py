@@ -2,7 +2,7 @@
 
 What tests import from here:
 
-- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, and `Workload` to write one's own
+- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, and `Workload` to write one's own
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.hdparm import Hdparm
     from pytest_vmstorage.workloads.ioping import Ioping
     from pytest_vmstorage.workloads.postmark import Postmark
+    from pytest_vmstorage.workloads.sqlite import Sqlite
     from pytest_vmstorage.workloads.tar import Tar
 
 _HOMES = {
@@ -38,6 +39,7 @@ _HOMES = {
     "Metric": "results",
     "Postmark": "workloads.postmark",
     "Run": "results",
+    "Sqlite": "workloads.sqlite",
     "StorageConfig": "config",
     "Tar": "workloads.tar",
     "Target": "workloads.base",
@@ -56,6 +58,7 @@ __all__ = [
     "Metric",
     "Postmark",
     "Run",
+    "Sqlite",
     "StorageConfig",
     "Tar",
     "Target",

@@ -28,7 +28,7 @@ LAYERS = """
     workloads.base  workloads  workloads.fio_json  workloads.stopwatch
     workloads.fio_slips
     workloads.fio  workloads.dd  workloads.hdparm
-    workloads.postmark  workloads.ioping  workloads.tar
+    workloads.ioping  workloads.tar  workloads.postmark  workloads.sqlite
     journal  subject
     preconditioning
     runner

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage import Ioping, Postmark, StorageConfig, Tar
+from pytest_vmstorage import Ioping, Postmark, Sqlite, StorageConfig, Tar
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.results import Measurement
@@ -93,3 +93,20 @@ def test_a_postmark_that_cannot_make_its_files_gives_no_figure(lab: Lab) -> None
     with pytest.raises(WorkloadError, match=r"exit status 1\.\n(.*\n)*.*Error: cannot open '/mnt/vmstorage/"):
         run(lab, few, Postmark(number=3000, size=(1, 2), transactions=10, subdirectories=0))
     assert left_behind(lab, few) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "flushes"),
+    [({}, 2), ({"journal_mode": "WAL", "index": True}, 1), ({"synchronous": "OFF", "runs": 2}, 0)],
+    ids=["default", "wal", "off"],
+)
+def test_sqlite_makes_each_insertion_durable(lab: Lab, options: dict[str, Any], flushes: int) -> None:
+    """At least as many flushes an insertion as its pragmas promise, and none worth mentioning without."""
+    workload = Sqlite(insertions=100, **options)
+    result = run(lab, EXT4, workload)
+    asked = result.samples[0].moved.layer_flushes
+    assert asked is not None
+    assert result.insertions == pytest.approx(100 * workload.runs / result.seconds)
+    assert asked >= 100 * flushes
+    assert flushes or asked < 20
+    assert left_behind(lab, EXT4) == []
