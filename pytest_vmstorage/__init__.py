@@ -2,7 +2,7 @@
 
 What tests import from here:
 
-- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, and `Workload` to write one's own
+- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, `Web`, and `Workload` to write one's own
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.postmark import Postmark
     from pytest_vmstorage.workloads.sqlite import Sqlite
     from pytest_vmstorage.workloads.tar import Tar
+    from pytest_vmstorage.workloads.web import Web
 
 _HOMES = {
     "Dd": "workloads.dd",
@@ -44,6 +45,7 @@ _HOMES = {
     "Tar": "workloads.tar",
     "Target": "workloads.base",
     "VmStorageError": "errors",
+    "Web": "workloads.web",
     "Workload": "workloads.base",
 }
 
@@ -63,6 +65,7 @@ __all__ = [
     "Tar",
     "Target",
     "VmStorageError",
+    "Web",
     "Workload",
 ]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage import Ioping, Postmark, Sqlite, StorageConfig, Tar
+from pytest_vmstorage import Ioping, Postmark, Sqlite, StorageConfig, Tar, Web
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.results import Measurement
 from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan
-from pytest_vmstorage.workloads.base import Workload
+from pytest_vmstorage.workloads.base import Target, Workload
 
 DISK = StorageConfig(size="257M")
 EXT4 = StorageConfig(size="258M", guest_fs="ext4")
@@ -109,4 +109,30 @@ def test_sqlite_makes_each_insertion_durable(lab: Lab, options: dict[str, Any], 
     assert result.insertions == pytest.approx(100 * workload.runs / result.seconds)
     assert asked >= 100 * flushes
     assert flushes or asked < 20
+    assert left_behind(lab, EXT4) == []
+
+
+def test_web_pages_come_from_the_disk(lab: Lab) -> None:
+    """Each page is read from the disk about once, whatever was asked for twice; server and pages are gone after."""
+    web = Web(pages=100, size="64k", duration=2)
+    result = run(lab, EXT4, web)
+    read = result.samples[0].moved.guest_read_bytes
+    assert read is not None
+    assert 0.9 * 100 * web.size < read < 2 * 100 * web.size
+    assert result.requests > 50
+    assert 0 < result.lat_p50 <= result.lat_p99 < 5
+    assert result.bw == pytest.approx(result.requests * web.size / 2**20, rel=0.1)
+    assert left_behind(lab, EXT4) == []
+    assert "nginx" not in lab.guest(EXT4).run("ps -e; ls /tmp").stdout
+
+
+def test_a_page_that_is_missing_gives_no_figure(lab: Lab) -> None:
+    """An answer that says so is not a page."""
+
+    class Fewer(Web):
+        def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+            return (*super().setup(target), ("rm", f"{target.folder}/vmstorage-web/p1"))
+
+    with pytest.raises(WorkloadError, match="Not every page was served: Non-2xx or 3xx responses"):
+        run(lab, EXT4, Fewer(pages=2, duration=1))
     assert left_behind(lab, EXT4) == []
