@@ -2,7 +2,8 @@
 
 What tests import from here:
 
-- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, `Web`, and `Workload` to write one's own
+- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, `Web`, `Iozone`, and `Workload` to write
+  one's own
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.fio import Fio
     from pytest_vmstorage.workloads.hdparm import Hdparm
     from pytest_vmstorage.workloads.ioping import Ioping
+    from pytest_vmstorage.workloads.iozone import Iozone
     from pytest_vmstorage.workloads.postmark import Postmark
     from pytest_vmstorage.workloads.sqlite import Sqlite
     from pytest_vmstorage.workloads.tar import Tar
@@ -36,6 +38,7 @@ _HOMES = {
     "Guest": "guest",
     "Hdparm": "workloads.hdparm",
     "Ioping": "workloads.ioping",
+    "Iozone": "workloads.iozone",
     "Measurement": "results",
     "Metric": "results",
     "Postmark": "workloads.postmark",
@@ -56,6 +59,7 @@ __all__ = [
     "Guest",
     "Hdparm",
     "Ioping",
+    "Iozone",
     "Measurement",
     "Metric",
     "Postmark",

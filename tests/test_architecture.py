@@ -28,7 +28,7 @@ LAYERS = """
     workloads.base  workloads  workloads.fio_json  workloads.stopwatch
     workloads.fio_slips
     workloads.fio  workloads.dd  workloads.hdparm
-    workloads.ioping  workloads.tar  workloads.postmark  workloads.sqlite  workloads.web
+    workloads.ioping  workloads.tar  workloads.postmark  workloads.sqlite  workloads.web  workloads.iozone
     journal  subject
     preconditioning
     runner

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_vmstorage import Ioping, Postmark, Sqlite, StorageConfig, Tar, Web
-from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage import Ioping, Iozone, Postmark, Sqlite, StorageConfig, Tar, Web
+from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.results import Measurement
 from pytest_vmstorage.runner import measure
@@ -135,4 +138,41 @@ def test_a_page_that_is_missing_gives_no_figure(lab: Lab) -> None:
 
     with pytest.raises(WorkloadError, match="Not every page was served: Non-2xx or 3xx responses"):
         run(lab, EXT4, Fewer(pages=2, duration=1))
+    assert left_behind(lab, EXT4) == []
+
+
+def test_without_iozone_the_cell_is_skipped(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The appliance has none, as Debian's main archive has none."""
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    with pytest.raises(UnsupportedError, match="needs iozone, which is neither in the guest nor here"):
+        run(lab, EXT4, Iozone())
+    assert left_behind(lab, EXT4) == []
+
+
+def test_a_program_of_the_user_reaches_the_guest_whole(lab: Lab) -> None:
+    """In pieces over the agent, and runs there; that it is no iozone is told."""
+    program = Path("/usr/bin/dd").resolve()
+
+    class Watched(Iozone):
+        def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+            look = ("/bin/sh", "-c", f"sha256sum {target.scratch}/vmstorage-iozone/iozone >/tmp/sum")
+            return (*super().setup(target), look)
+
+    with pytest.raises(WorkloadError, match=r"dd: unrecognized|invalid option|Try '.*--help'"):
+        run(lab, EXT4, Watched(binary=str(program)))
+    seen = lab.guest(EXT4).run("cat /tmp/sum; ls /tmp/vmstorage-iozone").stdout.split()
+    assert seen == [hashlib.sha256(program.read_bytes()).hexdigest(), "/tmp/vmstorage-iozone/iozone"]
+    assert left_behind(lab, EXT4) == []
+
+
+@pytest.mark.skipif(shutil.which("iozone") is None, reason="iozone is in Debian's non-free archive, and not here")
+def test_iozone_gives_its_matrix(lab: Lab) -> None:
+    """Each pair of sizes, each test of it, written to the disk."""
+    iozone = Iozone(file_size=("4M", "8M"), record_size=("64k", "8M"))
+    result = run(lab, EXT4, iozone)
+    assert len(result.metrics) == 18
+    assert all(result.figure(metric.name) > 0 for metric in result.metrics)
+    written = result.samples[0].moved.guest_written_bytes
+    assert written is not None
+    assert written > 3 * (4 + 8 + 8) * 2**20
     assert left_behind(lab, EXT4) == []
