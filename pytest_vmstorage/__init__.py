@@ -2,7 +2,8 @@
 
 What tests import from here:
 
-- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, and `Workload` to write one's own
+- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, `Web`, `Iozone`, and `Workload` to write
+  one's own
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
 
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.fio import Fio
     from pytest_vmstorage.workloads.hdparm import Hdparm
     from pytest_vmstorage.workloads.ioping import Ioping
+    from pytest_vmstorage.workloads.iozone import Iozone
+    from pytest_vmstorage.workloads.postmark import Postmark
+    from pytest_vmstorage.workloads.sqlite import Sqlite
     from pytest_vmstorage.workloads.tar import Tar
+    from pytest_vmstorage.workloads.web import Web
 
 _HOMES = {
     "Dd": "workloads.dd",
@@ -33,13 +38,17 @@ _HOMES = {
     "Guest": "guest",
     "Hdparm": "workloads.hdparm",
     "Ioping": "workloads.ioping",
+    "Iozone": "workloads.iozone",
     "Measurement": "results",
     "Metric": "results",
+    "Postmark": "workloads.postmark",
     "Run": "results",
+    "Sqlite": "workloads.sqlite",
     "StorageConfig": "config",
     "Tar": "workloads.tar",
     "Target": "workloads.base",
     "VmStorageError": "errors",
+    "Web": "workloads.web",
     "Workload": "workloads.base",
 }
 
@@ -50,13 +59,17 @@ __all__ = [
     "Guest",
     "Hdparm",
     "Ioping",
+    "Iozone",
     "Measurement",
     "Metric",
+    "Postmark",
     "Run",
+    "Sqlite",
     "StorageConfig",
     "Tar",
     "Target",
     "VmStorageError",
+    "Web",
     "Workload",
 ]
 

@@ -23,7 +23,7 @@ Better = Literal["higher", "lower"]
 
 
 class Metric(BaseModel):
-    """A named figure of a workload: its unit ("IOPS", "MiB/s", "s", "%") and which way is better."""
+    """A named figure of a workload: its unit ("IOPS", "MiB/s", "s", "%", or "somethings/s") and which way is better."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -31,14 +31,19 @@ class Metric(BaseModel):
     unit: str
     better: Better
 
+    @property
+    def is_rate(self) -> bool:
+        """Whether it counts something per second."""
+        return self.unit == "IOPS" or self.unit.endswith("/s")
+
     def seconds_per_operation(self, value: float) -> float:
-        """The figure as pytest-benchmark's time, lower is better: 1/IOPS, seconds per MiB, or seconds.
+        """The figure as pytest-benchmark's time, lower is better: 1/IOPS, seconds per MiB or thing, or seconds.
 
         Raises ValueError for a unit that is neither a rate nor a time, and for a rate of 0.
         """
         if self.unit == "s":
             return value
-        if self.unit not in ("IOPS", "MiB/s") or value <= 0:
+        if not self.is_rate or value <= 0:
             raise ValueError(f"{self.name} = {value} {self.unit} has no time per operation")
         return 1.0 / value
 

@@ -33,7 +33,7 @@ LAYERS = """
     workloads.fio_job_file
     workloads.fio_job
     workloads.fio  workloads.dd  workloads.hdparm
-    workloads.ioping  workloads.tar
+    workloads.ioping  workloads.tar  workloads.postmark  workloads.sqlite  workloads.web  workloads.iozone
     journal  subject
     preconditioning
     runner

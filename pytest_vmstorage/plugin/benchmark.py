@@ -26,7 +26,6 @@ _SHOWN_BY = (
     "benchmark_compare",
     "benchmark_histogram",
 )
-_OPERATIONS = {"IOPS": "s per I/O, OPS = IOPS", "MiB/s": "s per MiB, OPS = MiB/s", "s": "s"}
 
 
 def add_rows(config: pytest.Config, measurements: Sequence[Mapping[str, Any]]) -> None:
@@ -63,6 +62,14 @@ def seconds_per_operation(measurement: Measurement) -> list[float] | None:
     return seconds if all(map(math.isfinite, seconds)) else None
 
 
+def _operation(unit: str) -> str:
+    """What pytest-benchmark's time and OPS are, for a rate or a time."""
+    if unit == "s":
+        return unit
+    one = "I/O" if unit == "IOPS" else unit.removesuffix("/s").removesuffix("s")
+    return f"s per {one}, OPS = {unit}"
+
+
 def _duck(measurement: Measurement, taken: set[str]) -> SimpleNamespace:
     """What Metadata reads of a fixture."""
     fullname, name = measurement.nodeid, measurement.nodeid.rpartition("::")[2]
@@ -76,7 +83,7 @@ def _duck(measurement: Measurement, taken: set[str]) -> SimpleNamespace:
     return SimpleNamespace(
         name=name,
         fullname=fullname,
-        group=f"{measurement.workload}: time = {_OPERATIONS[unit]}",
+        group=f"{measurement.workload}: time = {_operation(unit)}",
         param=str(measurement.config),
         params={axis: cell[axis] for axis in AXES},
         extra_info={

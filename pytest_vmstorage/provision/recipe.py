@@ -16,7 +16,7 @@ SCHEMA: Final = 1
 ROOT_FORMAT: Final = "erofs"
 
 TOOLS: Final = (
-    *("fio", "hdparm", "ioping", "postmark", "sqlite3"),
+    *("fio", "hdparm", "ioping", "postmark", "sqlite3", "nginx", "wrk"),
     *("e2fsprogs", "xfsprogs", "btrfs-progs"),
     *("qemu-guest-agent", "busybox-static", "bash", "coreutils", "tar", "util-linux"),
 )

@@ -127,6 +127,24 @@ def test_several_measurements_of_one_test(project):
     assert rows[1]["stats"]["ops"] == pytest.approx(200, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        ("IOPS", "s per I/O, OPS = IOPS"),
+        ("MiB/s", "s per MiB, OPS = MiB/s"),
+        ("transactions/s", "s per transaction, OPS = transactions/s"),
+        ("s", "s"),
+    ],
+)
+def test_what_the_time_of_a_row_is(unit, words):
+    """Of any rate, and of a time, under one heading a unit."""
+    measurement = make_measurement(iops=(4.0,)).model_copy(
+        update={"metrics": (Metric(name="iops", unit=unit, better="higher"),)}
+    )
+    assert benchmark._duck(measurement, set()).group == f"{measurement.workload}: time = {words}"
+    assert benchmark.seconds_per_operation(measurement) == [4.0 if unit == "s" else 0.25]
+
+
 def test_beside_ordinary_benchmarks(two_cells):
     """A project's own benchmarks are saved in the same file, and storage tests alone say nothing of xdist."""
     two_cells.write(test_own="def test_own(benchmark): benchmark.pedantic(lambda: 1, rounds=2)\n")

@@ -15,9 +15,9 @@ RECORDINGS = Path(__file__).parent / "recordings"
 DISK = Target(path="/dev/vdb", size_bytes=2**30, folder="/mnt/vmstorage")
 
 
-def recorded(name: str) -> str:
-    """What ioping 1.3 really printed in a guest."""
-    return (RECORDINGS / f"ioping-1.3-{name}.txt").read_text()
+def recorded(name: str, version: str = "1.3") -> str:
+    """What ioping really printed: 1.3 in a guest, 1.2 for a file."""
+    return (RECORDINGS / f"ioping-{version}-{name}.txt").read_text()
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,11 @@ def test_figures_of_a_real_run() -> None:
     assert set(ioping.shown) < set(figures)
 
 
-def test_figures_of_real_writes() -> None:
-    """Three of four were counted."""
-    assert Ioping(write=True, count=4).parse(recorded("batch-write"))["avg"] == pytest.approx(3.432859e-3)
+@pytest.mark.parametrize(("version", "mean", "iops"), [("1.3", 3.432859e-3, 291.3), ("1.2", 127.921e-6, 7817.3)])
+def test_figures_of_real_writes(version: str, mean: float, iops: float) -> None:
+    """Two versions, one form."""
+    figures = Ioping(write=True, count=4).parse(recorded("batch-write", version))
+    assert (figures["avg"], figures["iops"]) == (pytest.approx(mean), pytest.approx(iops, abs=0.1))
 
 
 @pytest.mark.parametrize(

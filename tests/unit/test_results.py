@@ -13,14 +13,17 @@ from pytest_vmstorage.testing import make_failure, make_host, make_measurement, 
 
 
 @pytest.mark.parametrize(
-    ("unit", "value", "seconds"), [("IOPS", 500, 0.002), ("MiB/s", 0.5, 2.0), ("s", 0.25, 0.25), ("s", 0, 0)]
+    ("unit", "value", "seconds"),
+    [("IOPS", 500, 0.002), ("MiB/s", 0.5, 2.0), ("transactions/s", 4, 0.25), ("s", 0.25, 0.25), ("s", 0, 0)],
 )
 def test_a_figure_has_a_time_per_operation(unit: str, value: float, seconds: float) -> None:
     """A rate's time is its inverse, a time is itself: lower is better for both."""
     assert Metric(name="x", unit=unit, better="higher").seconds_per_operation(value) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize(("unit", "value"), [("%", 5.0), ("IOPS", 0.0), ("MiB/s", -1.0)])
+@pytest.mark.parametrize(
+    ("unit", "value"), [("%", 5.0), ("IOPS", 0.0), ("MiB/s", -1.0), ("requests/s", 0.0), ("rounds", 5.0)]
+)
 def test_what_has_no_time_per_operation_says_so(unit: str, value: float) -> None:
     """Shares, and rates of nothing, are refused with name, figure and unit."""
     with pytest.raises(ValueError, match=f"x = {value} {unit} has no time per operation"):

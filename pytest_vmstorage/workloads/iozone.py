@@ -1,0 +1,244 @@
+"""iozone: sequential and random reads and writes of one file, over file sizes and record sizes."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import field_validator, model_validator
+
+from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
+from pytest_vmstorage.results import Metric
+from pytest_vmstorage.units import Bytes, format_size
+from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.stopwatch import bash
+
+_KIB = 2**10
+_MIB = 2**20
+_GUESSED_MIB_PER_SECOND = 50.0
+_MISSING = "vmstorage: missing iozone"
+_CHUNK = 24_000
+"""Bytes of base64 in one command: larger messages break the stream to a guest's agent."""
+
+TESTS: Mapping[int, tuple[str, ...]] = {
+    0: ("write", "rewrite"),
+    1: ("read", "reread"),
+    2: ("random_read", "random_write"),
+    3: ("bkwd_read",),
+    4: ("record_rewrite",),
+    5: ("stride_read",),
+    6: ("fwrite", "frewrite"),
+    7: ("fread", "freread"),
+}
+"""iozone's tests by the number of -i: the columns they fill, in the order of its table."""
+
+_MAKE = r"""
+set -e
+rm -rf "$1" "$2"; mkdir "$1" "$2"
+free=$(df -B1 --output=avail "$1" | tail -n 1)
+if [ "$free" -lt "$3" ]; then
+  echo "iozone's largest file needs $3 bytes, and $1 has $free: make the disk larger" >&2
+  exit 1
+fi
+"""
+
+# what was given goes before what is installed
+_RUN = r"""
+set -eo pipefail
+program=$2/iozone
+[ -x "$program" ] || program=$(command -v iozone) || { echo "vmstorage: missing iozone"; exit 0; }
+cd "$1"
+options=$3
+shift 3
+for pair; do
+  sync
+  [ "$(id -u)" != 0 ] || echo 3 >/proc/sys/vm/drop_caches
+  "$program" $options -s "${pair%:*}k" -r "${pair#*:}k" -f file
+done
+"""
+
+
+class Iozone(Workload):
+    """iozone's `tests` for each pair of `file_size` and `record_size`, a matrix of its own in one round.
+
+    `tests` are the numbers of iozone's -i (`TESTS`): 0 write, 1 read, 2 random, 3 backwards, 4 one record again, 5
+    strides, 6 and 7 the same by stdio. `flush` (-e) and `close` (-c) count fsync and close as part of a write;
+    `direct` (-I) goes past the guest's page cache. Records larger than the file are left out. iozone is not in
+    Debian's main archive: `binary` is one on the machine that runs pytest, which is copied into the guest's memory;
+    without it that of the guest is used, or one found in this machine's PATH. With none of them the test is skipped.
+
+    Without `direct` it measures the guest's page cache as much as the disk: each read comes right after the write of
+    the same file. Only files larger than the guest's memory say what the disk does. The guest's caches are dropped
+    before each pair, not between the tests of one. A study of 2010 does not state its sizes: `Iozone.auto()` has
+    those of `iozone -a`.
+
+    Figures: MiB/s, named test, file size, record size: `write_16M_4k`, `random_read_16M_64k`.
+    """
+
+    tool: ClassVar[str] = "iozone"
+    needs_folder: ClassVar[bool] = True
+
+    file_size: tuple[Bytes, ...] = (16 * _MIB,)
+    record_size: tuple[Bytes, ...] = (4 * _KIB, 64 * _KIB, _MIB)
+    tests: tuple[int, ...] = (0, 1, 2)
+    flush: bool = True
+    close: bool = False
+    direct: bool = False
+    binary: str | None = None
+
+    if TYPE_CHECKING:  # a type checker would refuse file_size=("16M",), which a validator makes bytes of
+
+        def __init__(self, **options: Any) -> None: ...
+
+    @field_validator("file_size", "record_size")
+    @classmethod
+    def _whole(cls, sizes: tuple[int, ...], info: Any) -> tuple[int, ...]:
+        if not sizes or any(not size or size % _KIB for size in sizes):
+            raise ConfigError(
+                f"Iozone({info.field_name}={sizes}) is no list of whole kilobytes.", hint='Write for example ("16M",).'
+            )
+        return tuple(dict.fromkeys(sizes))
+
+    @field_validator("tests")
+    @classmethod
+    def _known(cls, tests: tuple[int, ...]) -> tuple[int, ...]:
+        if 0 not in tests or not set(tests) <= set(TESTS):
+            raise ConfigError(
+                f"Iozone(tests={tests}) cannot be run.",
+                hint="They are numbers from 0 to 7, and 0 among them: it writes the file for all others.",
+            )
+        return tuple(sorted(set(tests)))
+
+    @model_validator(mode="after")
+    def _holds_a_record(self) -> Iozone:
+        if not self.pairs:
+            raise ConfigError("No file of this Iozone holds one of its records.", hint="Give a smaller record_size.")
+        if self.binary is not None and not Path(self.binary).is_file():
+            raise ConfigError(f"Iozone(binary={self.binary!r}) is not there.", hint="Give the path of an iozone.")
+        return self
+
+    @classmethod
+    def auto(cls, **options: Any) -> Iozone:
+        """The sizes of `iozone -a`: files from 64k to 512M, records from 4k to 16M; any other option as given."""
+        files = tuple(64 * _KIB << shift for shift in range(14))
+        records = tuple(4 * _KIB << shift for shift in range(13))
+        return cls(**{"file_size": files, "record_size": records, **options})
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """File and record sizes, in bytes, in the order in which they are run."""
+        return tuple((file, record) for file in self.file_size for record in self.record_size if record <= file)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What iozone's table has for each pair."""
+        return tuple(column for test in self.tests for column in TESTS[test])
+
+    @property
+    def label(self) -> str:
+        """The sizes and tests, then how writes are counted."""
+        files, records = ("/".join(map(format_size, sizes)) for sizes in (self.file_size, self.record_size))
+        parts = ["iozone", files, records, f"i={''.join(map(str, self.tests))}"]
+        parts += ["direct"] if self.direct else [] if self.flush else ["buffered"]
+        return " ".join([*parts, *(["close"] if self.close else [])])
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Each column of each pair."""
+        return tuple(
+            Metric(name=_name(column, *pair), unit="MiB/s", better="higher")
+            for pair in self.pairs
+            for column in self.columns
+        )
+
+    @property
+    def primary(self) -> str:
+        """The first write of the last pair."""
+        return _name(self.columns[0], *self.pairs[-1])
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The last pair."""
+        return tuple(_name(column, *self.pairs[-1]) for column in self.columns)
+
+    @property
+    def region_bytes(self) -> int:
+        """None of the test file: it makes one beside it."""
+        return 0
+
+    @property
+    def reads(self) -> bool:
+        """It reads only what it made itself."""
+        return False
+
+    @property
+    def expected_seconds(self) -> float:
+        """A second, and what all its passes would take at 50 MiB/s."""
+        passes = sum(file for file, _record in self.pairs) * len(self.columns)
+        return 1.0 + passes / _MIB / _GUESSED_MIB_PER_SECOND
+
+    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Folders of its own, and the binary in pieces where there is one to copy; fails without room."""
+        own = _own(target)
+        commands = [bash(_MAKE, _place(target), own, str(max(self.file_size)))]
+        found = self.binary or shutil.which("iozone")
+        if found is None:
+            return tuple(commands)
+        text = base64.b64encode(gzip.compress(Path(found).read_bytes())).decode()
+        pieces = [text[at : at + _CHUNK] for at in range(0, len(text), _CHUNK)]
+        commands += [("/bin/sh", "-c", 'printf %s "$1" >>"$2/packed"', "sh", piece, own) for piece in pieces]
+        unpack = 'base64 -d "$1/packed" | gzip -d >"$1/iozone" && chmod 755 "$1/iozone" && rm "$1/packed"'
+        return (*commands, ("/bin/sh", "-c", unpack, "sh", own))
+
+    def argv(self, target: Target) -> tuple[str, ...]:
+        """iozone once for each pair, caches dropped before."""
+        given = {"-e": self.flush, "-c": self.close, "-I": self.direct}
+        options = [*(f"-i {test}" for test in self.tests), *(option for option, on in given.items() if on)]
+        pairs = (f"{file // _KIB}:{record // _KIB}" for file, record in self.pairs)
+        return bash(_RUN, _place(target), _own(target), " ".join(options), *pairs)
+
+    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Remove its file and the copied binary."""
+        return (("rm", "-rf", _place(target), _own(target)),)
+
+    def parse(self, text: str) -> Mapping[str, float]:
+        """Figures from iozone's tables; raises UnsupportedError without an iozone, WorkloadError for a missing row."""
+        if _MISSING in text.splitlines():
+            raise UnsupportedError(
+                f"{self.label} needs iozone, which is neither in the guest nor here.",
+                hint="Give one with Iozone(binary=...), or install it (Debian: iozone3 of non-free).",
+            )
+        rows = [line.split() for line in text.splitlines()]
+        numbers = [[int(word) for word in row] for row in rows if row and all(word.isdigit() for word in row)]
+        found = {(row[0] * _KIB, row[1] * _KIB): row[2:] for row in numbers if len(row) == 2 + len(self.columns)}
+        for file, record in self.pairs:
+            if not all(found.get((file, record), [0])):
+                what = f"a file of {format_size(file)} in records of {format_size(record)}"
+                raise WorkloadError(f"iozone printed no figures of {what}.", output=text)
+        return {
+            _name(column, *pair): value / _KIB
+            for pair in self.pairs
+            for column, value in zip(self.columns, found[pair], strict=True)
+        }
+
+    def matrix(self, figures: Mapping[str, float], column: str) -> Mapping[tuple[int, int], float]:
+        """One of `columns` over (file size, record size) in bytes, from the figures of a round; raises ConfigError."""
+        if column not in self.columns:
+            raise ConfigError(f"{self.label} has no {column!r}.", hint=f"It has: {', '.join(self.columns)}.")
+        return {pair: figures[_name(column, *pair)] for pair in self.pairs}
+
+
+def _name(column: str, file: int, record: int) -> str:
+    return f"{column}_{format_size(file)}_{format_size(record)}"
+
+
+def _place(target: Target) -> str:
+    return f"{target.folder}/vmstorage-iozone"
+
+
+def _own(target: Target) -> str:
+    return f"{target.scratch}/vmstorage-iozone"

@@ -1,0 +1,262 @@
+"""postmark: a mail server's small files created, read, appended to and deleted. Options carry postmark's own names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field, field_validator, model_validator
+
+from pytest_vmstorage.config import Count
+from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.results import Metric
+from pytest_vmstorage.units import Bytes
+from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.stopwatch import TIMED, bash, seconds_of
+
+_MIB = 2**20
+_BLOCK = 4096
+_FACTORS = {"": 1, "kilo": 2**10, "mega": _MIB, "giga": 2**30, "tera": 2**40}
+_GUESSED_PER_SECOND = 1000.0
+_COMMANDS = ("run", "show", "quit", "help")
+
+_MAKE = r"""
+set -e
+rm -rf "$1"; mkdir "$1"
+free=$(df -B1 --output=avail "$1" | tail -n 1)
+if [ "$free" -lt "$2" ]; then
+  echo "postmark may write $2 bytes, and $1 has $free: make the disk larger" >&2
+  exit 1
+fi
+printf '%s' "$3" >"$4"
+"""
+
+# postmark counts whole seconds, and calls less than one a second; it prints each stage as it begins. It goes on after
+# an error, and would give figures of what it did not do.
+_RUN = (
+    TIMED
+    + r"""
+watched() {
+  local line= char= begin= end=
+  while IFS= read -r -N 1 char; do
+    line+=$char
+    printf %s "$char"
+    case $line in
+    *Error:*$'\n') exit 1 ;;
+    *'Performing transactions') begin=$EPOCHREALTIME ;;
+    'Deleting files') end=$EPOCHREALTIME ;;
+    esac
+    [ "$char" != $'\n' ] || line=
+  done
+  echo "part transactions $begin $end"
+}
+both() { postmark "$1" 2>&1 | watched; }
+part total both "$1"
+"""
+)
+
+_OWN_SECONDS = re.compile(r"(\d+) seconds of transactions")
+_DATA = re.compile(r"([\d.]+) (kilo|mega|giga|tera|)bytes (read|written) \(")
+
+
+class Postmark(Workload):
+    """postmark's run: `number` files are made, `transactions` done on them, and all are deleted again.
+
+    A transaction is a read or an append, and a creation or a deletion (`bias_read`, `bias_create`: chances out of
+    10). `size` are the smallest and the largest file in bytes, `read` and `write` block sizes. The defaults are those
+    of a study of 2010, with fewer files and transactions; `Postmark.published()` has all of them, and `from_file`
+    takes postmark's own settings.
+
+    It measures the file system's metadata first, then the guest's page cache, and the disk last: `buffering=False`
+    means read(2) and write(2) instead of stdio, and never direct I/O. Nothing is flushed, and files that were deleted
+    before the kernel wrote them never reach the disk: of the 78 MiB that a run of the defaults says it wrote, a guest
+    of 512 MiB wrote 17. Files (`number` times the mean of `size`) that fit the guest's memory say little of the disk.
+
+    Figures: `tps`, transactions per second, timed from outside, since postmark counts whole seconds (and they have to
+    agree); `read_bw` and `write_bw`, MiB/s over the whole run, `seconds`, which creation and deletion are part of.
+    """
+
+    tool: ClassVar[str] = "postmark"
+    needs_folder: ClassVar[bool] = True
+
+    size: tuple[Bytes, Bytes] = (512, 65536)
+    number: Count = 1000
+    transactions: Count = 2000
+    read: Bytes = 4096
+    write: Bytes = 4096
+    subdirectories: Annotated[int, Field(ge=0)] = 5
+    buffering: bool = False
+    bias_read: Annotated[int, Field(ge=0, le=10)] = 5
+    bias_create: Annotated[int, Field(ge=0, le=10)] = 5
+    seed: Annotated[int, Field(ge=0)] = 42
+
+    if TYPE_CHECKING:  # a type checker would refuse size=("4k", "64k"), which a validator makes bytes of
+
+        def __init__(self, **options: Any) -> None: ...
+
+    @field_validator("read", "write")
+    @classmethod
+    def _moves(cls, value: int, info: Any) -> int:
+        if not value:
+            raise ConfigError(f"Postmark({info.field_name}=0) moves nothing.", hint="Give a block size.")
+        return value
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Postmark:
+        if not 0 < self.size[0] <= self.size[1]:
+            raise ConfigError(
+                f"Postmark(size={self.size}) is no smallest and largest file.", hint="Write for example (512, 65536)."
+            )
+        return self
+
+    @classmethod
+    def published(cls) -> Postmark:
+        """The settings of a study of 2010."""
+        return cls(number=100_000, transactions=50_000)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Postmark:
+        """The settings of postmark's own file; what it leaves out has postmark's defaults, the location is ours.
+
+        Raises ConfigError for a file or a line that cannot be read.
+        """
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"postmark's settings {path} cannot be read: {error}.") from None
+        options: dict[str, Any] = {
+            "size": (500, 10000),
+            "number": 500,
+            "transactions": 500,
+            "read": 512,
+            "write": 512,
+            "subdirectories": 0,
+            "buffering": True,
+        }
+        for number, line in enumerate(lines, 1):
+            options.update(_setting(line.split(), f"{path}, line {number}"))
+        return cls(**options)
+
+    @property
+    def label(self) -> str:
+        """How much there is to do, then whatever differs from the defaults."""
+        parts = ["postmark", f"{self.number} files", f"{self.transactions} transactions"]
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if name not in ("number", "transactions") and value != field.default:
+                parts.append(f"{name}={_text(value)}")
+        return " ".join(parts)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Transactions, data, and the whole run's time."""
+        return (
+            Metric(name="tps", unit="transactions/s", better="higher"),
+            Metric(name="read_bw", unit="MiB/s", better="higher"),
+            Metric(name="write_bw", unit="MiB/s", better="higher"),
+            Metric(name="seconds", unit="s", better="lower"),
+        )
+
+    @property
+    def primary(self) -> str:
+        """Transactions per second."""
+        return "tps"
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Transactions and data."""
+        return ("tps", "read_bw", "write_bw")
+
+    @property
+    def region_bytes(self) -> int:
+        """None of the test file: it makes files beside it."""
+        return 0
+
+    @property
+    def reads(self) -> bool:
+        """It reads only what it made itself."""
+        return False
+
+    @property
+    def expected_seconds(self) -> float:
+        """A second, and what a thousand files or transactions a second would take."""
+        return 1.0 + (2 * self.number + self.transactions) / _GUESSED_PER_SECOND
+
+    @property
+    def written_bytes(self) -> int:
+        """About the most it writes: each file, and each that a transaction creates or appends to."""
+        halves = self.transactions * (self.bias_create + 10 - self.bias_read) // 20
+        return (self.number + halves) * (sum(self.size) // 2 + _BLOCK)
+
+    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Make a folder of its own and the settings file; fails without room, as postmark does not notice that."""
+        place = _place(target)
+        return (bash(_MAKE, place, str(self.written_bytes), self.settings(place), _file(target)),)
+
+    def settings(self, location: str) -> str:
+        """postmark's settings file, with the commands that run it."""
+        return "".join(f"{line}\n" for line in (*self._lines(location), "run", "quit"))
+
+    def _lines(self, location: str) -> Iterator[str]:
+        yield f"set location {location}"
+        for name in type(self).model_fields:
+            # postmark has none unless told, and refuses to be told so
+            if name == "subdirectories" and not self.subdirectories:
+                continue
+            yield f"set {name.replace('_', ' ')} {_text(getattr(self, name))}"
+
+    def argv(self, target: Target) -> tuple[str, ...]:
+        """postmark under a stopwatch."""
+        return bash(_RUN, _file(target))
+
+    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Remove the folder and the settings file."""
+        return (("rm", "-rf", _place(target), _file(target)),)
+
+    def parse(self, text: str) -> Mapping[str, float]:
+        """Figures from postmark's words and the stopwatch; raises WorkloadError where they do not agree."""
+        own = _OWN_SECONDS.search(text)
+        data = {way: float(number) * _FACTORS[unit] for number, unit, way in _DATA.findall(text)}
+        if own is None or len(data) != 2 or "Eh?" in text:
+            raise WorkloadError("postmark did not say what it did.", output=text)
+        seconds = seconds_of(("transactions", "total"), text)
+        if abs(seconds["transactions"] - int(own[1])) > 1.1:
+            raise WorkloadError(
+                f"postmark counted {own[1]} s for its transactions, and they took {seconds['transactions']:.1f} s.",
+                output=text,
+            )
+        return {
+            "tps": self.transactions / seconds["transactions"],
+            "read_bw": data["read"] / _MIB / seconds["total"],
+            "write_bw": data["written"] / _MIB / seconds["total"],
+            "seconds": seconds["total"],
+        }
+
+
+def _setting(words: list[str], where: str) -> dict[str, Any]:
+    """One line of a settings file as options; its location and commands are none."""
+    if not words or words[0] in _COMMANDS or words[:2] in (["set", "location"], ["set", "report"]):
+        return {}
+    name = "_".join(words[1:3]) if words[1:2] == ["bias"] else "".join(words[1:2])
+    values = words[3:] if words[1:2] == ["bias"] else words[2:]
+    wanted = 2 if name == "size" else 1
+    if words[0] != "set" or name not in Postmark.model_fields or len(values) != wanted:
+        raise ConfigError(f"{where}: {' '.join(words)!r} is not understood.", hint="Write for example: set number 1000")
+    return {name: tuple(values) if name == "size" else values[0]}
+
+
+def _text(value: object) -> str:
+    """As postmark reads it: whole numbers of bytes, true or false."""
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return str(value).lower()
+
+
+def _place(target: Target) -> str:
+    return f"{target.folder}/vmstorage-postmark"
+
+
+def _file(target: Target) -> str:
+    return f"{target.scratch}/vmstorage-postmark.settings"

@@ -1,0 +1,166 @@
+"""SQLite: rows inserted one by one, each a transaction of its own, by the sqlite3 shell. Pragmas are options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from pytest_vmstorage.config import Count
+from pytest_vmstorage.errors import WorkloadError
+from pytest_vmstorage.results import Metric
+from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.stopwatch import TIMED, bash, seconds_of
+
+_GUESSED_PER_SECOND = 100.0
+_SYNCHRONOUS = {"OFF": 0, "NORMAL": 1, "FULL": 2, "EXTRA": 3}
+
+# the statements lie in the scratch folder: reading them is no I/O of the disk under test
+_MAKE = r"""
+set -eo pipefail
+rm -rf "$1"; mkdir "$1"
+sqlite3 -bail -init /dev/null "$1/db" "$2" >/dev/null
+awk -v n="$4" -v seed="$5" 'BEGIN {
+  srand(seed); letters = "abcdefghijklmnopqrstuvwxyz"
+  row = "INSERT INTO pts1 (I, F1, F2) VALUES (%d, \047%s\047, \047%s\047);\n"
+  for (i = 1; i <= n; i++) {
+    text = ""
+    for (k = 0; k < 20; k++) text = text substr(letters, 1 + int(rand() * 26), 1)
+    printf row, i, substr(text, 1, 4), substr(text, 5)
+  }
+}' >"$3"
+"""
+
+# synchronous is of a connection, and not of the database: each shell is told. A pragma that SQLite does not know is
+# no error to it, so what is in effect is asked.
+_RUN = (
+    TIMED  # noqa: S608 (nothing that comes from outside is in it)
+    + r"""
+shell() { sqlite3 -bail -init /dev/null -cmd "$pragmas" "$db"; }
+insert() { local run; for ((run = 0; run < runs; run++)); do shell <"$statements" >/dev/null; done; }
+db=$1/db statements=$2 runs=$3 pragmas=$4
+part insert insert
+sqlite3 -init /dev/null "$db" "SELECT 'rows ' || count(*) FROM pts1"
+echo 'PRAGMA journal_mode; PRAGMA synchronous;' | shell | tail -n 2 | paste -sd ' ' | sed 's/^/pragmas /'
+"""
+)
+
+
+class Sqlite(Workload):
+    """`insertions` rows are inserted into a table, one transaction each, by `runs` shells one after the other.
+
+    It is the work of Phoronix' pts/sqlite: a table of four columns, a file of INSERT statements read by the sqlite3
+    shell three times, each statement durable before the next. What differs: that file is said to hold 2,500
+    statements and is not shipped here, so rows are made by `seed`; the statements lie in memory, not on the disk; the
+    SQLite is the guest's, where pts builds one of its own. pts calls its table indexed, and makes no index since its
+    early versions; `index=True` adds one on `I`. `Sqlite.published()` is three runs of 2,500.
+
+    `journal_mode` and `synchronous` are SQLite's pragmas, by default those of SQLite itself.
+
+    It measures how fast small writes are made durable: with journal_mode DELETE and synchronous FULL each insertion
+    makes, flushes and removes a journal. With synchronous OFF, or a layer that drops flushes, memory is measured.
+    Reads and throughput are not: the database stays small.
+
+    Figures: `seconds` for all insertions, and `insertions` a second.
+    """
+
+    tool: ClassVar[str] = "sqlite3"
+    needs_folder: ClassVar[bool] = True
+
+    insertions: Count = 500
+    runs: Count = 1
+    journal_mode: Literal["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "WAL", "OFF"] = "DELETE"
+    synchronous: Literal["OFF", "NORMAL", "FULL", "EXTRA"] = "FULL"
+    index: bool = False
+    seed: Annotated[int, Field(ge=0)] = 1
+
+    @classmethod
+    def published(cls) -> Sqlite:
+        """The amount of pts/sqlite, which a study of 2017 ran."""
+        return cls(insertions=2500, runs=3)
+
+    @property
+    def label(self) -> str:
+        """How many insertions, then whatever differs from the defaults."""
+        times = f"{self.runs}x" if self.runs > 1 else ""
+        fields = type(self).model_fields
+        changed = [n for n in ("journal_mode", "synchronous", "seed") if getattr(self, n) != fields[n].default]
+        others = [*(f"{name}={getattr(self, name)}" for name in changed), *(["indexed"] if self.index else [])]
+        return " ".join(["sqlite", f"{times}{self.insertions} insertions", *others])
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The time, as pts has it, and the rate."""
+        return (
+            Metric(name="seconds", unit="s", better="lower"),
+            Metric(name="insertions", unit="insertions/s", better="higher"),
+        )
+
+    @property
+    def primary(self) -> str:
+        """The time, as pts has it."""
+        return "seconds"
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Both."""
+        return ("seconds", "insertions")
+
+    @property
+    def region_bytes(self) -> int:
+        """None of the test file: it makes a database beside it."""
+        return 0
+
+    @property
+    def reads(self) -> bool:
+        """It reads only what it made itself."""
+        return False
+
+    @property
+    def expected_seconds(self) -> float:
+        """A second, and what a hundred insertions a second would take."""
+        return 1.0 + self.insertions * self.runs / _GUESSED_PER_SECOND
+
+    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """An empty table in a database of its own, and the statements."""
+        table = (
+            "CREATE TABLE pts1 (I SMALLINT NOT NULL, DT TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,"
+            " F1 VARCHAR(4) NOT NULL, F2 VARCHAR(16) NOT NULL);"
+        )
+        index = " CREATE INDEX pts1_i ON pts1 (I);" if self.index else ""
+        numbers = (str(self.insertions), str(self.seed))
+        return (bash(_MAKE, _place(target), self._pragmas + table + index, _file(target), *numbers),)
+
+    @property
+    def _pragmas(self) -> str:
+        return f"PRAGMA journal_mode={self.journal_mode}; PRAGMA synchronous={self.synchronous}; "
+
+    def argv(self, target: Target) -> tuple[str, ...]:
+        """All runs under a stopwatch; then rows are counted and the pragmas in effect asked."""
+        return bash(_RUN, _place(target), _file(target), str(self.runs), self._pragmas)
+
+    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Remove the database and the statements."""
+        return (("rm", "-rf", _place(target), _file(target)),)
+
+    def parse(self, text: str) -> Mapping[str, float]:
+        """Figures from the stopwatch; raises WorkloadError unless all rows are there and the pragmas were in effect."""
+        said = [line.split() for line in text.splitlines()]
+        wanted = self.insertions * self.runs
+        if ["rows", str(wanted)] not in said:
+            raise WorkloadError(f"The table does not hold {wanted} rows.", output=text)
+        pragmas = ["pragmas", self.journal_mode.lower(), str(_SYNCHRONOUS[self.synchronous])]
+        if pragmas not in said:
+            asked = f"journal_mode={self.journal_mode} and synchronous={self.synchronous}"
+            raise WorkloadError(f"SQLite did not run with {asked}.", output=text)
+        seconds = seconds_of(("insert",), text)["insert"]
+        return {"seconds": seconds, "insertions": wanted / seconds}
+
+
+def _place(target: Target) -> str:
+    return f"{target.folder}/vmstorage-sqlite"
+
+
+def _file(target: Target) -> str:
+    return f"{target.scratch}/vmstorage-sqlite.sql"

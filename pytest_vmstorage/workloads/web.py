@@ -1,0 +1,240 @@
+"""Static web pages from the disk under test: nginx serves them, wrk asks for them, both over the guest's loopback."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from pytest_vmstorage.config import Count
+from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
+from pytest_vmstorage.results import Metric
+from pytest_vmstorage.units import Bytes, Seconds, format_size
+from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.stopwatch import bash
+
+_MIB = 2**20
+_BLOCK = 4096
+_SOURCE = 8 * _MIB
+_START_SECONDS = 3.0
+_MISSING = "vmstorage: missing "
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_BYTES = {"": 1, "K": 2**10, "M": _MIB, "G": 2**30, "T": 2**40}
+
+# the pages are cut out of one line of random bytes by one process; settings and the list of what is asked for lie in
+# the scratch folder
+_MAKE = r"""
+set -eo pipefail
+rm -rf "$1" "$2"; mkdir "$1" "$2"
+chmod 755 "$1"
+free=$(df -B1 --output=avail "$1" | tail -n 1)
+if [ "$free" -lt "$3" ]; then
+  echo "the pages need $3 bytes, and $1 has $free: make the disk larger" >&2
+  exit 1
+fi
+cd "$1"
+head -c 8388608 /dev/urandom | tr -d '\000\n' | awk -v pages="$4" -v size="$5" -v seed="$6" '
+  {
+    srand(seed); ORS = ""
+    for (i = 0; i < pages; i++) {
+      name = "p" i
+      print substr($0, 1 + int(rand() * (length($0) - size)), size) > name
+      close(name)
+    }
+  }'
+printf '%s' "$7" >"$2/nginx.conf"
+printf '%s' "$8" >"$2/pages.lua"
+"""
+
+# a guest without a network has its loopback down
+_RUN = r"""
+set -eo pipefail
+for tool in nginx wrk; do
+  command -v "$tool" >/dev/null || { echo "vmstorage: missing $tool"; exit 0; }
+done
+read -r flags </sys/class/net/lo/flags
+[ $((flags & 1)) = 1 ] || busybox ip link set lo up
+nginx -v 2>&1
+nginx -c "$1/nginx.conf" -p "$1" -e "$1/error.log" || { cat "$1/error.log" >&2; exit 1; }
+status=0
+wrk --latency -t 1 -c "$2" -d "$3" -s "$1/pages.lua" "http://127.0.0.1:$4" || status=$?
+nginx -c "$1/nginx.conf" -p "$1" -e "$1/error.log" -s quit
+while [ -e "$1/nginx.pid" ]; do sleep 0.05; done
+cat "$1/error.log"
+exit $status
+"""
+
+_STOP = r"""
+[ ! -e "$2/nginx.pid" ] || kill "$(cat "$2/nginx.pid")"
+rm -rf "$1" "$2"
+"""
+
+_CONF = """\
+user root;
+worker_processes {workers};
+pid {place}/nginx.pid;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off;
+  sendfile {sendfile};
+  client_body_temp_path {place}/body;
+  proxy_temp_path {place}/proxy;
+  fastcgi_temp_path {place}/fastcgi;
+  uwsgi_temp_path {place}/uwsgi;
+  scgi_temp_path {place}/scgi;
+  server {{ listen 127.0.0.1:{port}; root {root}; }}
+}}
+"""
+
+_LUA = """\
+math.randomseed({seed})
+request = function()
+  return wrk.format("GET", "/p" .. math.random(0, {last}))
+end
+"""
+
+_RATE = re.compile(r"^Requests/sec:\s*([\d.]+)", re.MULTILINE)
+_TRANSFER = re.compile(r"^Transfer/sec:\s*([\d.]+)([KMGT]?)B", re.MULTILINE)
+_LATENCY = re.compile(r"^\s+(50|99)%\s+([\d.]+)(us|ms|s|m|h)$", re.MULTILINE)
+_WRONG = re.compile(r"^\s*(Socket errors:.*|Non-2xx or 3xx responses:.*)$", re.MULTILINE)
+
+
+class Web(Workload):
+    """nginx serves `pages` files of `size` bytes from the disk under test; wrk asks for them in random order.
+
+    wrk keeps `connections` open for `duration` seconds, each asking again as soon as it is answered; `seed` decides
+    the order. Server and load run in the same guest, over its loopback, and share its CPUs. `workers` and `sendfile`
+    are nginx's.
+
+    Each page comes from the disk once, and then from the guest's page cache: unless `pages` times `size` is larger
+    than the guest's memory, it measures nginx, the network code and the CPU, and storage only in the first moments.
+    So did the study of 2017, which had one page (`Web.published()`: one page, 100 connections, as Phoronix'
+    pts/apache; its server was Apache and its client ab, which asks for one page alone). Nothing is written.
+
+    Figures: `requests` a second, `lat_p50` and `lat_p99` in seconds, `bw` in MiB/s with headers. An answer that is no
+    page, or a connection that fails, is an error. Skipped where the guest has no nginx or wrk.
+    """
+
+    tool: ClassVar[str] = "nginx"
+    needs_folder: ClassVar[bool] = True
+
+    pages: Count = 1000
+    size: Bytes = 16 * 2**10
+    connections: Annotated[int, Field(ge=1, le=1000)] = 10
+    duration: Seconds = 3.0
+    workers: Count = 1
+    sendfile: bool = True
+    seed: Annotated[int, Field(ge=0)] = 1
+    port: Annotated[int, Field(ge=1, le=65535)] = 8080
+
+    if TYPE_CHECKING:  # a type checker would refuse size="16k", which a validator makes bytes of
+
+        def __init__(self, **options: Any) -> None: ...
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Web:
+        if not 0 < self.size <= _SOURCE // 2:
+            raise ConfigError(f"Web(size={format_size(self.size)}) is no page.", hint="Give up to 4M.")
+        if self.duration < 1 or self.duration != int(self.duration):
+            raise ConfigError(f"Web(duration={self.duration:g}) is not whole seconds, which is all wrk takes.")
+        return self
+
+    @classmethod
+    def published(cls) -> Web:
+        """What a study of 2017 asked for, for a minute."""
+        return cls(pages=1, connections=100, duration=60)
+
+    @property
+    def label(self) -> str:
+        """The pages, how many ask, then whatever differs from nginx's defaults."""
+        parts = ["web", f"{self.pages} pages", format_size(self.size), f"c={self.connections}"]
+        parts += [f"workers={self.workers}"] if self.workers > 1 else []
+        parts += [f"seed={self.seed}"] if self.seed != type(self).model_fields["seed"].default else []
+        return " ".join([*parts, *([] if self.sendfile else ["sendfile=off"])])
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The rate, latencies, and data."""
+        return (
+            Metric(name="requests", unit="requests/s", better="higher"),
+            *(Metric(name=f"lat_p{percent}", unit="s", better="lower") for percent in (50, 99)),
+            Metric(name="bw", unit="MiB/s", better="higher"),
+        )
+
+    @property
+    def primary(self) -> str:
+        """Requests per second."""
+        return "requests"
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The rate and the tail of the latency."""
+        return ("requests", "lat_p99")
+
+    @property
+    def region_bytes(self) -> int:
+        """None of the test file: it makes files beside it."""
+        return 0
+
+    @property
+    def reads(self) -> bool:
+        """It reads only what it made itself."""
+        return False
+
+    @property
+    def expected_seconds(self) -> float:
+        """The time it was given, and what starting and stopping take."""
+        return self.duration + _START_SECONDS
+
+    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Make the pages, nginx's settings and wrk's script; fails without room."""
+        place, own = _place(target), _own(target)
+        conf = _CONF.format(
+            place=own,
+            root=place,
+            port=self.port,
+            workers=self.workers,
+            sendfile="on" if self.sendfile else "off",
+        )
+        lua = _LUA.format(seed=self.seed, last=self.pages - 1)
+        room = self.pages * (-(-self.size // _BLOCK) + 1) * _BLOCK
+        return (bash(_MAKE, place, own, *map(str, (room, self.pages, self.size, self.seed)), conf, lua),)
+
+    def argv(self, target: Target) -> tuple[str, ...]:
+        """nginx starts, wrk runs, nginx ends."""
+        return bash(_RUN, _own(target), str(self.connections), f"{self.duration:.0f}s", str(self.port))
+
+    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Stop an nginx that still runs, remove pages and settings."""
+        return (bash(_STOP, _place(target), _own(target)),)
+
+    def parse(self, text: str) -> Mapping[str, float]:
+        """Figures from wrk; raises WorkloadError for answers that were no pages, UnsupportedError without the tools."""
+        missing = [line.removeprefix(_MISSING) for line in text.splitlines() if line.startswith(_MISSING)]
+        if missing:
+            raise UnsupportedError(
+                f"{self.label} needs {missing[0]}, which is not there.", hint="Install nginx and wrk in the guest."
+            )
+        wrong = _WRONG.search(text)
+        if wrong:
+            raise WorkloadError(f"Not every page was served: {wrong[1].strip()}.", output=text)
+        rate, moved = _RATE.search(text), _TRANSFER.search(text)
+        latency = {percent: float(number) * _SECONDS[unit] for percent, number, unit in _LATENCY.findall(text)}
+        if rate is None or moved is None or len(latency) != 2 or not float(rate[1]):
+            raise WorkloadError("wrk printed no figures.", output=text)
+        return {
+            "requests": float(rate[1]),
+            "lat_p50": latency["50"],
+            "lat_p99": latency["99"],
+            "bw": float(moved[1]) * _BYTES[moved[2]] / _MIB,
+        }
+
+
+def _place(target: Target) -> str:
+    return f"{target.folder}/vmstorage-web"
+
+
+def _own(target: Target) -> str:
+    return f"{target.scratch}/vmstorage-web"
