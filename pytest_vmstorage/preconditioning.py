@@ -188,6 +188,9 @@ def _state_proof(subject: Subject) -> Proof:
         return Proof(field="state", asked=config.state, found="made with its data", status="proven", where="qemu-img")
     if config.state == "aged":
         return _aged_proof(subject)
+    if not subject.regions.written_bytes:
+        why = "the workload makes files of its own, and each block of theirs is written for the first time"
+        return Proof(field="state", asked=config.state, found="0 written", status="unprovable", where=where, why=why)
     found = f"{written} written{' twice' if config.state == 'rewritten' else ''} before the rounds"
     return Proof(field="state", asked=config.state, found=found, status="proven", where=where)
 

@@ -610,3 +610,11 @@ def test_a_disk_that_ends_within_a_block_is_filled_to_its_end() -> None:
     scene.measure(Tool(region=None), rounds=1, warmup=0)
     (line,) = (line for line in scene.shell.lines if "--name=fill" in line)
     assert f"--bs=4096 --size={64 * MIB + 4096 * 3} " in line
+
+
+def test_files_of_a_workload_are_first_writes_and_the_row_says_so() -> None:
+    """Nothing was filled for them: that is not proven to be a filled disk."""
+    scene = scene_of_files()
+    scene.subject.proof = (STATE,)
+    proof = scene.measure(Folder(), rounds=1, warmup=0).proof[0]
+    assert (proof.status, proof.found) == ("unprovable", "0 written")
