@@ -282,10 +282,8 @@ def load_libvirt() -> Any:
 
 @contextlib.contextmanager
 def translated(doing: str, *, ended: threading.Event | None = None, patience_s: float = 0.0) -> Iterator[None]:
-    """Turn libvirtError into HypervisorError, GuestError (agent) or GuestDiedError (domain gone).
-
-    A monitor may break before the event comes that says why: with `patience_s` that is waited for.
-    """
+    """Turn libvirtError into HypervisorError, GuestError (agent) or GuestDiedError (domain gone)."""
+    # agent and monitor may break before the event comes that says why
     libvirt = load_libvirt()
     try:
         yield
@@ -293,8 +291,9 @@ def translated(doing: str, *, ended: threading.Event | None = None, patience_s: 
         code = error.get_error_code() or -1
         message = one_line(error)
         gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
-        if ended is not None and (code in gone or ended.wait(patience_s)):
+        silent = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
+        if ended is not None and (code in gone or ended.wait(1.0 if code in silent else patience_s)):
             raise GuestDiedError(f"The guest ended during: {doing}.") from None
-        if code in (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED):
+        if code in silent:
             raise GuestError(f"{doing}: the guest's agent does not answer ({message}).") from None
         raise HypervisorError(f"{doing} failed: {message}.", code=code) from None
