@@ -10,9 +10,9 @@ from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.provision.block import BlockPlace, make_block, needs_block, remove_block
+from pytest_vmstorage.provision.block import BlockPlace, make_block, needs_block, reap_blocks, remove_block
 from pytest_vmstorage.provision.disk import ImageFacts, check_space, folder_facts, make_disk, remove_disk
-from pytest_vmstorage.provision.host_fs import HostFs, host_fs_bytes, make_host_fs, remove_host_fs
+from pytest_vmstorage.provision.host_fs import HostFs, host_fs_bytes, make_host_fs, remove_folder, remove_host_fs
 from pytest_vmstorage.provision.space import HEADROOM_BYTES, space_needed
 
 
@@ -61,6 +61,7 @@ class HostDisks:
         self._host = host
         self._folder = folder
         self._run_id = run_id
+        self._has_blocks = False
 
     def make(self, config: StorageConfig, number: int) -> HostDisk:
         """Make the cell's disk and what lies under it; what was half made is removed.
@@ -70,6 +71,7 @@ class HostDisks:
         disk = HostDisk(config=config, path="")
         try:
             if needs_block(config):
+                self._has_blocks = True
                 block = make_block(self._shell, self._host, config, run_id=self._run_id, number=number)
                 disk = disk.model_copy(update={"block": block, "path": block.path})
             if config.host_fs != "as-found":
@@ -93,6 +95,12 @@ class HostDisks:
         except VmStorageError:
             # what made `make` fail is told; the rest goes with the run's folder, or is found by its mark
             return
+
+    def close(self) -> None:
+        """Remove what is left of the run: its folder, and volumes that were half made. Raises ProvisionError."""
+        remove_folder(self._shell, self._folder)
+        if self._has_blocks:
+            reap_blocks(self._shell, self._run_id)
 
     def remove(self, disk: HostDisk) -> None:
         """Remove the image and what was made under it, when no guest has it any more; nothing there is no error."""

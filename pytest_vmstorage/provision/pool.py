@@ -15,7 +15,6 @@ from pytest_vmstorage.provision.block import needs_block
 from pytest_vmstorage.provision.boot import BootFiles
 from pytest_vmstorage.provision.disk import FolderFacts, ImageFacts, folder_facts
 from pytest_vmstorage.provision.domain import Accel, GuestSpec, domain_xml
-from pytest_vmstorage.provision.host_fs import remove_folder
 from pytest_vmstorage.provision.hostdisk import HostDisk, HostDisks
 from pytest_vmstorage.provision.hypervisor import Domain, Hypervisor
 from pytest_vmstorage.provision.lease import Lease, LeaseBook
@@ -202,7 +201,7 @@ class GuestPool:
             self._lease = self._lease.model_copy(update={"kept": True})
             self._book.write(self._lease)
         else:
-            remove_folder(self._shell, self.folder)
+            self._disks.close()
             if self._leftovers:
                 raise self._leftovers[0]
             self._book.drop(self._lease)

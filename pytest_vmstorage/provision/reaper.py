@@ -49,21 +49,26 @@ def reap_remote(book: LeaseBook, host: LabHost, shell: Shell, hypervisor: Hyperv
         guests = [domain for domain in map(hypervisor.find, lease.domains) if domain is not None]
         for domain in guests:
             domain.destroy()
-        if _is_ours(lease, lease.folder):
-            remove_folder(shell, lease.folder)
+        removed = _remove_made(lease, shell)
         book.drop(lease)
-        said.append(f"removed what run {lease.run_id} left on {host.name}: {len(guests)} guest(s), {lease.folder}")
+        what = ", ".join([f"{len(guests)} guest(s)", *removed])
+        said.append(f"removed what run {lease.run_id} left on {host.name}: {what}")
     return said
 
 
 def _clear(lease: Lease, shell: Shell) -> str:
     guests = sum(_kill_guest(domain) for domain in lease.domains)
+    removed = _remove_made(lease, shell)
+    owner = f"pid {lease.owner.pid} of {lease.owner.host}, gone"
+    return f"removed what run {lease.run_id} ({owner}) left: {', '.join([f'{guests} guest(s)', *removed])}"
+
+
+def _remove_made(lease: Lease, shell: Shell) -> list[str]:
+    """Remove folders and volumes of a run whose guests are gone; what each was."""
     folders = [folder for folder in (lease.folder, lease.root) if _is_ours(lease, folder)]
     for folder in folders:
         remove_folder(shell, folder)
-    volumes = reap_blocks(shell, lease.run_id) if folders else []
-    owner = f"pid {lease.owner.pid} of {lease.owner.host}, gone"
-    return f"removed what run {lease.run_id} ({owner}) left: {', '.join([f'{guests} guest(s)', *folders, *volumes])}"
+    return [*folders, *(reap_blocks(shell, lease.run_id) if folders else [])]
 
 
 def _is_here(lease: Lease) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.provision import reaper
+from pytest_vmstorage.provision import block, reaper
 from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
 from pytest_vmstorage.provision.reaper import reap, reap_remote
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
@@ -221,11 +221,17 @@ def test_a_guest_that_outlives_sigkill_is_told(
     assert len(list(book)) == 1
 
 
-def test_a_lab_hosts_leftovers_go_when_it_is_reached(tmp_path: Path, book: LeaseBook) -> None:
-    """Its guests by its libvirt, its folder by its shell; other hosts' and living runs' leases stay."""
+def test_a_lab_hosts_leftovers_go_when_it_is_reached(
+    tmp_path: Path, book: LeaseBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its guests by its libvirt, folder and volumes by its shell; other hosts' and living runs' leases stay."""
     hypervisor = FakeHypervisor(lambda _xml: FakeDomain(FakeShell()))
     guest = hypervisor.start("<domain><name>vms-1</name><uuid>u-1</uuid></domain>")
-    shell = nothing_mounted().answer([*REMOVE, f"/srv/run-{RUN}"])
+    shell = nothing_mounted().answer([*REMOVE, f"/srv/run-{RUN}"]).answer(["id", "-u"], "0\n")
+    monkeypatch.setattr(block, "leftover_lvs", lambda _shell, run_id: [f"vg0/vms-{run_id}-1"])
+    monkeypatch.setattr(block, "leftover_zvols", lambda _shell, _run_id: [])
+    removed: list[str] = []
+    monkeypatch.setattr(block, "remove_lv", lambda _shell, name, _run_id: removed.append(name))
     far = {"uri": "qemu+ssh://lab01/system", "ssh": "lab01", "folder": f"/srv/run-{RUN}", "root": ""}
     gone = lease(tmp_path, **far, domains=("u-1", "u-2"))
     book.write(gone)
@@ -233,8 +239,13 @@ def test_a_lab_hosts_leftovers_go_when_it_is_reached(tmp_path: Path, book: Lease
     book.write(gone.model_copy(update={"run_id": "alive", "owner": this_process()}))
     host = LabHost(name="lab01", uri="qemu+ssh://lab01/system", ssh="lab01", folder="/srv")
     (sentence,) = reap_remote(book, host, shell, hypervisor)
-    assert sentence == f"removed what run {RUN} left on lab01: 1 guest(s), /srv/run-{RUN}"
+    volume = f"vg0/vms-{RUN}-1"
+    assert sentence == (
+        f"removed what run {RUN} left on lab01: 1 guest(s), /srv/run-{RUN},"
+        f" removed the LVM volume {volume} of run {RUN}"
+    )
+    assert removed == [volume]
     assert not guest.is_active()
-    assert shell.lines[-1] == f"rm -rf --one-file-system -- /srv/run-{RUN}"
-    assert [line for line in shell.lines if line.startswith("rm ")] == shell.lines[-1:]
+    (line,) = (line for line in shell.lines if line.startswith("rm "))
+    assert line == f"rm -rf --one-file-system -- /srv/run-{RUN}"
     assert {kept.run_id for kept in book} == {"elsewhere", "alive"}
