@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
@@ -128,6 +128,22 @@ def read_state(begin: Files, end: Files, watched: Watched) -> HostState:
         others=others,
         others_cpu=others_cpu,
         recent=read_pressure(begin).recent,
+    )
+
+
+def merged(states: Sequence[HostState]) -> HostState:
+    """One state for rounds between which others were measured: each text that was seen, and of numbers the largest."""
+    if len(states) == 1:
+        return states[0]
+    texts = ("governor", "turbo", "device", "scheduler", "write_cache", "numa", "may_run", "temperature")
+    numbers = ("memory_bytes", "others", "others_cpu")
+    known = {name: [value for one in states if (value := getattr(one, name)) is not None] for name in numbers}
+    return HostState.model_validate(
+        {
+            **{name: _joined(getattr(one, name) for one in states) for name in texts},
+            **{name: max(values, default=None) for name, values in known.items()},
+            "recent": {name: max(one.recent.get(name, 0.0) for one in states) for one in states for name in one.recent},
+        }
     )
 
 

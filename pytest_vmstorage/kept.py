@@ -11,7 +11,8 @@ from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.opening import driver_cache, lease_book
-from pytest_vmstorage.provision.hypervisor import LibvirtHypervisor, connect_embedded
+from pytest_vmstorage.provision.embedded import connect_embedded
+from pytest_vmstorage.provision.hypervisor import LibvirtHypervisor
 from pytest_vmstorage.provision.lease import Lease
 
 _RECONNECT_S = 20.0

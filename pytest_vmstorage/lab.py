@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import itertools
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +15,7 @@ from pytest_vmstorage.attest import attest, attest_guest, conclude
 from pytest_vmstorage.attest_native import conclude_native
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import AttestationError, GuestDiedError, GuestError, VmStorageError
+from pytest_vmstorage.errors import AttestationError, GuestDiedError, GuestError, SpaceError, VmStorageError
 from pytest_vmstorage.evidence import fallback_lines, gather, io_counters
 from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect
@@ -35,11 +37,9 @@ from pytest_vmstorage.provision.node import node_facts
 from pytest_vmstorage.provision.pool import GuestPool, Machine
 from pytest_vmstorage.recheck import changed_in_guest
 from pytest_vmstorage.results import HostFacts
+from pytest_vmstorage.rows import Row, Rows
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Regions, Subject
-
-Row = Guest | Native
-"""Where a cell's workloads run: a guest, or the host itself."""
 
 
 class LabSettings(BaseModel):
@@ -69,10 +69,16 @@ class Lab:
     facts: HostFacts
     lease: Lease
     remember_accel: Callable[[], None] = lambda: None
-    _row: Row | None = None
-    _regions: Regions | None = None
     _kept: Machine | None = None
     _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._rows = Rows(self.pool, let_go=self._release, put_by=self._put_by, call_back=_call_back)
+        self._order = itertools.count(1)
+
+    def expect(self, upcoming: Sequence[StorageConfig]) -> None:
+        """The cells whose turn comes, in that order: the guests of the others are not kept."""
+        self._rows.upcoming = upcoming
 
     def row(self, config: StorageConfig, say: Say = silent) -> Row:
         """Where that cell's workloads run: its running guest, or the host; made if it is not the one at hand.
@@ -81,23 +87,28 @@ class Lab:
         """
         if config in self._broken:
             raise self._broken[config]
-        if self._row is not None and self._row.config == config:
-            if isinstance(self._row, Native) or self._row.machine.domain.is_active():
-                return self._row
-            error = GuestDiedError(
-                f"The guest of {config} ended before this test.", console=self._row.machine.console_tail()
-            )
-            self._broken[config] = error
-            self.drop()
-            raise error
-        self.drop()
-        try:
-            self._row = self._make_native(config, say) if config.is_native else self._make(config, say)
-        except VmStorageError as error:
-            self._broken[config] = error
-            raise
-        self._regions = None
-        return self._row
+        held = self._rows.turn_to(config)
+        if held is None:
+            return self._begin(config, say)
+        if isinstance(held.row, Native) or held.row.machine.domain.is_active():
+            return held.row
+        console = held.row.machine.console_tail()
+        self._broken[config] = GuestDiedError(f"The guest of {config} ended before this test.", console=console)
+        self._rows.drop()
+        raise self._broken[config]
+
+    def _begin(self, config: StorageConfig, say: Say) -> Row:
+        self._rows.make_room(config)
+        while True:
+            try:
+                row = self._make_native(config, say) if config.is_native else self._make(config, say)
+                return self._rows.begin(row, Regions(_size(row))).row
+            except VmStorageError as error:
+                # the disks of those that wait may be what takes the room
+                if isinstance(error, SpaceError) and self._rows.let_one_go():
+                    continue
+                self._broken[config] = error
+                raise
 
     def guest(self, config: StorageConfig, say: Say = silent) -> Guest:
         """The running guest of that cell, which is none of backing=native."""
@@ -138,10 +149,11 @@ class Lab:
 
     def subject(self, row: Row) -> Subject:
         """The row as the runner sees it; what was written to its disk is remembered as long as it lives."""
-        if row is not self._row or self._regions is None:
-            self._regions = Regions(_size(row))
+        held = self._rows.current
+        assert held is not None, f"{row.config} is not at work"
+        assert held.row is row, f"{row.config} is not at work"
         if isinstance(row, Native):
-            return self._native_subject(row, self._regions)
+            return self._native_subject(row, held.regions)
         made, watch = row.file_system, self.watch(row)
         return Subject(
             shell=row.shell,
@@ -154,7 +166,9 @@ class Lab:
             facts=row.facts.as_text(),
             tools=row.facts.tools,
             proof=row.proof,
-            regions=self._regions,
+            regions=held.regions,
+            boot=row.machine.spec.uuid,
+            next_order=self._order.__next__,
             drop_host_caches=lambda: self.drop_host_caches(row.machine.spec.disk),
             look=lambda: self.look(row, watch),
             watch=watch.begin,
@@ -173,6 +187,7 @@ class Lab:
             tools=row.tools,
             proof=row.proof,
             regions=regions,
+            next_order=self._order.__next__,
             drop_host_caches=lambda: self.drop_host_caches(row.disk),
             look=row.look,
             watch=row.watch.begin,
@@ -239,17 +254,32 @@ class Lab:
 
     def note_failure(self) -> None:
         """A test failed in the guest at hand: that is the guest to keep for a look."""
-        if self.settings.keep and self._kept is None and self._row is not None and not isinstance(self._row, Native):
-            self._kept = self._row.machine
+        if self.settings.keep and self._kept is None and self._machine is not None:
+            self._kept = self._machine
+
+    @property
+    def _machine(self) -> Machine | None:
+        """The guest at work, None where there is none."""
+        held = self._rows.current
+        return None if held is None or isinstance(held.row, Native) else held.row.machine
 
     def drop(self) -> None:
         """Let the guest at hand go; it is torn down in the background."""
-        if self._row is not None:
-            if isinstance(self._row, Native):
-                self.pool.discard(self._row.host_disk)
-            else:
-                self._let_go(self._row.machine)
-            self._row = None
+        self._rows.drop()
+
+    def _put_by(self, row: Row) -> None:
+        """A row waits: its guest's processors stop, and nothing of it is left to be written while others measure."""
+        if isinstance(row, Native):
+            self.drop_host_caches(row.disk)
+            return
+        row.machine.domain.pause()
+        self.drop_host_caches(row.machine.spec.disk)
+
+    def _release(self, row: Row) -> None:
+        if isinstance(row, Native):
+            self.pool.discard(row.host_disk)
+        else:
+            self._let_go(row.machine)
 
     def _let_go(self, machine: Machine) -> None:
         if machine is not self._kept:
@@ -257,9 +287,9 @@ class Lab:
 
     def close(self) -> Machine | None:
         """Remove all that was made; returns the one guest that is kept running, where the user wants one."""
-        if self.settings.keep and self._kept is None and self._row is not None and not isinstance(self._row, Native):
-            self._kept = self._row.machine
-        self.drop()
+        if self._kept is None and self.settings.keep:
+            self._kept = self._machine
+        self._rows.drop_all()
         try:
             self.pool.close(keep=self._kept)
         finally:
@@ -267,6 +297,13 @@ class Lab:
             if self._kept is None and self.lease.root:
                 self.shell.run(["rm", "-rf", "--", self.lease.root])
         return self._kept
+
+
+def _call_back(row: Row) -> None:
+    # one that died while it waited is found dead by who asks for it
+    if not isinstance(row, Native):
+        with contextlib.suppress(VmStorageError):
+            row.machine.domain.resume()
 
 
 def _size(row: Row) -> int:

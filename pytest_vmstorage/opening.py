@@ -17,7 +17,8 @@ from pytest_vmstorage.provision.accel import CanaryCache
 from pytest_vmstorage.provision.boot import find_emulator, place_appliance
 from pytest_vmstorage.provision.canary import find_accel
 from pytest_vmstorage.provision.disk import prepare_folder
-from pytest_vmstorage.provision.hypervisor import LibvirtHypervisor, connect_embedded
+from pytest_vmstorage.provision.embedded import connect_embedded
+from pytest_vmstorage.provision.hypervisor import LibvirtHypervisor
 from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
 from pytest_vmstorage.provision.pool import GuestPool
 from pytest_vmstorage.provision.reaper import reap, reap_remote

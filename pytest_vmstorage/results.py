@@ -14,6 +14,7 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.cost import Cost, total_cost
 from pytest_vmstorage.host_state import HostState
 from pytest_vmstorage.steady import Steadiness, steadiness
+from pytest_vmstorage.stopping import Ending
 from pytest_vmstorage.units import format_figure
 
 SCHEMA = 1
@@ -86,6 +87,8 @@ class Sample(BaseModel):
 
     `moved` and `cost` are what the layers moved and QEMU took meanwhile; `pressed` is for which fraction of the time
     some task of the host waited for "cpu", "io", "memory" (/proc/pressure), {} where the host does not say.
+    `order` is the round's place among all of the run's, from 1, and `boot` tells one guest's life from another ("" for
+    a native row); an earlier version saved neither.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -97,6 +100,8 @@ class Sample(BaseModel):
     moved: IoCounters = IoCounters()
     cost: Cost = Cost()
     pressed: Mapping[str, float] = {}
+    order: int = 0
+    boot: str = ""
 
 
 class Proof(BaseModel):
@@ -120,7 +125,8 @@ class Measurement(BaseModel):
 
     `workload` is the column it stands in, `command` the line the tool was run with, `hygiene` what was done
     before each round, `guest` the guest's kernel and tool versions, `proof` that the cell is what its id says,
-    `around` what the host was like (None where an earlier version saved it), `cautions` what speaks against the figure.
+    `around` what the host was like (None where an earlier version saved it), `cautions` what speaks against the figure,
+    `ended` why there are no more rounds.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -139,6 +145,7 @@ class Measurement(BaseModel):
     proof: tuple[Proof, ...] = ()
     around: HostState | None = None
     cautions: tuple[Caution, ...] = ()
+    ended: Ending = Ending(reason="count")
     nodeid: str = ""
 
     def metric(self, name: str) -> Metric:

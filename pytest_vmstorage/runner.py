@@ -5,16 +5,21 @@ from __future__ import annotations
 import contextlib
 import datetime
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from pytest_vmstorage.accounting import impossible, total, unflushed
 from pytest_vmstorage.caution import WorkingSet, host_cautions
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
+from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import VmStorageError, WorkloadError
+from pytest_vmstorage.host_state import HostState, merged
 from pytest_vmstorage.preconditioning import check_fits, check_folder, prepare, prove_state, uses_untouched
-from pytest_vmstorage.results import Measurement, Sample
+from pytest_vmstorage.results import Measurement, Proof, Sample
 from pytest_vmstorage.say import Say, silent
-from pytest_vmstorage.subject import Plan, Subject
+from pytest_vmstorage.stopping import Ending
+from pytest_vmstorage.subject import Plan, Regions, Subject
 from pytest_vmstorage.workloads.base import Target, Workload
 
 # the disk's own cached pages and no others (BLKFLSBUF): the tools are not read anew in each round
@@ -43,68 +48,144 @@ def measure(
 
     Raises ConfigError where the disk is too small, WorkloadError where the tool fails.
     """
-    check_fits(subject.config, workload, plan, subject.regions.size_bytes)
-    check_folder(subject, workload)
-    target, warmup = prepare(subject, workload, plan, say)
-    proof = prove_state(subject)
-    moves_on = uses_untouched(subject.config, workload)
-    command = shlex.join(workload.argv(target))
-    host_caches = "not dropped"
-    samples: list[Sample] = []
-    watched = subject.watch()
-    for number in range(-warmup, plan.rounds):
-        say(
-            f"warming up {workload.tool}"
-            if number < 0
-            else f"measuring {workload.label}, round {number + 1}/{plan.rounds}"
+    measuring = Measuring(workload, plan, keep_sample=keep_sample)
+    measuring.take(subject, plan.rounds, say)
+    return measuring.measurement()
+
+
+class Measuring:
+    """One workload's rounds in one cell, taken some at a time, also in one guest of the cell after another.
+
+    `keep_sample` gets each sample before the next round begins; `samples` are those so far.
+    """
+
+    def __init__(
+        self, workload: Workload, plan: Plan, *, keep_sample: Callable[[Sample], None] = lambda _sample: None
+    ) -> None:
+        self.workload = workload
+        self.samples: list[Sample] = []
+        self.seconds = 0.0
+        self._plan = plan
+        self._keep_sample = keep_sample
+        self._warm: str | None = None
+        self._taken: list[_Taken] = []
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The primary figure of each sample."""
+        return tuple(sample.figures[self.workload.primary] for sample in self.samples)
+
+    def take(self, subject: Subject, count: int, say: Say = silent) -> None:
+        """Take so many rounds; raises as `measure` does, and the samples before stay."""
+        begin = time.monotonic()
+        workload, plan = self.workload, self._plan.model_copy(update={"rounds": count})
+        check_fits(subject.config, workload, self._plan, subject.regions.size_bytes)
+        check_folder(subject, workload)
+        target, warmup = prepare(subject, workload, plan, say)
+        # what was warm in one guest is not so in the next
+        warmup = 0 if self._warm == subject.boot else warmup
+        proof = prove_state(subject)
+        moves_on = uses_untouched(subject.config, workload)
+        command = shlex.join(workload.argv(target))
+        host_caches = "not dropped"
+        watched = subject.watch()
+        for number in range(-warmup, count):
+            say(self._step(number))
+            if moves_on:
+                # before, and not after it: a round that fails has written too
+                subject.regions.written_bytes = target.offset_bytes + target.size_bytes
+            host_caches, sample = _whole_round(subject, workload, target, plan)
+            if number >= 0:
+                self._keep_sample(sample)
+                self.samples.append(sample)
+            if moves_on:
+                target = target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
+        around = watched()
+        changed = subject.recheck()
+        if changed:
+            raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.")
+        self._warm = subject.boot
+        hygiene, facts = _hygiene(subject, warmup, host_caches), _facts(subject, workload)
+        self._taken.append(
+            _Taken(subject.config, subject.host, subject.regions, target, command, hygiene, facts, proof, around)
         )
-        if moves_on:
-            # before, and not after it: a round that fails has written too
-            subject.regions.written_bytes = target.offset_bytes + target.size_bytes
-        try:
-            _run_all(subject, workload, workload.setup(target), plan)
-            host_caches = _forget(subject, workload, target)
-            subject.before_round()
-            sample = _round(subject, workload, target, plan)
-        except BaseException:
-            # what failed is told, whatever its files do
-            with contextlib.suppress(VmStorageError):
-                _run_all(subject, workload, workload.cleanup(target), plan)
-            raise
-        _run_all(subject, workload, workload.cleanup(target), plan)
-        if number >= 0:
-            keep_sample(sample)
-            samples.append(sample)
-        if moves_on:
-            target = target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
-    around = watched()
-    changed = subject.recheck()
-    if changed:
-        raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.")
-    worked_on = _working_set(workload, target, samples)
-    return Measurement(
-        workload=workload.label,
-        tool=workload.tool,
-        command=command,
-        config=subject.config,
-        host=subject.host,
-        metrics=workload.metrics,
-        primary=workload.primary,
-        shown=workload.shown,
-        samples=tuple(samples),
-        hygiene={
-            **_hygiene(subject, warmup, host_caches),
-            "working set": worked_on.note(subject.config, around.memory_bytes),
-            **_remarks(workload, samples),
-        },
-        guest=_facts(subject, workload),
-        proof=proof,
-        around=around,
-        cautions=(
-            *host_cautions(around, [one.pressed for one in samples], total(one.moved for one in samples)),
-            *worked_on.cautions(subject.config, around.memory_bytes),
-        ),
-    )
+        self.seconds += time.monotonic() - begin
+
+    def _step(self, number: int) -> str:
+        if number < 0:
+            return f"warming up {self.workload.tool}"
+        return f"measuring {self.workload.label}, round {len(self.samples) + 1}/{self._plan.rounds}"
+
+    def has_room(self) -> bool:
+        """Whether a further round would find blocks that nothing has written yet, where it needs them."""
+        if not self._taken:
+            return True
+        last = self._taken[-1]
+        needed = last.regions.written_bytes + last.target.size_bytes
+        return not uses_untouched(last.config, self.workload) or needed <= last.regions.size_bytes
+
+    def measurement(self, order: str = "in a row", ended: Ending | None = None) -> Measurement:
+        """All rounds so far, of which there is at least one; `order` says how they lie among those of other cells."""
+        workload, samples = self.workload, self.samples
+        first, last = self._taken[0], self._taken[-1]
+        around = merged([one.around for one in self._taken])
+        worked_on = _working_set(workload, last.target, samples)
+        return Measurement(
+            workload=workload.label,
+            tool=workload.tool,
+            command=first.command,
+            config=last.config,
+            host=last.host,
+            metrics=workload.metrics,
+            primary=workload.primary,
+            shown=workload.shown,
+            samples=tuple(samples),
+            hygiene={
+                **last.hygiene,
+                "warm-up rounds": first.hygiene["warm-up rounds"],
+                "rounds": order,
+                "working set": worked_on.note(last.config, around.memory_bytes),
+                **_remarks(workload, samples),
+            },
+            guest=last.guest,
+            proof=last.proof,
+            around=around,
+            ended=ended or Ending(reason="count"),
+            cautions=(
+                *host_cautions(around, [one.pressed for one in samples], total(one.moved for one in samples)),
+                *worked_on.cautions(last.config, around.memory_bytes),
+            ),
+        )
+
+
+class _Taken(NamedTuple):
+    """What some rounds in one guest leave to tell beside their samples."""
+
+    config: StorageConfig
+    host: str
+    regions: Regions
+    target: Target
+    command: str
+    hygiene: Mapping[str, str]
+    guest: Mapping[str, str]
+    proof: tuple[Proof, ...]
+    around: HostState
+
+
+def _whole_round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> tuple[str, Sample]:
+    """A round with what the workload needs before and after it; also how the host forgot what it had cached."""
+    try:
+        _run_all(subject, workload, workload.setup(target), plan)
+        host_caches = _forget(subject, workload, target)
+        subject.before_round()
+        sample = _round(subject, workload, target, plan)
+    except BaseException:
+        # what failed is told, whatever its files do
+        with contextlib.suppress(VmStorageError):
+            _run_all(subject, workload, workload.cleanup(target), plan)
+        raise
+    _run_all(subject, workload, workload.cleanup(target), plan)
+    return host_caches, sample
 
 
 def _working_set(workload: Workload, target: Target, samples: Sequence[Sample]) -> WorkingSet:
@@ -160,6 +241,8 @@ def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> 
         moved=moved,
         cost=after.spent_since(before),
         pressed=after.pressed_since(before),
+        order=subject.next_order(),
+        boot=subject.boot,
     )
 
 

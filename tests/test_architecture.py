@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
-    __init__  errors  say
-    units  command  steady  provision.lease  rules.rule  pairs  history
+    __init__  errors  say  stats
+    units  command  steady  stopping  provision.lease  rules.rule  pairs  history
     rules.image  rules.ground
     rules.device
     rules
@@ -51,14 +51,14 @@ LAYERS = """
     provision.block
     attest_image  attest_block  attest_fs  guest_fs  scheduler  provision.fragments  provision.hostdisk
     provision.hypervisor  provision.accel  provision.appliance
-    provision.boot  provision.reaper  facts
+    provision.boot  provision.embedded  provision.reaper  facts
     provision.pool
     provision.canary
     agent  evidence
     guest  attest_layers
     attest_guest
     attest  native  kernel_log  outcome
-    recheck
+    recheck  rows
     attest_native
     lab
     opening
@@ -75,9 +75,11 @@ LAYERS = """
     doctor.text
     cli
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark
-    plugin.options  plugin.axes  plugin.fixtures
+    plugin.options  plugin.axes  plugin.fixtures  plugin.turns
     plugin.sweep  plugin.forecast  plugin.devices
-    plugin.session  plugin.plan
+    plugin.session
+    plugin.passes
+    plugin.plan
     plugin.recorder
     plugin.carry  plugin.preflight
     plugin

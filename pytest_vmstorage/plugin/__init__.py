@@ -97,10 +97,22 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """
     items = [item for item in session.items if is_storage_item(item)]
     if items or options.value(session.config, "plan"):
+        from pytest_vmstorage.plugin.passes import take_turns
         from pytest_vmstorage.plugin.preflight import prepare
 
-        return prepare(session, items)
+        ended = prepare(session, items)
+        if not ended:
+            take_turns(session)
+        return ended
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A storage test begins, perhaps not for the first time."""
+    storage_session = item.config.stash.get(SESSION, None)
+    if storage_session is not None and is_storage_item(item):
+        storage_session.begin(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -130,6 +142,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Remove all that was made, also after Ctrl-C, before other plugins' summaries can fail."""
     storage_session = session.config.stash.get(SESSION, None)
     if storage_session is not None:
+        recorder = session.config.pluginmanager.get_plugin("vmstorage-recorder")
+        if recorder is not None:
+            recorder.add(storage_session.unreported(), storage_session.hosts())
         storage_session.close()
     return (yield)
 

@@ -27,6 +27,7 @@ def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallI
         outcome = "skipped" if report.skipped else "failed"
         carried = {"failure": session.failure(item, reason, outcome), "hosts": session.hosts()}
     if report.when == "teardown":
+        session.reported.add(item.nodeid)
         measured = item.stash.get(MEASURED, [])
         if measured:
             carried = {

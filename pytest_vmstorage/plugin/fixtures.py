@@ -10,8 +10,8 @@ from pytest_vmstorage.plugin.keys import CONFIG, REFUSAL, SESSION
 
 if TYPE_CHECKING:
     from pytest_vmstorage.config import StorageConfig
-    from pytest_vmstorage.lab import Row
     from pytest_vmstorage.results import Measurement
+    from pytest_vmstorage.rows import Row
     from pytest_vmstorage.workloads.base import Workload
 
 
@@ -50,11 +50,17 @@ def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Row:
 
 
 @pytest.fixture
-def measure(request: pytest.FixtureRequest, guest: Row) -> Measure:
-    """A function that runs a workload on the disk under test in rounds: `measure(Fio(...), rounds=5)`."""
+def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
+    """A function that runs a workload on the disk under test in rounds: `measure(Fio(...), rounds=5)`.
+
+    Rounds are taken in turns with those of other cells, so the test function is run once for each of them; its last
+    run has all figures, and it is the one that is reported.
+    """
     session = request.config.stash[SESSION]
+    if session.needs_row(request.node):
+        request.getfixturevalue("guest")
 
     def run(workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
-        return session.measure(request.node, guest, workload, rounds, warmup)
+        return session.measure(request.node, storage, workload, rounds, warmup)
 
     return run

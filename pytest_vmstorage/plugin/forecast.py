@@ -44,7 +44,7 @@ def forecast(config: pytest.Config, items: Sequence[pytest.Item]) -> list[CellFo
     history = read_history(_journals(config))
     cache = getattr(config, "cache", None)
     failed = {} if cache is None else cache.get("cache/lastfailed", {})
-    rounds = options.rounds(config)
+    rounds = options.rounds(config).least
     return [_cell(cell, tests, history, failed, rounds) for cell, tests in cells.items()]
 
 
@@ -53,7 +53,7 @@ def _cell(
 ) -> CellForecast:
     measuring = [item for item in items if _uses(item, "measure")]
     estimates = [history.estimate(item.nodeid, rounds) for item in measuring]
-    needs_disk = any(_uses(item, "guest") for item in items)
+    needs_disk = any(_uses(item, "guest") or _uses(item, "measure") for item in items)
     boots = needs_disk and not config.is_native
     candidate = Candidate(
         config=config,

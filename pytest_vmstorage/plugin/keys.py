@@ -53,3 +53,8 @@ def _leads_to_ours(name: str, definitions: Sequence[Any]) -> bool:
         if name not in definition.argnames:
             return False
     return False
+
+
+def has_turns(item: pytest.Item) -> bool:
+    """Whether the test has a cell and measures in it, so that its rounds can be taken in turns with other cells'."""
+    return CONFIG in item.stash and is_storage_item(item) and "measure" in getattr(item, "fixturenames", ())

@@ -24,6 +24,10 @@ class LiveLine:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         self._reporter: TerminalReporter | None = reporter if _on_terminal(config, reporter) else None
         self._config = config
+        self.expect(cells)
+
+    def expect(self, cells: int) -> None:
+        """So many turns of cells are ahead; one that comes several times counts so often."""
         self._cells = cells
         self._begun = 0
         self._begin = time.monotonic()
@@ -34,6 +38,10 @@ class LiveLine:
         if cell != self._cell:
             self._cell = cell
             self._begun += 1
+
+    def end_cell(self) -> None:
+        """What comes next is a turn of its own, also where it is the same cell's."""
+        self._cell = ""
 
     def say(self, step: str) -> None:
         """Show the step that the cell at hand is in."""

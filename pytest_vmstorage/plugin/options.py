@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.inventory import Inventory
     from pytest_vmstorage.lab import LabSettings
     from pytest_vmstorage.matrix import Matrix
+    from pytest_vmstorage.stopping import Rounds
 
 ACCELS = ("auto", "kvm", "tcg")
 
@@ -38,7 +40,10 @@ OPTIONS = (
     ),
     Option("inventory", "file that lists hosts and devices (default: vmstorage.toml upwards of rootdir)", "", "FILE"),
     Option("timeout", "time limit for a guest to boot, and spare time of a workload", "120s", "TIME"),
-    Option("rounds", "measured rounds of each workload", "3", "N"),
+    Option("rounds", "measured rounds of each workload; auto: until its figure is narrow enough", "3", "N"),
+    Option("precision", "with --vm-rounds=auto: how near to the median its 95 % interval must be", "5%", "PERCENT"),
+    Option("rounds-limit", "with --vm-rounds=auto: time for the rounds of one workload in one cell", "5m", "TIME"),
+    Option("seed", "number that decides the order in which cells take turns (default: a new one)", "", "N"),
     Option("baseline", "saved run to judge against: a name given to --benchmark-save, or a file", "", "NAME"),
     Option("max-regression", "how much worse than the baseline a figure may be", "10%", "PERCENT"),
     Option("matrix", "TOML file with axes and rules; storage tests that sweep none are run in its cells", "", "FILE"),
@@ -120,13 +125,32 @@ def inventory(config: pytest.Config) -> Inventory | None:
     return read_inventory(path, str(path)) if path is not None else None
 
 
-def rounds(config: pytest.Config) -> int:
+def rounds(config: pytest.Config) -> Rounds:
     """How many measured rounds a workload gets; raises ConfigError."""
     from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.stopping import Rounds
+    from pytest_vmstorage.units import parse_duration, parse_percent
 
     text = str(value(config, "rounds"))
+    precision, limit_s = parse_percent(value(config, "precision")), parse_duration(value(config, "rounds-limit"))
+    if not limit_s:
+        raise ConfigError("--vm-rounds-limit=0 leaves no time to measure.", hint='Write for example "5m".')
+    if text == "auto":
+        return Rounds(count=None, precision=precision, limit_s=limit_s)
     if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"--vm-rounds={text} is not a number of rounds.", hint="Write 1 or more.")
+        raise ConfigError(f"--vm-rounds={text} is not a number of rounds.", hint="Write 1 or more, or auto.")
+    return Rounds(count=int(text))
+
+
+def seed(config: pytest.Config) -> int:
+    """What the order in which cells take turns is made from; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
+
+    text = str(value(config, "seed"))
+    if not text:
+        return random.SystemRandom().randrange(10**6)
+    if not text.isdecimal():
+        raise ConfigError(f"--vm-seed={text} is not a number.", hint="Write the one that an earlier report names.")
     return int(text)
 
 

@@ -12,6 +12,7 @@ from pytest_vmstorage.history import GUEST_S, ROUND_S
 from pytest_vmstorage.matrix import by_reason, listed
 from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
+from pytest_vmstorage.plugin.passes import are_taken
 from pytest_vmstorage.plugin.sweep import CELLLESS, matrix_sweep
 from pytest_vmstorage.provision.hostdisk import folder_bytes
 from pytest_vmstorage.units import format_about, format_duration
@@ -37,7 +38,7 @@ def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
     if not cells:
         return ["no selected test has a storage configuration", *unmeasured_lines(config)]
     left_out = [*rule_lines(config, items), *unmeasured_lines(config)]
-    return [*_cell_lines(cells), *left_out, *_total_lines(cells)]
+    return [*_cell_lines(cells), *left_out, *_total_lines(cells, are_taken(config, items))]
 
 
 def _cell_lines(cells: Sequence[CellForecast]) -> list[str]:
@@ -82,7 +83,7 @@ def unmeasured_lines(config: pytest.Config) -> list[str]:
     return [*lines, *config.stash.get(UNCOVERED, [])]
 
 
-def _total_lines(cells: Sequence[CellForecast]) -> list[str]:
+def _total_lines(cells: Sequence[CellForecast], in_turns: bool) -> list[str]:
     guests = [cell for cell in cells if cell.needs_guest]
     tests = sum(len(cell.items) for cell in cells)
     lines = [f"{_counted(len(cells), 'cell')}, {_counted(len(guests), 'guest')}, {_counted(tests, 'test')}"]
@@ -90,11 +91,13 @@ def _total_lines(cells: Sequence[CellForecast]) -> list[str]:
     if disks:
         largest = max(cell.config.size for cell in disks)
         rooms = [folder_bytes(cell.config) for cell in disks]
-        most = max(map(sum, zip(rooms, [*rooms[1:], 0], strict=True)))
-        lines.append(
-            f"largest disk {format_about(largest)}; disk space at most {format_about(most)}:"
-            " a disk may be removed while the next one is made"
+        most = sum(rooms) if in_turns else max(map(sum, zip(rooms, [*rooms[1:], 0], strict=True)))
+        why = (
+            "guests wait for their next turn with their disks, as many as there is room for"
+            if in_turns
+            else "a disk may be removed while the next one is made"
         )
+        lines.append(f"largest disk {format_about(largest)}; disk space at most {format_about(most)}: {why}")
     seconds = sum(cell.candidate.seconds for cell in cells)
     lines.append(f"estimated time {format_duration(seconds)}: {_bases(cells)}")
     return lines

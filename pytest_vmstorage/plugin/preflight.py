@@ -27,6 +27,7 @@ def check_options(config: pytest.Config) -> None:
     try:
         options.lab_settings(config)
         options.rounds(config)
+        options.seed(config)
         options.tolerated(config)
         options.budget_s(config)
         matrix_sweep(config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from pytest_vmstorage.plugin import options
 
 if TYPE_CHECKING:
     from pytest_vmstorage.gate import Comparison
-    from pytest_vmstorage.results import Run
+    from pytest_vmstorage.results import Measurement, Run
 
 ATTRIBUTE = "vmstorage"
 """Attribute of a TestReport that carries figures from a worker to the controller; JUnit does not see it."""
@@ -44,6 +45,12 @@ class Recorder:
             from pytest_vmstorage.plugin.benchmark import add_rows
 
             add_rows(self._config, measurements)
+
+    def add(self, measurements: Sequence[Measurement], hosts: Sequence[dict[str, Any]]) -> None:
+        """Take what was measured for tests that came to no report."""
+        if measurements:
+            self._hosts.update({host["name"]: host for host in hosts})
+            self._measurements += [one.model_dump(mode="json") for one in measurements]
 
     @property
     def is_empty(self) -> bool:

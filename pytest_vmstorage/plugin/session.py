@@ -6,7 +6,7 @@ import datetime
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,18 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, GuestError, UnsupportedError, VmStorageError, WorkloadError
 from pytest_vmstorage.gate import compare
 from pytest_vmstorage.journal import Journal
-from pytest_vmstorage.lab import Lab, Row
+from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.natives import Natives
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED
 from pytest_vmstorage.plugin.live import LiveLine
+from pytest_vmstorage.plugin.turns import Turn, Turns
 from pytest_vmstorage.results import Failure, Measurement, Run, Sample
-from pytest_vmstorage.runner import measure
+from pytest_vmstorage.rows import Row
+from pytest_vmstorage.runner import Measuring
+from pytest_vmstorage.stopping import Rounds
 from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.base import Workload
 
@@ -43,6 +46,11 @@ class StorageSession:
         self._broken: VmStorageError | None = None
         self._natives = Natives()
         self._journal = Journal(_journal_path(config))
+        self._items = [] if hasattr(config, "workerinput") else items
+        self._order = ""
+        self.turns = Turns()
+        self.reported: set[str] = set()
+        self.is_sampling = False
         self.live = LiveLine(config, len({item.stash[CONFIG] for item in items if CONFIG in item.stash}))
 
     def lab(self) -> Lab:
@@ -83,32 +91,95 @@ class StorageSession:
             self.lab().pool.settle()
         return row
 
-    def measure(self, item: pytest.Item, row: Row, workload: Workload, rounds: int | None, warmup: int) -> Measurement:
-        """Run the workload in the test's row, alone on the host; the measurement is kept for the report."""
-        lab = self.lab()
+    def needs_row(self, item: pytest.Item) -> bool:
+        """Whether the test needs its guest: it asks for it, wants a further round, or never came to measure."""
+        return "guest" in getattr(item, "fixturenames", ()) or not self.turns.is_complete(item.nodeid)
 
-        def keep_sample(sample: Sample) -> None:
-            self._journal.write(item.nodeid, workload.label, row.config, lab.host.name, sample)
+    def expect(self, upcoming: Sequence[StorageConfig]) -> None:
+        """The cells whose turn comes: their guests wait for it."""
+        self.lab().expect(upcoming)
 
-        with self._outcomes(item), lab.alone(self.live.say):
-            plan = self._plan(rounds, warmup)
-            # teardowns of earlier guests would run beside the measurement
-            lab.pool.settle()
-            if isinstance(row, Native):
-                row.check_tool(workload.tool, lab.host.name)
-            try:
-                measured = measure(lab.subject(row), workload, plan, say=self.live.say, keep_sample=keep_sample)
-            except (WorkloadError, GuestError) as error:
-                raise lab.explain(row, error) from None
-            if workload.moved_bytes(measured.raw[0]) is not None:
+    @contextmanager
+    def sampling(self, order: str) -> Iterator[None]:
+        """While tests are run for their rounds alone; `order` is what the rows say of it."""
+        self.is_sampling, self._order = True, order
+        try:
+            yield
+        finally:
+            self.is_sampling = False
+
+    def begin(self, item: pytest.Item) -> None:
+        """A test begins: its calls of `measure` are counted anew, and guests of cells without a further test go."""
+        self.turns.begin(item.nodeid)
+        if not self.is_sampling and self._lab is not None and item in self._items:
+            rest = self._items[self._items.index(item) + 1 :]
+            self.expect([one.stash[CONFIG] for one in rest if CONFIG in one.stash and self.needs_row(one)])
+
+    def measure(
+        self, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int
+    ) -> Measurement:
+        """Run the workload in the test's row, alone on the host; the measurement is kept for the report.
+
+        While cells take turns that is one round, and what comes back has the rounds so far.
+        """
+        with self._outcomes(item):
+            turn = self.turns.call(item.nodeid, workload, lambda: self._turn(item, config, workload, rounds, warmup))
+            if turn.error is not None:
+                raise turn.error
+            if turn.ended is None:
+                self._take(item, config, turn)
+            measured = turn.measuring.measurement(turn.order(self._order), turn.ended)
+            measured = measured.model_copy(update={"nodeid": item.nodeid})
+            if not self.is_sampling and workload.moved_bytes(measured.raw[0]) is not None:
                 # what went through a guest's page cache may be faster than any device, and is not counted anywhere
-                self._natives.check(measured, lab.facts)
-        measured = measured.model_copy(update={"nodeid": item.nodeid})
+                self._natives.check(measured, self.lab().facts)
         item.stash.setdefault(MEASURED, []).append(measured)
         return measured
 
-    def _plan(self, rounds: int | None, warmup: int) -> Plan:
-        wanted = self._rounds if rounds is None else rounds
+    def _turn(
+        self, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int
+    ) -> Turn:
+        host = self.lab().host.name
+
+        def keep_sample(sample: Sample) -> None:
+            self._journal.write(item.nodeid, workload.label, config, host, sample)
+
+        rule = self._rounds if rounds is None else Rounds(count=rounds)
+        return Turn(rule, Measuring(workload, self._plan(rule.least, warmup), keep_sample=keep_sample))
+
+    def _take(self, item: pytest.Item, config: StorageConfig, turn: Turn) -> None:
+        """Take a round, or outside of turns all that are wanted."""
+        row, lab = self.row(item, config), self.lab()
+        with lab.alone(self.live.say):
+            # teardowns of earlier guests would run beside the measurement
+            lab.pool.settle()
+            try:
+                if isinstance(row, Native):
+                    row.check_tool(turn.measuring.workload.tool, lab.host.name)
+                while turn.ended is None:
+                    is_single = self.is_sampling or turn.rule.count is None
+                    count = 1 if is_single else turn.rule.least - len(turn.measuring.samples)
+                    turn.measuring.take(lab.subject(row), count, self.live.say)
+                    if self.is_sampling:
+                        turn.in_turns += 1
+                        break
+            except (WorkloadError, GuestError) as error:
+                turn.error = lab.explain(row, error)
+                raise turn.error from None
+            except VmStorageError as error:
+                turn.error = error
+                raise
+
+    def unreported(self) -> list[Measurement]:
+        """What was measured in turns for tests that were not reported, because the run ended before."""
+        done = [
+            (nodeid, turn.measuring.measurement(f"{turn.order(self._order)}, interrupted", turn.ended))
+            for nodeid, turn in self.turns
+            if turn.measuring.samples and not turn.error and nodeid not in self.reported
+        ]
+        return [measured.model_copy(update={"nodeid": nodeid}) for nodeid, measured in done]
+
+    def _plan(self, wanted: int, warmup: int) -> Plan:
         if wanted < 1 or warmup < 0:
             raise ConfigError(
                 f"measure(rounds={wanted}, warmup={warmup}) is no plan.",
@@ -135,7 +206,7 @@ class StorageSession:
     def judge(self, item: pytest.Item) -> None:
         """Fail the test where a primary figure is worse than the baseline tolerates."""
         measured = item.stash.get(MEASURED, [])
-        if self._baseline is None or not measured:
+        if self._baseline is None or not measured or self.is_sampling:
             return
         run = Run(started="", hosts=(self.lab().facts,), measurements=tuple(measured))
         comparison = compare(run, self._baseline, self._tolerated)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,15 +17,6 @@ from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.event_loop import start_event_loop
 from pytest_vmstorage.provision.libvirt_text import bus_names, connection_error, one_line, version_text
 from pytest_vmstorage.provision.passphrases import Passphrases
-
-EMBED_CONF = """\
-stdio_handler = "file"
-security_driver = "none"
-namespaces = []
-cgroup_controllers = []
-remember_owner = 0
-"""
-"""qemu.conf of the embedded driver: without these it wants virtlogd, cgroups and root (tried on libvirt 9.0)."""
 
 
 class Domain(Protocol):
@@ -49,6 +39,12 @@ class Domain(Protocol):
 
     def io_errors(self) -> tuple[str, ...]:
         """Why QEMU could not read or write for it, one word an error: "enospc", or "" for any other reason."""
+
+    def pause(self) -> None:
+        """Stop its processors and write back what QEMU holds for its disk; raises GuestDiedError, HypervisorError."""
+
+    def resume(self) -> None:
+        """Let it run on, its clock where it stopped; raises GuestDiedError, HypervisorError."""
 
     def destroy(self) -> None:
         """End it at once and wait until QEMU is gone; no error if it is gone already."""
@@ -74,25 +70,6 @@ class Hypervisor(Protocol):
 
     def close(self) -> None:
         """Let the connection go; guests are destroyed before, by their owner."""
-
-
-def connect_embedded(root: Path, cache: Path, *, as_root: bool) -> LibvirtHypervisor:
-    """The embedded driver with its state below root, a short private folder: no daemon is needed.
-
-    `cache` outlives the run: what libvirt found out about QEMU takes it seconds to find again. Raises HostError
-    where libvirt's Python binding, its QEMU driver or QEMU itself is missing.
-    """
-    conf = root / "etc" / "qemu.conf"
-    conf.parent.mkdir(parents=True, exist_ok=True)
-    # an ordinary user may not name one: QEMU then runs as that user anyway
-    user = 'user = "root"\ngroup = "root"\n' if as_root else ""
-    conf.write_text(EMBED_CONF + user)
-    cache.mkdir(parents=True, exist_ok=True)
-    if not (root / "cache").exists():
-        (root / "cache").symlink_to(cache)
-    # the driver logs from inside this process; read when libvirt is first imported
-    os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", f"3:file:{root}/libvirt.log")
-    return LibvirtHypervisor(f"qemu:///embed?root={root}", pids=root / "run" / "qemu")
 
 
 class LibvirtHypervisor:
@@ -261,6 +238,16 @@ class LibvirtDomain:
     def io_errors(self) -> tuple[str, ...]:
         """By the events that libvirt sent."""
         return tuple(self._io_errors)
+
+    def pause(self) -> None:
+        """With QEMU's stop, which flushes."""
+        with translated("pausing the guest", ended=self._ended):
+            self._handle.suspend()
+
+    def resume(self) -> None:
+        """With QEMU's cont."""
+        with translated("resuming the guest", ended=self._ended):
+            self._handle.resume()
 
     def destroy(self) -> None:
         """End it; libvirt sends SIGTERM, then SIGKILL, and returns when the process is gone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import uuid
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +22,8 @@ from pytest_vmstorage.provision.lease import Lease, LeaseBook
 from pytest_vmstorage.say import Say, silent
 
 CONSOLE_LINES = 20
+
+_MEMORY = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
 
 
 class Machine:
@@ -93,6 +96,18 @@ class GuestPool:
     def folder_facts(self) -> FolderFacts:
         """What the run's folder lies on, and how much is free now."""
         return folder_facts(self._shell, self.folder)
+
+    def spare_memory_bytes(self) -> int | None:
+        """Memory for further guests, None where the host does not say; a quarter of all is left to its page cache."""
+        told = dict(_MEMORY.findall(self._shell.read("/proc/meminfo")))
+        if not {"MemTotal", "MemAvailable"} <= told.keys():
+            return None
+        return (int(told["MemAvailable"]) - int(told["MemTotal"]) // 4) * 1024
+
+    def folder_room_bytes(self) -> int:
+        """What the run's folder has free, and what its disks take already, together."""
+        taken = self._shell.run(["du", "-sx", "-B1", "--", self.folder]).stdout.split()
+        return self.folder_facts().free_bytes + (int(taken[0]) if taken else 0)
 
     def make(self, config: StorageConfig | None, accel: Accel, say: Say = silent) -> Machine:
         """Make the cell's disk and start its guest; a None config is a guest without one (a canary).

@@ -31,6 +31,23 @@ def cost_lines(measured: Sequence[Measurement]) -> Iterator[str]:
             yield f"{workload}{where}: {first} ({rows[0].config}) to {last} ({rows[-1].config}), {len(rows)} rows"
 
 
+def ending_lines(measured: Sequence[Measurement]) -> Iterator[str]:
+    """What became of rounds that were to go on until a figure was narrow enough: how many did, and which did not."""
+    narrow = [m for m in measured if m.ended.reason == "narrow"]
+    if narrow:
+        counts = sorted({len(m.samples) for m in narrow})
+        rounds = " to ".join(str(one) for one in dict.fromkeys((counts[0], counts[-1])))
+        widest = max(m.ended.half_width or 0.0 for m in narrow)
+        interval = f"95 % interval within {widest:.1%} of the median"
+        yield f"{len(narrow)} figures narrow enough after {rounds} rounds: {interval}"
+    for m in measured:
+        if m.ended.reason in ("time limit", "no room"):
+            half = m.ended.half_width
+            width = "no 95 % interval" if half is None else f"95 % interval within {half:.1%} of the median only"
+            why = "time limit" if m.ended.reason == "time limit" else "no block is left that nothing has written"
+            yield f"{m.workload} on {m.config}: {why} after {len(m.samples)} rounds, {width}"
+
+
 def _cpu(m: Measurement) -> float:
     return sum(cpu_per_io(m.cost, m.moved).values())
 

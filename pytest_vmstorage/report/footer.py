@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.baseline import host_of
 from pytest_vmstorage.claim import IDLE, proven_fields
 from pytest_vmstorage.gate import Comparison, Kind
-from pytest_vmstorage.report.circumstances import caution_lines, cost_lines, host_words, unsteady_lines
+from pytest_vmstorage.report.circumstances import caution_lines, cost_lines, ending_lines, host_words, unsteady_lines
 from pytest_vmstorage.report.columns import function_of
 from pytest_vmstorage.report.native import against_native
 from pytest_vmstorage.results import HostFacts, Measurement, Run
@@ -32,6 +32,7 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
     sections += [_host(host) for host in hosts]
     sections += [
         Section(title="what speaks against figures", lines=tuple(caution_lines(run.measurements))),
+        Section(title="rounds of --vm-rounds=auto", lines=tuple(ending_lines(run.measurements))),
         Section(title="not steady", lines=tuple(unsteady_lines(run.measurements))),
         Section(title="against the native row of the same device", lines=tuple(against_native(run))),
         _served(run),

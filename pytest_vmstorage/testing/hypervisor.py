@@ -58,6 +58,7 @@ class FakeDomain:
     monitor_answers: Mapping[str, Any] = field(default_factory=dict)
     asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     destroyed: bool = False
+    paused: bool = False
     _dead: bool = False
     _processes: dict[int, _Process] = field(default_factory=dict)
     _open: dict[int, _File] = field(default_factory=dict)
@@ -77,8 +78,9 @@ class FakeDomain:
         self.asked.append((command, dict(arguments)))
         if self.dies_after is not None and len(self.asked) > self.dies_after:
             self._dead = True
-        if self._dead:
-            raise GuestDiedError(f"The guest ended during: guest agent command {command}.")
+        self._check_alive(f"guest agent command {command}")
+        if self.paused:
+            raise GuestError(f"guest agent command {command}: the guest's agent does not answer (it is paused).")
         _check_message({"execute": command, "arguments": dict(arguments)}, MESSAGE_BYTES, command)
         method = getattr(self, f"_{command.replace('-', '_')}", None)
         if method is None:
@@ -92,8 +94,7 @@ class FakeDomain:
 
         Raises HypervisorError for a command that neither knows, GuestDiedError where the guest has ended.
         """
-        if self._dead:
-            raise GuestDiedError(f"The guest ended during: monitor command {command}.")
+        self._check_alive(f"monitor command {command}")
         if command in self.monitor_answers:
             return self.monitor_answers[command]
         return answer_monitor(self.live_xml, command, arguments)
@@ -113,6 +114,20 @@ class FakeDomain:
     def die(self) -> None:
         """End it as a kernel panic does."""
         self._dead = True
+
+    def pause(self) -> None:
+        """Its agent answers no more until `resume`; raises GuestDiedError."""
+        self._check_alive("pausing the guest")
+        self.paused = True
+
+    def resume(self) -> None:
+        """Its agent answers again; raises GuestDiedError."""
+        self._check_alive("resuming the guest")
+        self.paused = False
+
+    def _check_alive(self, doing: str) -> None:
+        if self._dead:
+            raise GuestDiedError(f"The guest ended during: {doing}.")
 
     def destroy(self) -> None:
         """End it; no error if it is gone already."""

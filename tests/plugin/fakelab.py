@@ -100,7 +100,11 @@ class FakeGuest:
         self.facts = SimpleNamespace(as_text=lambda: {"kernel": "6.1.0-fake"}, tools={"fio": "fio-3.33"})
         self.machine = SimpleNamespace(
             config=config,
-            domain=SimpleNamespace(is_active=lambda: True),
+            domain=SimpleNamespace(
+                is_active=lambda: True,
+                pause=lambda: note(f"pause {config}"),
+                resume=lambda: note(f"resume {config}"),
+            ),
             console_tail=lambda: "panic",
             spec=SimpleNamespace(disk="/srv/disk.raw", uuid="00000000"),
             disk=None,
@@ -112,6 +116,14 @@ class FakePool:
 
     def settle(self):
         """Nothing to wait for."""
+
+    def spare_memory_bytes(self):
+        """As much as the test wants."""
+        return wish("memory")
+
+    def folder_room_bytes(self):
+        """As much as the test wants."""
+        return wish("room", 2**50)
 
     def discard(self, machine):
         """A guest is let go."""

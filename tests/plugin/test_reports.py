@@ -37,7 +37,8 @@ def test_report_files(project, workers):
     with (project.path / "out/r.csv").open() as stream:
         rows = [row for row in csv.DictReader(stream) if row["metric"] == "iops"]
     assert sorted(row["nodeid"] for row in rows) == sorted(one["nodeid"] for one in run["measurements"])
-    assert {row["median"] for row in rows} == {"10000.0"}
+    # tests of one cell share the fake guest, whose figures go up and down by 1 %
+    assert {row["median"] for row in rows} <= {"9900.0", "10000.0", "10100.0"}
     assert (project.path / "out/r.md").read_text().count("| qcow2") == 2
     (saved,) = project.path.glob(".benchmarks/*/*.json")
     assert len(json.loads(saved.read_text())["benchmarks"]) == 8
@@ -101,7 +102,10 @@ def test_x(measure, cache):
 
 
 def test_an_interrupted_run(project):
-    """Ctrl-C in a measurement: the lab is closed, finished samples are in the journal, the matrix is printed."""
+    """Ctrl-C in a measurement: the lab is closed, finished samples are in the journal, the matrix is printed.
+
+    The rounds are taken in turns, so no test was reported yet.
+    """
     project.wish(hang="qcow2-*")
     project.write(
         test_it=RANDOM_WRITE
@@ -110,14 +114,15 @@ def test_an_interrupted_run(project):
     out = project.path / "out.txt"
     with out.open("w") as stream:
         process = project.pytester.popen(
-            (*project.pytester._getpytestargs(), "--vm-report=r.csv"), stdout=stream, stderr=stream
+            (*project.pytester._getpytestargs(), "--vm-report=r.csv", "--vm-seed=7"), stdout=stream, stderr=stream
         )
         wait_for(project.path / "events", "hanging", process)
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(20) == pytest.ExitCode.INTERRUPTED
     text = out.read_text()
-    assert "1 passed" in text
+    assert "no tests ran" in text
     assert "10k IOPS" in text
+    assert "in turns with 1 other cell, --vm-seed=7, interrupted" in " ".join(text.split())
     assert "KeyboardInterrupt" in text
     assert "INTERNALERROR" not in text
     assert project.events[-1] == "close"
@@ -125,8 +130,11 @@ def test_an_interrupted_run(project):
     (journal,) = project.path.glob(".vmstorage/*.jsonl")
     kept = [json.loads(line) for line in journal.read_text().splitlines()]
     # of three rounds in qcow2, the third hung
-    assert [one["config"]["format"] for one in kept] == ["raw"] * 3 + ["qcow2"] * 2
-    assert kept[-1]["sample"]["figures"]["iops"] == 10000.0
+    formats = [one["config"]["format"] for one in kept]
+    assert formats.count("qcow2") == 2
+    assert formats.count("raw") in (2, 3)
+    assert set(formats[:2]) == set(formats[2:4]) == {"raw", "qcow2"}
+    assert [one["sample"]["order"] for one in kept] == sorted(one["sample"]["order"] for one in kept)
     assert (journal.parent / ".gitignore").read_text() == "*\n"
 
 

@@ -154,6 +154,7 @@ def test_a_measurement_says_all_of_itself() -> None:
     assert measured.hygiene == {
         "state": "filled",
         "warm-up rounds": "1",
+        "rounds": "in a row",
         "guest caches": "of the disk dropped before each round",
         "host caches": "dropped before each round",
         "working set": "16M, which the guest's memory can hold",

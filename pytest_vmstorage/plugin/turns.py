@@ -1,0 +1,82 @@
+"""What each test measures while cells take turns: the test is run again for each turn, its rounds are kept here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pytest_vmstorage.errors import ConfigError, VmStorageError
+from pytest_vmstorage.runner import Measuring
+from pytest_vmstorage.stopping import Ending, Rounds
+from pytest_vmstorage.workloads.base import Workload
+
+
+class Turn:
+    """One call of `measure` in a test, over all runs of the test: its rounds so far, and the error that ended them."""
+
+    def __init__(self, rule: Rounds, measuring: Measuring) -> None:
+        self.rule = rule
+        self.measuring = measuring
+        self.error: VmStorageError | None = None
+        self.in_turns = 0
+
+    def order(self, turns: str) -> str:
+        """How its rounds lie among those of other cells; `turns` says it of those that were taken in turns."""
+        if not self.in_turns:
+            return "in a row"
+        rest = len(self.measuring.samples) - self.in_turns
+        return f"{turns}, the last {rest} in a row" if rest else turns
+
+    @property
+    def ended(self) -> Ending | None:
+        """Why no further round is wanted, None while one is."""
+        measuring = self.measuring
+        return self.rule.ended(measuring.values, measuring.seconds, has_room=measuring.has_room())
+
+
+class Turns:
+    """The calls of `measure` of all tests, by node id, in the order in which each test makes them."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, list[Turn]] = {}
+        self._place: dict[str, int] = {}
+
+    def begin(self, nodeid: str) -> None:
+        """The test begins anew: its next call is its first."""
+        self._place[nodeid] = 0
+
+    def call(self, nodeid: str, workload: Workload, make: Callable[[], Turn]) -> Turn:
+        """The test's next call; raises ConfigError where it measured something else in its place before."""
+        calls = self._calls.setdefault(nodeid, [])
+        place = self._place.get(nodeid, 0)
+        if place == len(calls):
+            calls.append(make())
+        found = calls[place]
+        if found.measuring.workload != workload:
+            raise ConfigError(
+                f"This test measured {found.measuring.workload.label} in its first run, and now {workload.label} in its"
+                " place; it is run once for each round, and must measure the same each time.",
+                hint="Decide what to measure before the test, or take its rounds in a row: --vm-without=turns.",
+            )
+        self._place[nodeid] = place + 1
+        return found
+
+    def wants(self, nodeid: str) -> bool:
+        """Whether a further round is wanted of the test, as far as it came."""
+        calls = self._calls.get(nodeid, ())
+        return not any(one.error for one in calls) and any(one.ended is None for one in calls)
+
+    def rounds(self, nodeid: str) -> int:
+        """How many rounds the test has, of all that it measures together."""
+        return sum(len(one.measuring.samples) for one in self._calls.get(nodeid, ()))
+
+    def is_complete(self, nodeid: str) -> bool:
+        """Whether the test came to measure, and nothing that it measured wants a further round."""
+        return bool(self._calls.get(nodeid)) and not self.wants(nodeid)
+
+    def failed(self, nodeid: str) -> bool:
+        """Whether a round of the test failed."""
+        return any(one.error for one in self._calls.get(nodeid, ()))
+
+    def __iter__(self) -> Iterator[tuple[str, Turn]]:
+        """All calls with their tests."""
+        return ((nodeid, one) for nodeid, calls in self._calls.items() for one in calls)

@@ -1,0 +1,125 @@
+"""The rows of a lab that were made and not let go: one is at work, the others wait paused for their next round."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import VmStorageError
+from pytest_vmstorage.guest import Guest
+from pytest_vmstorage.native import Native
+from pytest_vmstorage.provision.block import needs_block
+from pytest_vmstorage.provision.hostdisk import folder_bytes
+from pytest_vmstorage.subject import Regions
+
+Row = Guest | Native
+"""Where a cell's workloads run: a guest, or the host itself."""
+
+
+class Room(Protocol):
+    """What a host has left for guests that wait, in bytes; None where it does not say."""
+
+    def spare_memory_bytes(self) -> int | None:
+        """Memory that a further guest may take."""
+
+    def folder_room_bytes(self) -> int:
+        """What the run's folder has free, and what its disks take already, together."""
+
+    def settle(self) -> None:
+        """Wait until what was let go is gone."""
+
+
+@dataclass
+class Held:
+    """A row, and what was written to its disk in its life."""
+
+    row: Row
+    regions: Regions
+
+
+@dataclass
+class Rows:
+    """Holds the rows; `let_go` tears one down, `put_by` makes one wait, `call_back` ends its wait.
+
+    `upcoming` are the cells that rounds will be taken in, in that order: a row whose cell is not among them is let go
+    as soon as another one's turn comes.
+    """
+
+    room: Room
+    let_go: Callable[[Row], None]
+    put_by: Callable[[Row], None]
+    call_back: Callable[[Row], None]
+    upcoming: Sequence[StorageConfig] = ()
+    current: Held | None = None
+    waiting: dict[StorageConfig, Held] = field(default_factory=dict)
+
+    def turn_to(self, config: StorageConfig) -> Held | None:
+        """The row of that cell, at work; None where there is none, and nothing is at work then."""
+        if self.current is not None and self.current.row.config == config:
+            return self.current
+        self._put_by()
+        found = self.waiting.pop(config, None)
+        if found is not None:
+            self.current = found
+            self.call_back(found.row)
+        return found
+
+    def begin(self, row: Row, regions: Regions) -> Held:
+        """A row that was made is the one at work."""
+        self.current = Held(row, regions)
+        return self.current
+
+    def _put_by(self) -> None:
+        held, self.current = self.current, None
+        if held is None:
+            return
+        if held.row.config in self.upcoming and _may_wait(held.row.config):
+            # one that died meanwhile is found dead when its turn comes
+            with contextlib.suppress(VmStorageError):
+                self.put_by(held.row)
+            self.waiting[held.row.config] = held
+        else:
+            self.let_go(held.row)
+
+    def make_room(self, config: StorageConfig) -> None:
+        """Let waiting rows go until that cell's guest and its disk, written in full, fit beside those that wait."""
+        while self.waiting and not (self._has_memory(config) and self._has_space(config)):
+            self.let_one_go()
+
+    def let_one_go(self) -> bool:
+        """Let the waiting row go whose turn is farthest; False where none waits."""
+        if not self.waiting:
+            return False
+        places = {one: n for n, one in reversed(list(enumerate(self.upcoming)))}
+        last = max(self.waiting, key=lambda one: places.get(one, len(self.upcoming)))
+        self.let_go(self.waiting.pop(last).row)
+        self.room.settle()
+        return True
+
+    def _has_memory(self, config: StorageConfig) -> bool:
+        spare = self.room.spare_memory_bytes()
+        return config.is_native or spare is None or spare >= config.memory
+
+    def _has_space(self, config: StorageConfig) -> bool:
+        needed = folder_bytes(config) + sum(map(folder_bytes, self.waiting))
+        return self.room.folder_room_bytes() >= needed
+
+    def drop(self) -> None:
+        """Let the row at work go."""
+        held, self.current = self.current, None
+        if held is not None:
+            self.let_go(held.row)
+
+    def drop_all(self) -> None:
+        """Let all go, the one at work first."""
+        self.drop()
+        while self.waiting:
+            self.let_go(self.waiting.popitem()[1].row)
+
+
+def _may_wait(config: StorageConfig) -> bool:
+    """Whether the cell's disk can be there while other cells are measured: a listed device is for one at a time."""
+    return not needs_block(config)

@@ -1,0 +1,123 @@
+"""Rows that wait for their turn: kept as long as there is room and use for them, the farthest turn goes first."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import GuestDiedError
+from pytest_vmstorage.rows import Row, Rows
+from pytest_vmstorage.subject import Regions
+
+MIB = 2**20
+A, B, C = (StorageConfig(format=kind, size="64M", memory="512M") for kind in ("raw", "qcow2", "vdi"))
+
+
+class Host:
+    """So much room, and what happened there."""
+
+    def __init__(self, memory_mib: int | None = 8192, folder_mib: int = 8192) -> None:
+        self.memory_mib = memory_mib
+        self.folder_mib = folder_mib
+        self.events: list[str] = []
+        self.dead: set[StorageConfig] = set()
+        self.held = 0
+        self.rows = Rows(
+            self, let_go=self._note("gone"), put_by=self._put_by, call_back=self._note("back"), upcoming=(A, B, C)
+        )
+
+    def _note(self, what: str) -> Any:
+        return lambda row: self.events.append(f"{what} {row.config.format}")
+
+    def _put_by(self, row: Row) -> None:
+        if row.config in self.dead:
+            raise GuestDiedError("It ended.")
+        self.events.append(f"waits {row.config.format}")
+
+    def spare_memory_bytes(self) -> int | None:
+        """What the rows at hand leave."""
+        held = len(self.rows.waiting) + (self.rows.current is not None)
+        return None if self.memory_mib is None else (self.memory_mib - 512 * held) * MIB
+
+    def folder_room_bytes(self) -> int:
+        """What it was made with."""
+        return self.folder_mib * MIB
+
+    def settle(self) -> None:
+        """All is gone at once."""
+
+    def turn(self, config: StorageConfig) -> bool:
+        """That cell's turn; whether its row had to be made."""
+        if self.rows.turn_to(config) is not None:
+            return False
+        self.rows.make_room(config)
+        self.rows.begin(cast("Row", SimpleNamespace(config=config)), Regions(config.size))
+        return True
+
+
+def test_rows_wait_for_their_next_turn() -> None:
+    """None is made twice, and what was written to a disk is remembered with its row."""
+    host = Host()
+    assert [host.turn(one) for one in (A, B, A, B, B)] == [True, True, False, False, False]
+    assert host.events == ["waits raw", "waits qcow2", "back raw", "waits raw", "back qcow2"]
+
+
+def test_a_row_without_a_further_turn_goes() -> None:
+    """As soon as another one's turn comes."""
+    host = Host()
+    host.rows.upcoming = (B,)
+    host.turn(A)
+    host.turn(B)
+    assert host.events == ["gone raw"]
+
+
+def test_a_row_that_died_is_kept_to_be_found_dead() -> None:
+    """Its cell's next test is told; pausing it is no error of another cell."""
+    host = Host()
+    host.turn(A)
+    host.dead = {A}
+    host.turn(B)
+    assert A in host.rows.waiting
+
+
+@pytest.mark.parametrize("room", [{"memory_mib": 1024}, {"folder_mib": 150}])
+def test_without_room_the_farthest_turn_goes(room: dict[str, int]) -> None:
+    """Memory for two guests, or a folder for two disks: of A and B, which wait, A is needed sooner."""
+    host = Host(**room)
+    for one in (A, B):
+        host.turn(one)
+    host.rows.upcoming = (C, A, B)
+    assert host.turn(C)
+    assert host.events[-1] == "gone qcow2"
+    assert set(host.rows.waiting) == {A}
+
+
+def test_a_host_that_tells_no_memory_keeps_all() -> None:
+    """As far as the disks fit."""
+    host = Host(memory_mib=None)
+    assert all(host.turn(one) for one in (A, B, C))
+    assert set(host.rows.waiting) == {A, B}
+
+
+def test_a_row_on_a_listed_device_does_not_wait() -> None:
+    """The next cell may want the same device."""
+    host = Host()
+    disk = StorageConfig(backing="partition", size="64M")
+    host.rows.upcoming = (disk, A)
+    host.turn(disk)
+    host.turn(A)
+    assert host.events == ["gone raw"]
+
+
+def test_all_go_in_the_end() -> None:
+    """The one at work and those that wait."""
+    host = Host()
+    for one in (A, B, C):
+        host.turn(one)
+    host.events.clear()
+    host.rows.drop_all()
+    assert sorted(host.events) == ["gone qcow2", "gone raw", "gone vdi"]
+    assert not host.rows.let_one_go()
