@@ -10,7 +10,6 @@ from pytest_vmstorage.baseline import CellKey, host_of, keyed
 from pytest_vmstorage.config import AXES, StorageConfig
 from pytest_vmstorage.gate import Comparison
 from pytest_vmstorage.results import Measurement, Run
-from pytest_vmstorage.rules.ground import ON_THE_HOST
 
 _Record = Mapping[str, object]
 
@@ -111,5 +110,5 @@ def _cell(run: Run, nodeid: str, host: str, config: StorageConfig) -> dict[str, 
 
 
 def _axis(config: StorageConfig, name: str) -> object:
-    """The axis's value; None in a native row for what only a guest has."""
-    return None if config.is_native and name not in ON_THE_HOST else getattr(config, name)
+    """The axis's value; None in a native row for what only a guest has, in a null one for what only storage has."""
+    return None if config.lacks(name) else getattr(config, name)
