@@ -197,7 +197,7 @@ def _remarks(workload: Workload, samples: Sequence[Sample]) -> Mapping[str, str]
 
 def _hygiene(subject: Subject, warmup: int, host_caches: str) -> Mapping[str, str]:
     return {
-        "state": subject.config.state,
+        "state": "none, nothing is kept" if subject.config.is_null else subject.config.state,
         "warm-up rounds": str(warmup),
         "guest caches": "of the disk dropped before each round",
         "host caches": host_caches,

@@ -11,7 +11,7 @@ from pytest_vmstorage.claim import IDLE, proven_fields
 from pytest_vmstorage.gate import Comparison, Kind
 from pytest_vmstorage.report.circumstances import caution_lines, cost_lines, host_words, unsteady_lines
 from pytest_vmstorage.report.columns import function_of
-from pytest_vmstorage.report.native import against_native
+from pytest_vmstorage.report.native import Yardsticks, against_native
 from pytest_vmstorage.results import HostFacts, Measurement, Run
 from pytest_vmstorage.units import format_about
 
@@ -33,7 +33,7 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
     sections += [
         Section(title="what speaks against figures", lines=tuple(caution_lines(run.measurements))),
         Section(title="not steady", lines=tuple(unsteady_lines(run.measurements))),
-        Section(title="against the native row of the same device", lines=tuple(against_native(run))),
+        Section(title=_beside(run), lines=tuple(against_native(run))),
         _served(run),
         Section(
             title="cost beside speed: what QEMU took for each I/O of the guest",
@@ -45,6 +45,15 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
         _hygiene(run),
     ]
     return tuple(section for section in sections if section.lines)
+
+
+def _beside(run: Run) -> str:
+    """What other rows are measured by: the native row, the null row, or both."""
+    native, null = "the native row of the same device", "the null row of the same bus"
+    rows = Yardsticks(run)
+    there = [native] if any(rows.native_of(m) for m in run.measurements) else []
+    there += [null] if any(rows.null_of(m) for m in run.measurements) else []
+    return f"against {' and '.join(there)}"
 
 
 def host_names(run: Run) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from pytest_vmstorage.provision import pool as pool_module
 from pytest_vmstorage.provision import testdisk as testdisk_module
 from pytest_vmstorage.provision.domain import GuestSpec, domain_xml
 from pytest_vmstorage.provision.lease import Lease
+from pytest_vmstorage.report.native import LEGEND, against_native
+from pytest_vmstorage.results import Run
 from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan
 
@@ -77,6 +80,18 @@ def test_a_null_disk_reads_zeroes_and_takes_the_usual_tools(lab: Lab) -> None:
     for workload in (Dd(bs="1M", count=16, oflag="direct"), Hdparm(t=True), Ioping(count=3)):
         measured = measure(lab.subject(guest), workload, ONCE)
         assert measured.figure(measured.primary) > 0
+
+
+def test_the_report_has_percent_of_both_and_the_time_of_an_io(lab: Lab) -> None:
+    """The same job on the host, on a file in a guest, and in a guest without storage."""
+    job = Fio(rw="randread", bs="4k", iodepth=1, size="32M", runtime=1, time_based=True)
+    cells = [StorageConfig(size="96M", backing=backing) for backing in ("native", "file", "null")]
+    rows = [measure(lab.subject(lab.row(config)), job, ONCE) for config in cells]
+    line, legend = against_native(Run(started="2026-01-02T03:04:05+00:00", hosts=(lab.facts,), measurements=rows))
+    share = r"\d+%"
+    assert re.match(f"raw-none-virtio-blk-off, .*: {share} of native and {share} of null-none-virtio-blk ", line)
+    assert re.search(r"an I/O takes .* than natively \(.*\), .* than on null \(.*\)$", line)
+    assert legend == LEGEND
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def test_nothing_is_filled_and_the_proof_stays() -> None:
     assert scene.targets() == [(0, 16)]
     assert measured.proof == (state,)
     assert measured.served_by == NO_STORAGE
+    assert measured.hygiene["state"] == "none, nothing is kept"
 
 
 @pytest.mark.parametrize(
