@@ -108,8 +108,12 @@ def guest_ios(moved: IoCounters) -> int | None:
     return _sum(moved.layer_reads, moved.layer_writes)
 
 
+NO_STORAGE = "QEMU's null driver answered, and there was no storage"
+"""Which layer served the rounds of a disk on the null driver."""
+
+
 def served_by(moved: IoCounters) -> str:
-    """Which layer served the round, in a clause; empty where nothing can be said."""
+    """Which layer served the round of a disk with storage, in a clause; empty where nothing can be said."""
     said = []
     share = host_cache_share(moved)
     if share is not None and moved.layer_read_bytes and moved.layer_read_bytes > SLACK_BYTES:
@@ -162,6 +166,17 @@ def unflushed(moved: IoCounters, cache: str) -> str:
             " reached the host's device"
         )
     return ""
+
+
+def stored(moved: IoCounters) -> str:
+    """Why a round cannot have been without storage, in a clause; empty where nothing speaks against it.
+
+    What QEMU reads counts for nothing: the guest's tools come from the host too.
+    """
+    written = moved.host_written_bytes or 0
+    if written <= SLACK_BYTES + SLACK_FRACTION * (moved.layer_written_bytes or 0):
+        return ""
+    return f"the disk is QEMU's null driver, which stores nothing, and QEMU wrote {format_about(written)} on the host"
 
 
 NATIVE_MARGIN = 0.25

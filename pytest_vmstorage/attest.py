@@ -15,8 +15,10 @@ from pytest_vmstorage.attest_fs import of_host_fs
 from pytest_vmstorage.attest_guest import of_guest
 from pytest_vmstorage.attest_image import of_image
 from pytest_vmstorage.attest_layers import of_layers
+from pytest_vmstorage.attest_null import of_null
 from pytest_vmstorage.claim import (
     BLOCK_NODES,
+    BLOCK_STATS,
     COMMAND_LINE,
     DEFAULT,
     DEVICE,
@@ -60,13 +62,19 @@ def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Pro
         *_of_nodes(config, evidence),
         *_of_device(config, evidence),
         *_of_command_line(config, evidence),
-        *of_image(config, evidence.info, evidence.image, evidence.inserted),
-        *of_layers(config, evidence),
-        *of_host_fs(config, evidence.ground),
-        *(block_proofs(config, evidence.node, evidence.block) if evidence.node is not None else ()),
+        *(of_null(config, evidence) if config.is_null else _of_storage(config, evidence)),
         claim("machine", config.machine_type, _machine_type(evidence.machine), "QMP qom-get of the machine"),
         claim("accel", accel, "kvm" if evidence.kvm else "tcg", "QMP query-kvm"),
     )
+
+
+def _of_storage(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
+    """What the image says, and what lies under it."""
+    yield from of_image(config, evidence.info, evidence.image, evidence.inserted)
+    yield from of_layers(config, evidence)
+    yield from of_host_fs(config, evidence.ground)
+    if evidence.node is not None:
+        yield from block_proofs(config, evidence.node, evidence.block)
 
 
 def attest_guest(config: StorageConfig, facts: GuestFacts) -> tuple[Proof, ...]:
@@ -77,9 +85,11 @@ def attest_guest(config: StorageConfig, facts: GuestFacts) -> tuple[Proof, ...]:
 def conclude(config: StorageConfig, proofs: Iterable[Proof]) -> tuple[Proof, ...]:
     """All proofs in the order of the fields, with one that says so for a field of which nothing can be read.
 
+    What a cell has not is no field of it; only a disk's state is told all the same, for rounds speak of it.
     Raises AttestationError where a source contradicts: a figure of such a cell would bear a wrong label.
     """
-    there = list(proofs)
+    has = [name for name in FIELDS if name == "state" or not config.lacks(name)]
+    there = [proof for proof in proofs if proof.field in (*has, "accel")]
     contradicted = [proof for proof in there if proof.status == "contradicted"]
     if contradicted:
         first, *others = contradicted
@@ -91,7 +101,7 @@ def conclude(config: StorageConfig, proofs: Iterable[Proof]) -> tuple[Proof, ...
             hint=f"Also: {also}." if also else "Leave the cell out, or use another host.",
         )
     known = {proof.field for proof in there}
-    silent = [unprovable(name, config, "nothing here tells of it") for name in FIELDS if name not in known]
+    silent = [unprovable(name, config, "nothing here tells of it") for name in has if name not in known]
     order = {name: number for number, name in enumerate((*FIELDS, "accel"))}
     return tuple(sorted([*there, *silent], key=lambda proof: order.get(proof.field, len(order))))
 
@@ -199,7 +209,10 @@ def _on(flag: object) -> str:
 
 
 def _state(config: StorageConfig, evidence: Evidence) -> Proof:
-    where = "QMP query-blockstats"
+    where = BLOCK_STATS
+    if config.is_null:
+        why = "QEMU's null driver keeps nothing: nothing is filled, and every block is as good as any"
+        return unprovable("state", config, why, where=BLOCK_NODES)
     if config.arrives_filled:
         return unprovable("state", config, "the image arrives filled, and QEMU did not write it", where=where)
     if config.state != "fresh":

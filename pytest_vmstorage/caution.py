@@ -70,6 +70,11 @@ def others_io(moved: IoCounters) -> float | None:
     return others / (device[0] + device[1]) if others > SLACK_BYTES else None
 
 
+def _uses_host_cache(config: StorageConfig) -> bool:
+    """Whether what the guest moves goes through the host's page cache: nothing does without storage."""
+    return config.cache in USES_HOST_CACHE and not config.is_null
+
+
 class WorkingSet(BaseModel):
     """What a workload works on, in bytes (None where its tool makes files of its own), and whether it is direct.
 
@@ -88,7 +93,7 @@ class WorkingSet(BaseModel):
     def holders(self, config: StorageConfig, host_memory: int | None) -> tuple[str, ...]:
         """Which caches in the way can hold all of it (facts: a buffered working set is larger than memory)."""
         size = self._at_most(config)
-        through_host = (not self.is_direct) if config.is_native else config.cache in USES_HOST_CACHE
+        through_host = (not self.is_direct) if config.is_native else _uses_host_cache(config)
         found = []
         if not config.is_native and not self.is_direct and size <= config.memory:
             found.append("the guest's memory")
@@ -102,7 +107,7 @@ class WorkingSet(BaseModel):
         holders = self.holders(config, host_memory)
         if holders:
             return f"{size}, which {' and '.join(holders)} can hold"
-        unsure = host_memory is None and config.cache in USES_HOST_CACHE
+        unsure = host_memory is None and _uses_host_cache(config)
         return f"{size}, and the host's memory is unknown" if unsure else size
 
     def cautions(self, config: StorageConfig, host_memory: int | None) -> Iterator[Caution]:

@@ -17,6 +17,7 @@ IMAGE = "qemu-img info"
 DEVICE_SIZE = "blockdev of the device"
 CHECK = "qemu-img check"
 BLOCK = "QMP query-block"
+BLOCK_STATS = "QMP query-blockstats"
 EXTENTS = "stat and filefrag of the image"
 GUEST = "guest sysfs"
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.file_system import mkfs_argv, mount_options
 from pytest_vmstorage.rules import broken_rules
-from pytest_vmstorage.rules.ground import BACKINGS
+from pytest_vmstorage.rules.ground import BACKINGS, lacks
 from pytest_vmstorage.rules.image import arrives_filled
 from pytest_vmstorage.units import Bytes, MaybeBytes, format_size, parse_size
 
@@ -65,11 +65,11 @@ class StorageConfig(BaseModel):
     allocation, and only there does preallocation show); `rewritten`, the whole disk written twice; `aged`, the whole
     disk written once in a seeded random order, so that an image which allocates late is fragmented.
 
-    `backing` is what lies under the image: "file", "partition", "lvm", "zvol", "device", or "native", the workload on
-    the host itself; behind a colon the name it has in vmstorage.toml ("device:nvme0"), needed where several are
-    listed. `host_fs` is a file system made for the image, `guest_fs` one made on the disk in the guest, both with
-    options for mkfs and mount as one text. `backing_chain` counts backing files below the image, `snapshots` internal
-    snapshots in it.
+    `backing` is what lies under the image: "file", "partition", "lvm", "zvol", "device"; "native", the workload on
+    the host itself; "null", a guest whose disk is QEMU's null driver, without any storage. Behind a colon stands the
+    name it has in vmstorage.toml ("device:nvme0"), needed where several are listed. `host_fs` is a file system made
+    for the image, `guest_fs` one made on the disk in the guest, both with options for mkfs and mount as one text.
+    `backing_chain` counts backing files below the image, `snapshots` internal snapshots in it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -168,6 +168,10 @@ class StorageConfig(BaseModel):
             # without a guest there is no format, cache mode or bus
             first = [self.backing, self.preallocation]
             chosen.remove("backing")
+        elif self.is_null:
+            # without storage there is no format and no preallocation
+            first = [self.backing, self.cache, self.bus]
+            chosen.remove("backing")
         return "-".join([*first, *(axis_text(name, getattr(self, name)) for name in chosen)])
 
     def is_chosen(self, name: str) -> bool:
@@ -183,6 +187,15 @@ class StorageConfig(BaseModel):
     def is_native(self) -> bool:
         """Whether the workload runs on the host itself, without a guest."""
         return self.backing_kind == "native"
+
+    @property
+    def is_null(self) -> bool:
+        """Whether the guest's disk is QEMU's null driver, behind which there is no storage."""
+        return self.backing_kind == "null"
+
+    def lacks(self, name: str) -> bool:
+        """Whether the cell has nothing of that field, because it has no guest, or no storage."""
+        return lacks(self, name)
 
     @property
     def backing_name(self) -> str:

@@ -35,7 +35,8 @@ class Evidence(BaseModel):
     `fallbacks` are lines of QEMU's log about an io mode it could not have; None where the log cannot be read.
     `chain` and `checks` are what qemu-img says of the image and of each backing file below it, the image first;
     `below` is what QEMU was started with for those below. None of `inserted`, QMP's word for what is in the device,
-    is there without a device.
+    is there without a device. Of a disk without storage nothing is asked but QEMU: `info`, `chain`, `ground` and `node`
+    are empty, and `nodes` is the one that the device is on.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -86,8 +87,9 @@ def _gather(machine: Machine, shell: Shell, log: str) -> Evidence:
     path = _path(blocks[0]["qdev"]) if blocks else f"/machine/peripheral/{TEST_ALIAS}"
     device, controller = _device(domain, path) if blocks else ({}, {})
     inserted = blocks[0].get("inserted", {}) if blocks else {}
-    chain = image_chain(shell, machine.config.format, disk)
-    nodes = _nodes(domain, inserted.get("node-name", ""), disk)
+    is_null, top = machine.config.is_null, inserted.get("node-name", "")
+    chain = () if is_null else image_chain(shell, machine.config.format, disk)
+    nodes = _nodes(domain, top, disk, is_null=is_null)
     return Evidence(
         disk=disk,
         xml=domain.xml(),
@@ -98,15 +100,15 @@ def _gather(machine: Machine, shell: Shell, log: str) -> Evidence:
         controller=controller,
         written_bytes=_written(domain),
         image=machine.image,
-        info=chain[0],
-        ground=None if machine.spec.is_block else _ground(machine.config, shell, disk),
+        info=chain[0] if chain else {},
+        ground=None if machine.spec.is_block or is_null else _ground(machine.config, shell, disk),
         blockdevs=blockdevs(log, disk),
         fallbacks=fallback_lines(log) if log else None,
         chain=chain,
         checks=tuple(image_check(shell, machine.config, one["filename"]) for one in chain if one["format"] == "qcow2"),
         below=tuple(option for one in chain[1:] for option in blockdevs(log, one["filename"])),
         inserted=_inserted(inserted),
-        node=node_facts(shell, _opened(nodes, disk)),
+        node=None if is_null else node_facts(shell, _opened(nodes, disk)),
         block=machine.disk.block if machine.disk is not None and machine.spec.is_block else None,
     )
 
@@ -147,14 +149,17 @@ def _properties(domain: Domain, path: str, wanted: Sequence[str]) -> dict[str, A
     return {name: domain.monitor("qom-get", path=path, property=name) for name in names}
 
 
-def _nodes(domain: Domain, top: str, disk: str) -> tuple[Mapping[str, Any], ...]:
-    """The block node the device is on, then those of the disk's file and of the files that belong to it."""
+def _nodes(domain: Domain, top: str, disk: str, *, is_null: bool) -> tuple[Mapping[str, Any], ...]:
+    """The block node the device is on, then those of the disk's file and of the files that belong to it.
+
+    A disk without storage has none below, and the empty file's that libvirt insists on are no part of it.
+    """
     nodes = domain.monitor("query-named-block-nodes", flat=True)
     # backing files and a vmdk's extents; a node's "file" may be JSON with the path in it
     ours = re.compile(
         rf"(^|\")({re.escape(disk)}|{re.escape(str(PurePosixPath(disk).with_suffix('')))}[-.][^/\"]*)($|\")"
     )
-    found = [one for one in nodes if one["node-name"] == top or ours.search(one["file"])]
+    found = [one for one in nodes if one["node-name"] == top or (not is_null and ours.search(one["file"]))]
     found.sort(key=lambda one: one["node-name"] != top)
     return tuple({name: one[name] for name in _OF_NODE} for one in found)
 

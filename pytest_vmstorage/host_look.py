@@ -26,7 +26,8 @@ _NOBODY = "none"
 class Watched(BaseModel):
     """Where to look on the host: QEMU's process, the block device below the disk, and whether it counts flushes.
 
-    `has_guest` without a `pid` is a guest whose process the host hides from this user.
+    `has_guest` without a `pid` is a guest whose process the host hides from this user. Without `has_disk` the guest's
+    disk is none of the host's.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -34,6 +35,7 @@ class Watched(BaseModel):
     has_guest: bool = False
     pid: int | None = None
     device: str = ""
+    has_disk: bool = True
     counts_flushes: bool = False
 
     @property

@@ -23,6 +23,8 @@ from pytest_vmstorage.host_look import (
 )
 
 UNKNOWN = "unknown"
+NO_DEVICE = "none"
+"""What stands for the device, and what is its, where a disk has no storage."""
 
 # pgrep by the process's own name, which neither this shell nor a guest's name has in it
 _AROUND_ROUNDS = r"""
@@ -65,7 +67,7 @@ class HostState(BaseModel):
 class HostWatch:
     """The host around one guest's disk, or a native row's; where to look is found at the first look.
 
-    `disk` is a path on the host, `uuid` the guest's, "" without a guest.
+    `disk` is a path on the host, "" of a disk without storage, `uuid` the guest's, "" without a guest.
     """
 
     def __init__(self, shell: Shell, disk: str, uuid: str = "") -> None:
@@ -93,11 +95,12 @@ class HostWatch:
 
     def _where(self) -> Watched:
         if self._watched is None:
-            below = device_stat(self._shell, self._disk)
+            below = device_stat(self._shell, self._disk) if self._disk else None
             self._watched = Watched(
                 has_guest=bool(self._uuid),
                 pid=self._pid(),
                 device=below.name if below is not None else "",
+                has_disk=bool(self._disk),
                 counts_flushes=below is not None and below.flushes is not None,
             )
         return self._watched
@@ -115,12 +118,13 @@ def read_state(begin: Files, end: Files, watched: Watched) -> HostState:
     others, others_cpu = _others(begin, end, watched)
     chosen = re.search(r"\[(\S+)\]", first_line(end, f"{queue}/scheduler"))
     total = re.search(r"\d+", first_line(end, "/proc/meminfo", "MemTotal:"))
+    nothing = UNKNOWN if watched.has_disk else NO_DEVICE
     return HostState(
         governor=_joined(line for path, (line, *_) in end.items() if path.endswith("/scaling_governor")),
         turbo=_turbo(end),
-        device=watched.device or UNKNOWN,
-        scheduler=chosen[1] if chosen else first_line(end, f"{queue}/scheduler") or UNKNOWN,
-        write_cache=first_line(end, f"{queue}/write_cache") or UNKNOWN,
+        device=watched.device or nothing,
+        scheduler=chosen[1] if chosen else first_line(end, f"{queue}/scheduler") or nothing,
+        write_cache=first_line(end, f"{queue}/write_cache") or nothing,
         temperature=_temperature(end),
         numa=_numa(end),
         may_run=_may_run(end, watched),

@@ -15,7 +15,14 @@ from pytest_vmstorage.attest import attest, attest_guest, conclude
 from pytest_vmstorage.attest_native import conclude_native
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import AttestationError, GuestDiedError, GuestError, SpaceError, VmStorageError
+from pytest_vmstorage.errors import (
+    AttestationError,
+    GuestDiedError,
+    GuestError,
+    SpaceError,
+    UnsupportedError,
+    VmStorageError,
+)
 from pytest_vmstorage.evidence import fallback_lines, gather, io_counters
 from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect
@@ -33,6 +40,7 @@ from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.provision.fragments import fragments
 from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease
+from pytest_vmstorage.provision.libvirt_text import null_lacks
 from pytest_vmstorage.provision.node import node_facts
 from pytest_vmstorage.provision.pool import GuestPool, Machine
 from pytest_vmstorage.recheck import changed_in_guest
@@ -127,6 +135,8 @@ class Lab:
             raise
 
     def _make(self, config: StorageConfig, say: Say) -> Guest:
+        if config.is_null and (lacking := null_lacks(config.bus, self.facts.libvirt)):
+            raise UnsupportedError(f"backing=null cannot be had on {config.bus} here: {lacking}. Measure it on nvme.")
         machine = self.pool.make(config, self.accel.used, say)
         try:
             # while it boots, and before it may be waited for in vain: a wrong controller's disk never comes
@@ -211,7 +221,8 @@ class Lab:
 
     def watch(self, guest: Guest) -> HostWatch:
         """The host around that guest's disk."""
-        return HostWatch(self.shell, guest.machine.spec.disk, guest.machine.spec.uuid)
+        spec = guest.machine.spec
+        return HostWatch(self.shell, "" if guest.config.is_null else spec.disk, spec.uuid)
 
     def changed(self, guest: Guest) -> str:
         """What is no longer as it was proven before the first I/O, in a clause; empty where all is.

@@ -20,10 +20,10 @@ class Natives:
     def check(self, measured: Measurement, host: HostFacts) -> None:
         """Keep a native row's best round; raise WorkloadError where another row is faster than no cache explains.
 
-        Only rates are compared: a time has no device to be too fast for.
+        Only rates are compared: a time has no device to be too fast for, and neither has a disk without storage.
         """
         metric = measured.metric(measured.primary)
-        if metric.better != "higher":
+        if metric.better != "higher" or measured.config.is_null:
             return
         key = (measured.workload, metric.name, host.name, ground_of(measured.config))
         best = max(measured.values(metric.name))

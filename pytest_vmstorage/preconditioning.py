@@ -54,6 +54,8 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes
     """Raise ConfigError where the workload cannot be run on a disk of that size (the cell's unless given) and state."""
     size = config.size if size_bytes is None else size_bytes
     region = size if workload.region_bytes is None else workload.region_bytes
+    if config.is_null:
+        _check_needs_no_data(workload)
     if config.state == "fresh" and not workload.fresh_is_possible:
         raise ConfigError(
             f"{workload.label} reads, and a fresh disk has nothing to read.",
@@ -71,6 +73,16 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes
             + (f" ({rounds} untouched regions)" if rounds > 1 else "")
             + f", but the disk has {format_size(size)}.",
             hint="Make the disk larger with @pytest.mark.storage(size=...), or the workload smaller.",
+        )
+
+
+def _check_needs_no_data(workload: Workload) -> None:
+    """Raise ConfigError for a workload that would fail on a disk that keeps nothing, or measure something else."""
+    does = "makes files" if workload.needs_folder else "checks what it reads" if workload.checks_data else ""
+    if does:
+        raise ConfigError(
+            f"{workload.label} {does}, and the disk of backing=null keeps nothing and reads zeroes.",
+            hint="Measure it on storage, or give backing=null a workload that needs no data.",
         )
 
 
@@ -107,7 +119,7 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
         return _target(subject, region, offset), plan.warmup
     if config.state in ("rewritten", "aged"):
         _condition(subject, plan, say)
-    elif regions.written_bytes < region:
+    elif regions.written_bytes < region and not config.is_null:
         say("filling the disk")
         # whole blocks: fio writes none that is not whole
         end = min(-(-region // FILL_BYTES) * FILL_BYTES, regions.size_bytes)
@@ -174,8 +186,8 @@ def prove_state(subject: Subject) -> tuple[Proof, ...]:
 
     Raises WorkloadError where an aged disk lies in one piece: the host put its blocks in order.
     """
-    state = subject.config.state
-    if state == "fresh" or not subject.proof:
+    # a disk without storage has none, and its proof has said so
+    if subject.config.state == "fresh" or subject.config.is_null or not subject.proof:
         return subject.proof
     made = _state_proof(subject)
     return tuple(made if proof.field == "state" else proof for proof in subject.proof)

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.accounting import IoCounters, served_by, total
+from pytest_vmstorage.accounting import NO_STORAGE, IoCounters, served_by, total
 from pytest_vmstorage.caution import Caution
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.cost import Cost, total_cost
@@ -173,7 +173,7 @@ class Measurement(BaseModel):
     @property
     def served_by(self) -> str:
         """Which layer served the rounds, in a clause; empty where the layers could not be asked."""
-        return served_by(self.moved)
+        return NO_STORAGE if self.config.is_null else served_by(self.moved)
 
     @property
     def moved(self) -> IoCounters:

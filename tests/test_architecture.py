@@ -56,7 +56,7 @@ LAYERS = """
     provision.canary
     agent  evidence
     guest  attest_layers
-    attest_guest
+    attest_guest  attest_null
     attest  native  kernel_log  outcome
     recheck  rows
     attest_native

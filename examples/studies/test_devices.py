@@ -3,9 +3,10 @@
 Its guest: 2 vCPUs, 8 GB, virtio, cache none; fio in blocks of 256k in order and of 4k at random, 1 to 256 requests in
 flight, 5 minutes each, on nothing that was written before. Here blocks are written before they are read: reading what
 was never written measured the host's page cache there, and here the report would say so. The native row comes first,
-and stands beside each of the others as percent of native and as time per I/O.
+and stands beside each of the others as percent of native and as time per I/O; so does the null row, a guest without any
+storage, which the study had not.
 
-    pytest examples/studies/test_devices.py                                       # a file, and the host itself
+    pytest examples/studies/test_devices.py                                       # a file, the host itself, null
     STUDY=published DEVICE=fastssd pytest examples/studies/test_devices.py        # all on a device of vmstorage.toml
 
 With DEVICE the raw file lies on an ext4 made there, and the volume group of that name is
@@ -27,6 +28,7 @@ DEPTHS = (1, 16) if PRESET.seconds < 60 else (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DEVICE = os.environ.get("DEVICE")
 GROUNDS = {
     "native": {"backing": f"native:{DEVICE}" if DEVICE else "native"},
+    "null": {"backing": "null"},
     "raw": {"backing": f"file:{DEVICE}", "host_fs": "ext4"} if DEVICE else {"backing": "file"},
     **({"device": {"backing": f"device:{DEVICE}"}, "lvm": {"backing": f"lvm:{DEVICE}"}} if DEVICE else {}),
 }

@@ -8,6 +8,7 @@ from typing import get_args
 from pytest_vmstorage.config import SMALLEST_BYTES, GuestFs, HostFs, State
 from pytest_vmstorage.doctor.finding import Finding, Status
 from pytest_vmstorage.doctor.seen import NO_GUEST, Seen
+from pytest_vmstorage.provision.libvirt_text import null_lacks
 from pytest_vmstorage.provision.space import HEADROOM_BYTES
 from pytest_vmstorage.rules.ground import BACKINGS
 from pytest_vmstorage.units import format_about
@@ -45,6 +46,8 @@ def backings(seen: Seen) -> Iterator[Finding]:
             yield _file(seen)
         elif kind == "native":
             yield seen.tried("backing", kind, "tool.fio", f"fio on the host: {seen.trial('tool.fio').said}")
+        elif kind == "null":
+            yield _null(seen)
         elif listed := [one for one in seen.listed if one.value.startswith(f"{kind}:")]:
             yield from listed
         else:
@@ -60,6 +63,13 @@ def _file(seen: Seen) -> Finding:
         return Finding(axis="backing", value="file", status="no", why=why)
     done = f"qemu-img made an image in the folder, which has {format_about(free)} free"
     return seen.tried("backing", "file", "format.raw", done)
+
+
+def _null(seen: Seen) -> Finding:
+    lacking = null_lacks("virtio-blk", seen.libvirt)
+    if seen.has_guests and lacking:
+        return Finding(axis="backing", value="null", status="limited", why=f"on nvme only: {lacking}")
+    return seen.needs_guest("backing", "null", "QEMU's null driver: no storage, and nothing is written")
 
 
 def _lacking(kind: str, seen: Seen) -> str:

@@ -7,7 +7,8 @@ from typing import get_args
 
 from pytest_vmstorage.config import Format
 from pytest_vmstorage.doctor.finding import Finding
-from pytest_vmstorage.doctor.seen import Seen, is_since
+from pytest_vmstorage.doctor.seen import Seen
+from pytest_vmstorage.provision.libvirt_text import is_since
 from pytest_vmstorage.rules.image import SUBFORMATS
 
 _MADE = "qemu-img made one"

@@ -61,9 +61,3 @@ class Seen(BaseModel):
         """Yes where guests can run."""
         ok = self.has_guests
         return Finding(axis=axis, value=value, status="yes" if ok else "no", why=why if ok else NO_GUEST)
-
-
-def is_since(version: str, first: tuple[int, int]) -> bool:
-    """Whether a version such as "11.5.0" is that one or later; False for one that cannot be read."""
-    words = version.split(".")
-    return len(words) > 1 and all(map(str.isdigit, words[:2])) and (int(words[0]), int(words[1])) >= first

@@ -87,7 +87,7 @@ def _total_lines(cells: Sequence[CellForecast], in_turns: bool) -> list[str]:
     guests = [cell for cell in cells if cell.needs_guest]
     tests = sum(len(cell.items) for cell in cells)
     lines = [f"{_counted(len(cells), 'cell')}, {_counted(len(guests), 'guest')}, {_counted(tests, 'test')}"]
-    disks = [cell for cell in cells if cell.needs_disk]
+    disks = [cell for cell in cells if cell.needs_disk and not cell.config.is_null]
     if disks:
         largest = max(cell.config.size for cell in disks)
         rooms = [folder_bytes(cell.config) for cell in disks]

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.config import DEFAULT_MEMORY_BYTES, StorageConfig
 from pytest_vmstorage.provision.lease import Lease
-from pytest_vmstorage.provision.testdisk import disk_elements, nvme_commandline
+from pytest_vmstorage.provision.testdisk import disk_elements, qemu_elements
 
 Accel = Literal["kvm", "tcg"]
 
@@ -72,8 +72,8 @@ def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
     for event in ("on_poweroff", "on_reboot", "on_crash"):
         _add(domain, event, "destroy")
     _devices(domain, spec)
-    if spec.config is not None and spec.config.bus == "nvme":
-        domain.append(nvme_commandline(spec.config, spec.disk))
+    if spec.config is not None:
+        domain.extend(qemu_elements(spec.config, spec.disk))
     return ET.tostring(domain, encoding="unicode")
 
 

@@ -43,3 +43,18 @@ def connection_error(uri: str, error: Any) -> HostError:
 def version_text(number: int) -> str:
     """A version as libvirt has them: 7002022 is 7.2.22."""
     return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+
+
+def is_since(version: str, first: tuple[int, int]) -> bool:
+    """Whether a version such as "11.5.0" is that one or later; False for one that cannot be read."""
+    words = version.split(".")
+    return len(words) > 1 and all(map(str.isdigit, words[:2])) and (int(words[0]), int(words[1])) >= first
+
+
+def null_lacks(bus: str, version: str) -> str:
+    """Why a libvirt of that version cannot put a disk on that bus on QEMU's null driver, "" where it can.
+
+    qemu:override is there since 8.2, and any use of it ended libvirt's process as late as 8.4
+    (gitlab.com/libvirt/libvirt/-/issues/321). NVMe disks have a command line of their own.
+    """
+    return "" if bus == "nvme" or is_since(version, (8, 5)) else f"libvirt {version} has no qemu:override; 8.5 has"

@@ -13,9 +13,9 @@ HEADROOM_BYTES = 64 * 2**20
 def space_needed(config: StorageConfig) -> int:
     """Bytes that must be free in the folder for the cell's disk: what it holds at first and what a guest can add.
 
-    Of a disk on a block device the folder holds nothing.
+    Of a disk on a block device, or without storage, the folder holds nothing.
     """
-    if config.backing_kind in BLOCK_BACKINGS:
+    if config.backing_kind in BLOCK_BACKINGS or config.is_null:
         return HEADROOM_BYTES
     return _data_bytes(config) + metadata_bytes(config) + HEADROOM_BYTES
 

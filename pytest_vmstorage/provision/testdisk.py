@@ -15,6 +15,9 @@ TEST_ALIAS = "ua-test"
 """Alias of the disk under test; libvirt keeps users' aliases that begin with "ua-"."""
 
 TEST_SERIAL = "vmstorage-test"
+NULL_NODE = f"{TEST_ALIAS}-null"
+"""Name of the block node of a disk without storage."""
+
 QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
 
 # bus -> target device and libvirt's name of the bus
@@ -113,6 +116,42 @@ def _driver(parent: ET.Element, options: Mapping[str, str]) -> ET.Element:
     return ET.SubElement(parent, "driver", dict(options)) if options else parent
 
 
+def qemu_elements(config: StorageConfig, path: str) -> Iterator[ET.Element]:
+    """What libvirt has no element for, in its QEMU namespace: an NVMe disk, and a disk without storage."""
+    ET.register_namespace("qemu", QEMU_NAMESPACE)
+    if config.bus == "nvme":
+        yield nvme_commandline(config, path)
+    elif config.is_null:
+        yield _arguments("-blockdev", json.dumps(null_node(config)))
+        yield _null_override()
+
+
+def _arguments(*words: str) -> ET.Element:
+    commandline = ET.Element(f"{{{QEMU_NAMESPACE}}}commandline")
+    for word in words:
+        ET.SubElement(commandline, f"{{{QEMU_NAMESPACE}}}arg", value=word)
+    return commandline
+
+
+def null_node(config: StorageConfig) -> Mapping[str, object]:
+    """The options of QEMU's null driver for a disk of the cell's size; zeroes are read, and not what lay in memory."""
+    direct, no_flush, _ = CACHE_FLAGS[config.cache]
+    node: dict[str, object] = {"driver": "null-co", "node-name": NULL_NODE, "size": config.size, "read-zeroes": True}
+    return node | {"cache": {"direct": direct, "no-flush": no_flush}}
+
+
+def _null_override() -> ET.Element:
+    """Put the disk's device on the null node: libvirt has no such disk, and gives the device that of an empty file.
+
+    The file's node stays, with nothing on it. Tried on every bus, with and without an iothread.
+    """
+    override = ET.Element(f"{{{QEMU_NAMESPACE}}}override")
+    device = ET.SubElement(override, f"{{{QEMU_NAMESPACE}}}device", alias=TEST_ALIAS)
+    frontend = ET.SubElement(device, f"{{{QEMU_NAMESPACE}}}frontend")
+    ET.SubElement(frontend, f"{{{QEMU_NAMESPACE}}}property", name="drive", type="string", value=NULL_NODE)
+    return override
+
+
 def nvme_commandline(config: StorageConfig, path: str) -> ET.Element:
     """QEMU options for an NVMe disk, with the block nodes that libvirt would make of the cache mode.
 
@@ -120,17 +159,14 @@ def nvme_commandline(config: StorageConfig, path: str) -> ET.Element:
     that libvirt does not give away.
     """
     write_cache = CACHE_FLAGS[config.cache][2]
-    device: dict[str, object] = {"driver": "nvme", "id": TEST_ALIAS, "drive": f"{TEST_ALIAS}-format"}
+    nodes = [null_node(config)] if config.is_null else list(_nodes(config, path))
+    device: dict[str, object] = {"driver": "nvme", "id": TEST_ALIAS, "drive": nodes[-1]["node-name"]}
     device |= {"serial": TEST_SERIAL, "write-cache": "on" if write_cache else "off"}
     device |= {"bus": "pci.0" if config.machine_type == "pc" else "pcie.0", "addr": "0x1e"}
-    ET.register_namespace("qemu", QEMU_NAMESPACE)
-    commandline = ET.Element(f"{{{QEMU_NAMESPACE}}}commandline")
     words = ["-object", secret_object()] if config.encryption == "luks" else []
-    for node in _nodes(config, path):
+    for node in nodes:
         words += ["-blockdev", json.dumps(node)]
-    for word in (*words, "-device", json.dumps(device)):
-        ET.SubElement(commandline, f"{{{QEMU_NAMESPACE}}}arg", value=word)
-    return commandline
+    return _arguments(*words, "-device", json.dumps(device))
 
 
 def _nodes(config: StorageConfig, path: str) -> Iterator[dict[str, object]]:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from pytest_vmstorage.baseline import CellKey, host_of, keyed
 from pytest_vmstorage.config import AXES, StorageConfig
 from pytest_vmstorage.gate import Comparison
+from pytest_vmstorage.report.native import Yardsticks, share_of
 from pytest_vmstorage.results import Measurement, Run
-from pytest_vmstorage.rules.ground import ON_THE_HOST
 
 _Record = Mapping[str, object]
 
@@ -40,10 +40,14 @@ HEADER = (
         "better",
         "primary",
     ),
-    *("median", "min", "max", "rounds", "baseline", "change", "verdict", "failure"),
+    *("median", "min", "max", "rounds", "baseline", "change", "verdict"),
+    *("native", "of_native", "null", "of_null", "failure"),
     *("command", "guest_kernel", "tool_version", *(f"host_{name}" for name in _HOST), "started"),
 )
-"""The columns, always all of them; after them `round_1` and so on, the figure of each round."""
+"""The columns, always all of them; after them `round_1` and so on, the figure of each round.
+
+`native` and `null` are the medians of the rows beside which this one stands, `of_native` and `of_null` the fractions.
+"""
 
 
 def render_csv(run: Run, comparison: Comparison | None = None) -> str:
@@ -56,8 +60,9 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
     fields = [*HEADER, *(f"round_{number}" for number in range(1, rounds + 1))]
     writer = csv.DictWriter(out, fields, restval="", lineterminator="\n")
     writer.writeheader()
+    rows = Yardsticks(run)
     for key, measurement in keyed(run.measurements):
-        writer.writerows(_measured(run, key, measurement, comparison))
+        writer.writerows(_measured(run, key, measurement, comparison, rows))
     for f in run.failures:
         writer.writerow(
             {
@@ -68,7 +73,9 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
     return out.getvalue()
 
 
-def _measured(run: Run, key: CellKey, m: Measurement, comparison: Comparison | None) -> Iterable[_Record]:
+def _measured(
+    run: Run, key: CellKey, m: Measurement, comparison: Comparison | None, rows: Yardsticks
+) -> Iterable[_Record]:
     common = {
         **_cell(run, m.nodeid, m.host, m.config),
         "workload": m.workload,
@@ -93,8 +100,17 @@ def _measured(run: Run, key: CellKey, m: Measurement, comparison: Comparison | N
             "baseline": verdict.then if verdict else None,
             "change": verdict.change if verdict else None,
             "verdict": verdict.kind.value if verdict else None,
+            **_beside(m, metric.name, "native", rows.native_of(m)),
+            **_beside(m, metric.name, "null", rows.null_of(m)),
             **{f"round_{number}": value for number, value in enumerate(values, 1)},
         }
+
+
+def _beside(m: Measurement, name: str, which: str, other: Measurement | None) -> _Record:
+    """The other row's figure of that metric, and which fraction of it this one is."""
+    if other is None or not any(metric.name == name for metric in other.metrics):
+        return {}
+    return {which: float(other.figure(name)), f"of_{which}": share_of(m, other, name)}
 
 
 def _cell(run: Run, nodeid: str, host: str, config: StorageConfig) -> dict[str, object]:
@@ -111,5 +127,5 @@ def _cell(run: Run, nodeid: str, host: str, config: StorageConfig) -> dict[str, 
 
 
 def _axis(config: StorageConfig, name: str) -> object:
-    """The axis's value; None in a native row for what only a guest has."""
-    return None if config.is_native and name not in ON_THE_HOST else getattr(config, name)
+    """The axis's value; None in a native row for what only a guest has, in a null one for what only storage has."""
+    return None if config.lacks(name) else getattr(config, name)

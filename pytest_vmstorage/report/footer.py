@@ -11,7 +11,7 @@ from pytest_vmstorage.claim import IDLE, proven_fields
 from pytest_vmstorage.gate import Comparison, Kind
 from pytest_vmstorage.report.circumstances import caution_lines, cost_lines, ending_lines, host_words, unsteady_lines
 from pytest_vmstorage.report.columns import function_of
-from pytest_vmstorage.report.native import against_native
+from pytest_vmstorage.report.native import Yardsticks, against_native
 from pytest_vmstorage.results import HostFacts, Measurement, Run
 from pytest_vmstorage.units import format_about
 
@@ -34,7 +34,7 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
         Section(title="what speaks against figures", lines=tuple(caution_lines(run.measurements))),
         Section(title="rounds of --vm-rounds=auto", lines=tuple(ending_lines(run.measurements))),
         Section(title="not steady", lines=tuple(unsteady_lines(run.measurements))),
-        Section(title="against the native row of the same device", lines=tuple(against_native(run))),
+        Section(title=_beside(run), lines=tuple(against_native(run))),
         _served(run),
         Section(
             title="cost beside speed: what QEMU took for each I/O of the guest",
@@ -46,6 +46,15 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
         _hygiene(run),
     ]
     return tuple(section for section in sections if section.lines)
+
+
+def _beside(run: Run) -> str:
+    """What other rows are measured by: the native row, the null row, or both."""
+    native, null = "the native row of the same device", "the null row of the same bus"
+    rows = Yardsticks(run)
+    there = [native] if any(rows.native_of(m) for m in run.measurements) else []
+    there += [null] if any(rows.null_of(m) for m in run.measurements) else []
+    return f"against {' and '.join(there)}"
 
 
 def host_names(run: Run) -> tuple[str, ...]:
@@ -131,10 +140,16 @@ def _proof(run: Run) -> Section:
     """What every row with a proof has proven of itself, what not and why, and what makes no difference there."""
     rows = [m for m in run.measurements if m.proof]
     fields = list(dict.fromkeys(proof.field for m in rows for proof in m.proof))
-    everywhere = [name for name in fields if all(name in proven_fields(m.proof) for m in rows)]
+    # a row without a guest, or without storage, has fewer fields
+    lacking = {name for m in rows for name in _fields(m) - {*proven_fields(m.proof)}}
+    everywhere = [name for name in fields if name not in lacking]
     lines = [f"proven: {', '.join(everywhere)}"] if everywhere else []
     lines += [f"{said}{_in_rows(count, len(rows))}" for said, count in _reservations(rows)]
     return Section(title="proof, before the first I/O", lines=tuple(lines))
+
+
+def _fields(m: Measurement) -> set[str]:
+    return {proof.field for proof in m.proof}
 
 
 def _reservations(rows: Sequence[Measurement]) -> Iterable[tuple[str, int]]:

@@ -15,7 +15,6 @@ from pytest_vmstorage.gate import Comparison, Kind, Verdict
 from pytest_vmstorage.report.columns import Column, Placed, columns_of, function_of, place
 from pytest_vmstorage.report.footer import Section, build_sections, host_names
 from pytest_vmstorage.results import Figure, Run
-from pytest_vmstorage.rules.ground import ON_THE_HOST
 from pytest_vmstorage.units import format_figure, format_size
 
 BEST, WORST = "▲", "▼"
@@ -179,9 +178,15 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
 
 
 def _order(row: _Place, run: Run) -> tuple[object, ...]:
-    """Hosts as met, then size, then the axes: in the order in which their values are declared, numbers by size."""
-    ranks = (_rank(name, getattr(row.config, name)) for name in AXES)
+    """Hosts as met, then size, then the axes: in the order in which their values are declared, numbers by size.
+
+    What a row lacks comes after all that others have.
+    """
+    ranks = (_LAST if row.config.lacks(name) else _rank(name, getattr(row.config, name)) for name in AXES)
     return (host_names(run).index(row.host), row.config.size, *ranks)
+
+
+_LAST = (2**63, "")
 
 
 def _rank(name: str, value: object) -> tuple[int, str]:
@@ -192,28 +197,29 @@ def _rank(name: str, value: object) -> tuple[int, str]:
     return (int(value), "") if isinstance(value, int) else (-1, str(value or ""))
 
 
-NO_GUEST = "-"
-"""What stands in a native row for what only a guest has."""
+NOTHING = "-"
+"""What stands in a native row for what only a guest has, and in a null row for what only storage has."""
 
 _ALL_AXES = ("host", *AXES, "size", "accel")
-
-
-_OF_GUESTS = frozenset({*AXES, "accel"} - {*ON_THE_HOST})
-"""Axes in which a native row differs from every other by having none of it."""
 
 
 def _axis(row: _Place, name: str) -> str:
     if name in ("host", "accel"):
         return str(getattr(row, name))
-    if row.config.is_native and name not in ON_THE_HOST:
-        return NO_GUEST
+    if name in AXES and row.config.lacks(name):
+        return NOTHING
     value = getattr(row.config, name)
     return format_size(value) if name == "size" else axis_text(name, value).removeprefix(f"{name}=")
 
 
 def _varies(rows: Sequence[_Place], name: str) -> bool:
-    values = {_axis(row, name) for row in rows if name not in _OF_GUESTS or not row.config.is_native}
+    # a native row, or a null one, differs from every other by having none of it
+    values = {_axis(row, name) for row in rows if not _has_none(row, name)}
     return len(values) > 1
+
+
+def _has_none(row: _Place, name: str) -> bool:
+    return row.config.is_native if name == "accel" else name in AXES and row.config.lacks(name)
 
 
 def _axes(rows: Sequence[_Place]) -> tuple[str, ...]:
@@ -227,14 +233,17 @@ def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
     if not rows:
         return "nothing was measured"
     # what a row without a guest has not is said of the others
-    shown = next((row for row in rows if not row.config.is_native), rows[0])
+    shown = min(rows, key=lambda row: (row.config.is_native, row.config.is_null))
     common = [name for name in ("format", "cache", "bus", "preallocation", "size") if name not in axes]
     common += [name for name in AXES[4:] if name not in axes and shown.config.is_chosen(name)]
     said = ("format", "cache", "bus")
-    texts = [_axis(shown, name) if name in said else f"{name} {_axis(shown, name)}" for name in common]
-    texts = [text for text in texts if text != NO_GUEST]
-    mixed = not shown.config.is_native and any(row.config.is_native for row in rows)
-    which = "all rows with a guest" if mixed else "all rows" if len(rows) > 1 else "one row"
+    there = [name for name in common if not shown.config.lacks(name)]
+    texts = [_axis(shown, name) if name in said else f"{name} {_axis(shown, name)}" for name in there]
+    which = "all rows" if len(rows) > 1 else "one row"
+    if not shown.config.is_native and any(row.config.is_native for row in rows):
+        which = "all rows with a guest"
+    if not shown.config.is_null and any(row.config.is_null for row in rows):
+        which = "all rows with an image"
     return f"{which}: {', '.join(texts)}" if texts else ""
 
 

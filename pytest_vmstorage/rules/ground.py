@@ -7,10 +7,17 @@ from pytest_vmstorage.rules.rule import Cell, Rule
 BLOCK_BACKINGS = ("partition", "lvm", "zvol", "device")
 """Backings that are a block device of the host."""
 
-BACKINGS = ("file", *BLOCK_BACKINGS, "native")
+BACKINGS = ("file", *BLOCK_BACKINGS, "native", "null")
 
 ON_THE_HOST = ("backing", "host_fs", "host_mkfs", "host_mount", "state", "size", "preallocation")
 """Fields that a cell without a guest has."""
+
+OF_STORAGE = (
+    *("format", "preallocation", "state", "subformat", "io", "discard", "detect_zeroes"),
+    *("cluster_size", "lazy_refcounts", "extended_l2", "l2_cache_size"),
+    *("compression", "encryption", "backing_chain", "snapshots", "host_fs", "host_mkfs", "host_mount"),
+)
+"""Fields of an image and of what it lies on, which a cell whose disk is QEMU's null driver has not."""
 
 
 _SMALLEST_GUEST_FS = {"xfs": 300 * 2**20, "btrfs": 110 * 2**20}
@@ -27,6 +34,12 @@ def _chosen_for_a_guest(cell: Cell) -> bool:
     return any(cell.is_chosen(name) for name in type(cell).model_fields if name not in ON_THE_HOST)
 
 
+def lacks(cell: Cell, name: str) -> bool:
+    """Whether the cell has nothing of that field: a native one what is a guest's, a null one what is an image's."""
+    kind = cell.backing_kind
+    return (kind == "native" and name not in ON_THE_HOST) or (kind == "null" and name in OF_STORAGE)
+
+
 GROUND_RULES = (
     Rule(
         "native-has-no-guest",
@@ -34,6 +47,27 @@ GROUND_RULES = (
         "backing=native is the workload on the host itself, which has no guest and no image format; only the state, the"
         " preallocation of its file and what lies under it can be chosen",
         "the meaning of backing=native",
+    ),
+    Rule(
+        "null-has-no-storage",
+        lambda cell: (
+            cell.backing_kind == "null" and any(cell.is_chosen(name) for name in OF_STORAGE if name != "state")
+        ),
+        "backing=null is QEMU's null driver in the place of an image: it has no format, no io mode, no layers, and no"
+        " blocks to allocate, find zero or give back; cache, bus and what else is the guest's can be chosen",
+        "QEMU block/null.c and BlockdevOptionsNull in qapi/block-core.json",
+    ),
+    Rule(
+        "null-keeps-nothing",
+        lambda cell: cell.backing_kind == "null" and (cell.state != "filled" or cell.guest_fs != "none"),
+        "QEMU's null driver keeps nothing and reads zeroes, so that its disk has no state and holds no file system",
+        'QEMU block/null.c; mkfs.ext4 succeeds and mount says "can\'t read superblock", tried',
+    ),
+    Rule(
+        "null-has-no-name",
+        lambda cell: cell.backing_kind == "null" and bool(cell.backing_name),
+        "backing=null lies on nothing, so that vmstorage.toml has no name for it",
+        "the meaning of backing=null",
     ),
     Rule(
         "block-formats",

@@ -17,18 +17,24 @@ _OWNER = "/machine/peripheral/owner"
 
 
 class _Disk(NamedTuple):
-    """The disk as the XML has it: its driver's options, and those of the controller behind which it sits."""
+    """The disk as the XML has it: its driver's options, and those of the controller behind which it sits.
+
+    `null` has the options of QEMU's null driver where the device is on that, and is empty of a disk with storage.
+    """
 
     bus: Bus
     path: str
     options: Mapping[str, str]
     controller: Mapping[str, str]
     is_encrypted: bool = False
+    null: Mapping[str, Any] = {}
 
     @property
     def inserted(self) -> Mapping[str, Any]:
-        """What QEMU says of the image in the device."""
-        return {"encrypted": self.is_encrypted}
+        """What QEMU says of the image in the device, or of the null node."""
+        if self.null:
+            return {"node-name": self.null["node-name"], "image": {"virtual-size": self.null["size"]}}
+        return {"node-name": "libvirt-1-format", "encrypted": self.is_encrypted}
 
 
 def answer_monitor(xml: str, command: str, arguments: Mapping[str, Any]) -> Any:
@@ -60,7 +66,8 @@ def _disk(tree: ET.Element) -> _Disk | None:
     source = disk.find("source")
     path = "" if source is None else source.get("file", source.get("dev", ""))
     is_encrypted = source is not None and source.find("encryption") is not None
-    return _Disk(bus, path, _driver(disk), _driver(controller), is_encrypted)
+    null = _arguments(tree)[0] if tree.find(f"{{{QEMU_NAMESPACE}}}override") is not None else {}
+    return _Disk(bus, path, _driver(disk), _driver(controller), is_encrypted, null)
 
 
 def _driver(element: ET.Element | None) -> Mapping[str, str]:
@@ -68,15 +75,22 @@ def _driver(element: ET.Element | None) -> Mapping[str, str]:
     return {} if driver is None else dict(driver.attrib)
 
 
-def _nvme(tree: ET.Element) -> _Disk | None:
+def _arguments(tree: ET.Element) -> list[dict[str, Any]]:
+    """What follows each option of qemu:commandline."""
     words = [one.get("value", "") for one in tree.iter(f"{{{QEMU_NAMESPACE}}}arg")]
-    if not words:
+    return [json.loads(word) for word in words[1::2]]
+
+
+def _nvme(tree: ET.Element) -> _Disk | None:
+    *nodes, device = _arguments(tree) or [{}]
+    if device.get("driver") != "nvme":
         return None
-    *_, storage, layer, device = (json.loads(word) for word in words[1::2])
+    storage, layer = nodes[-2:] if len(nodes) > 1 else (nodes[0], nodes[0])
     flags = (layer["cache"]["direct"], layer["cache"]["no-flush"], device["write-cache"] == "on")
     cache = next(name for name, there in CACHE_FLAGS.items() if there == flags)
-    options = {"type": layer["driver"], "cache": cache, "detect_zeroes": layer["detect-zeroes"]}
-    return _Disk("nvme", storage["filename"], options, {}, "encrypt" in layer)
+    options = {"type": layer["driver"], "cache": cache, "detect_zeroes": layer.get("detect-zeroes", "off")}
+    null = layer if layer["driver"] == "null-co" else {}
+    return _Disk("nvme", storage.get("filename", ""), options, {}, "encrypt" in layer, null)
 
 
 def _objects(tree: ET.Element, disk: _Disk | None) -> Mapping[str, Mapping[str, Any]]:
@@ -104,11 +118,21 @@ def _blocks(disk: _Disk, command: str) -> Any:
     if command == "query-blockstats":
         return [{"qdev": TEST_ALIAS, "stats": {"wr_bytes": 0}}]
     if command == "query-block":
-        return [{"qdev": TEST_ALIAS, "inserted": {"node-name": "libvirt-1-format", **disk.inserted}}]
+        return [{"qdev": TEST_ALIAS, "inserted": disk.inserted}]
     direct, no_flush, _ = CACHE_FLAGS[disk.options["cache"]]  # type: ignore[index]
+    nodes = _null_nodes(disk.null) if disk.null else []
+    if disk.bus == "nvme" and nodes:
+        return nodes
     common = {"file": disk.path, "ro": False, "cache": {"direct": direct, "no-flush": no_flush, "writeback": True}}
     zeroes = disk.options.get("detect_zeroes", "off")
     return [
+        *nodes,
         {"node-name": "libvirt-1-format", "drv": disk.options["type"], "detect_zeroes": zeroes, **common},
         {"node-name": "libvirt-1-storage", "drv": "file", "detect_zeroes": "off", **common},
     ]
+
+
+def _null_nodes(null: Mapping[str, Any]) -> list[dict[str, Any]]:
+    told = {"drv": null["driver"], "file": f"json:{json.dumps({'driver': 'null-co', 'size': null['size']})}"}
+    cache = {**null["cache"], "writeback": True}
+    return [{"node-name": null["node-name"], "detect_zeroes": "off", "ro": False, "cache": cache, **told}]

@@ -95,6 +95,11 @@ class Workload(BaseModel, ABC):
         return False
 
     @property
+    def checks_data(self) -> bool:
+        """Whether it fails where what it reads is not what was written."""
+        return False
+
+    @property
     def fresh_is_possible(self) -> bool:
         """Whether it can measure first writes: it only writes and can be given an untouched region."""
         return not self.reads

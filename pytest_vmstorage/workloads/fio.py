@@ -164,6 +164,11 @@ class Fio(Workload):
         return "write" in self.directions
 
     @property
+    def checks_data(self) -> bool:
+        """Whether it verifies."""
+        return self.verify is not None
+
+    @property
     def fresh_is_possible(self) -> bool:
         """Whether no block is written twice: not when time, jobs or chance bring it back to one."""
         by_chance = self.is_random and (self.norandommap or self.random_distribution is not None)

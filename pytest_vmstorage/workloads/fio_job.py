@@ -140,6 +140,11 @@ class FioJob(Workload):
         return any("write" in job.directions for job in self.jobs)
 
     @property
+    def checks_data(self) -> bool:
+        """Whether one of its jobs verifies."""
+        return any(job.has("verify") for job in self.jobs)
+
+    @property
     def fresh_is_possible(self) -> bool:
         """Whether jobs only write, each its own known blocks and each of them once."""
         extents = sorted(extent for extent in self._extents if extent)

@@ -15,7 +15,7 @@ PLANS = [
     ("quickstart", 16, 16, 48),
     ("demonstration", 30, 30, 30),
     ("studies/test_proxmox4.py", 21, 20, 188),
-    ("studies/test_devices.py", 2, 1, 16),
+    ("studies/test_devices.py", 3, 2, 24),
     ("studies/test_kvm_disk_2013.py", 12, 12, 48),
 ]
 

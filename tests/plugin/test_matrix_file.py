@@ -250,6 +250,26 @@ def test_the_plan_is_of_what_is_selected(project):
     said = text_of(project.run("--vm-plan", "test_it.py"))
     assert "1 cell, 1 guest, 2 tests" in said
     assert "largest disk 1 GiB; disk space at most 1 GiB" in said
+
+
+def test_a_disk_without_storage_takes_none_of_the_folder(project):
+    """Its guest is counted, and its size is nobody's."""
+    marks = '@pytest.mark.parametrize("backing", ["file", "null"])\n@pytest.mark.storage(size="2G")\n'
+    project.write(test_it=f"import pytest\n{marks}def test_it(guest): ...\n")
+    said = text_of(project.run("--vm-plan"))
+    assert "null-none-virtio-blk 2G" in said
+    assert "2 cells, 2 guests, 2 tests" in said
+    assert "largest disk 2 GiB; disk space at most 2 GiB" in said
+    said = text_of(project.run("--vm-plan", "-k", "null"))
+    assert "1 cell, 1 guest, 1 test" in said
+    assert "disk space" not in said
+
+
+def test_what_a_disk_without_storage_cannot_be_is_a_usage_error(project):
+    """Before any guest is made, with the rule."""
+    mark = '@pytest.mark.storage(backing="null", format="qcow2")'
+    project.write(test_it=f"import pytest\n{mark}\ndef test_it(measure): ...\n")
+    assert_refused(project.run(), "(rule null-has-no-storage; source: QEMU block/null.c")
     project.write(test_plain="def test_plain(): ...\n")
     assert "no selected test has a storage configuration" in text_of(project.run("--vm-plan", "test_plain.py"))
 

@@ -69,10 +69,12 @@ def of(proofs: tuple[Proof, ...], status: str) -> set[str]:
 
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_cell_is_proven_in_every_field(name: str) -> None:
-    """All but the state, which is made later where it does not arrive with the image."""
+    """All that the cell has but the state, which is made later where it does not arrive with the image."""
     config = Recorded(name).config
     proofs = conclude(config, Recorded(name).proofs())
-    assert set(proven_fields(proofs)) - {"state"} == {*FIELDS, "accel"} - {"state"}
+    has = {field for field in FIELDS if not config.lacks(field)}
+    assert set(proven_fields(proofs)) - {"state"} == {*has, "accel"} - {"state"}
+    assert {proof.field for proof in proofs} == {*has, "accel", "state"}
     assert ("state" in proven_fields(proofs)) is (config.arrives_filled and config.format == "qcow2")
     assert of(proofs, "contradicted") == set()
 
@@ -237,6 +239,27 @@ def test_raw_on_a_block_device_is_as_long_as_qemu_cut_it() -> None:
         assert (proofs["size"].status, proofs["size"].where) == (status, "QMP query-block")
         assert (proofs["preallocation"].status, proofs["preallocation"].asked) == ("proven", "off")
         assert "all its blocks" in proofs["preallocation"].found
+
+
+NULL = "null-none-virtio-blk"
+
+
+@pytest.mark.parametrize(
+    "other", [{"cache": "unsafe"}, {"bus": "sata"}, {"iothread": True}, {"size": "64M"}, {"memory": "1G"}], ids=str
+)
+def test_another_label_on_a_null_disk_is_contradicted(other: Mapping[str, object]) -> None:
+    """What is the guest's is proven there as anywhere."""
+    assert set(other) <= of(Recorded(NULL).proofs(**other), "contradicted")
+
+
+def test_a_null_disk_is_none_with_a_file_below_and_the_other_way_round() -> None:
+    """The block node that the device is on tells them apart, and of the state there is nothing to prove."""
+    error = first_error(Recorded(NULL).config, Recorded(PLAIN).evidence)
+    assert (error.asked, error.found) == ("null (null-co)", "raw (QMP query-named-block-nodes)")
+    assert first_error(Recorded(NULL).config, changed(NULL, nodes=())).found.startswith("no block node (QMP")
+    assert {"backing", "format"} & of(Recorded(NULL).proofs(backing="file"), "contradicted") == {"format"}
+    (state,) = [p for p in conclude(Recorded(NULL).config, Recorded(NULL).proofs()) if p.field == "state"]
+    assert (state.status, state.why.partition(":")[0]) == ("unprovable", "QEMU's null driver keeps nothing")
 
 
 def changed(name: str, **values: object) -> Evidence:

@@ -16,12 +16,13 @@ from pytest_vmstorage.doctor import examine as examining
 from pytest_vmstorage.doctor.axes import findings
 from pytest_vmstorage.doctor.examine import Diagnosis, examine, examine_lab
 from pytest_vmstorage.doctor.finding import Finding
-from pytest_vmstorage.doctor.seen import Seen, is_since
+from pytest_vmstorage.doctor.seen import Seen
 from pytest_vmstorage.doctor.text import diagnosis_lines
 from pytest_vmstorage.doctor.trials import Trial, read_trials, run_trials
 from pytest_vmstorage.errors import HostError, ProvisionError
 from pytest_vmstorage.lab import Lab, LabSettings
 from pytest_vmstorage.provision.disk import FolderFacts
+from pytest_vmstorage.provision.libvirt_text import is_since
 from pytest_vmstorage.provision.recipe import recipe
 from pytest_vmstorage.rules.ground import BACKINGS
 from pytest_vmstorage.rules.image import SUBFORMATS
@@ -173,6 +174,8 @@ def test_a_trial_decides(trials: Mapping[str, str | None], axis: str, value: str
         ({"modules": frozenset(), "tools": TOOLS}, "guest_fs", "ext3", "no", "has no ext4"),
         ({"modules": frozenset()}, "guest_mkfs", "any", "no", "no file system can be made in the guest"),
         ({"tools": {}}, "state", "aged", "no", "has no fio"),
+        ({}, "backing", "null", "yes", "QEMU's null driver: no storage"),
+        ({"libvirt": "8.4.0"}, "backing", "null", "limited", "on nvme only: libvirt 8.4.0 has no qemu:override"),
         ({"folder": None}, "backing", "file", "no", "the folder has 0 B free"),
         ({"folder": FolderFacts(path="/srv/vm", file_system="zfs", device="tank", free_bytes=2**40)},
          "host_fs", "as-found", "yes", "zfs, mounted rw"),

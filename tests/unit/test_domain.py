@@ -20,7 +20,7 @@ from pytest_vmstorage.provision.domain import (
 )
 from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.lease import Lease, Owner
-from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, QEMU_NAMESPACE, TEST_ALIAS, TEST_SERIAL
+from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, NULL_NODE, QEMU_NAMESPACE, TEST_ALIAS, TEST_SERIAL
 from pytest_vmstorage.rules.device import SCSI_MODELS, VIRTIO_BUSES
 
 UUID = "6f7f5bb6-6ad5-4b19-8b7c-3d3f1b6f2d10"
@@ -223,6 +223,44 @@ def test_a_block_device_is_cut_to_the_cells_size() -> None:
     assert (layer["offset"], layer["size"]) == (0, 64 * 2**20)
 
 
+@pytest.mark.parametrize(
+    ("cache", "direct", "no_flush"), [("none", True, False), ("writeback", False, False), ("unsafe", False, True)]
+)
+def test_a_null_disks_device_is_put_on_qemus_null_driver(cache: Cache, direct: bool, no_flush: bool) -> None:
+    """libvirt's own disk gives bus, cache and alias; one property of its device is another, and no file is named."""
+    config = StorageConfig(backing="null", cache=cache, size="64M")
+    tree = parsed(config)
+    option, text = qemu_words(tree)
+    assert (option, json.loads(text)) == (
+        "-blockdev",
+        {
+            "driver": "null-co",
+            "node-name": NULL_NODE,
+            "size": 64 * 2**20,
+            "read-zeroes": True,
+            "cache": {"direct": direct, "no-flush": no_flush},
+        },
+    )
+    assert find(disk_under_test(tree), "alias").get("name") == TEST_ALIAS
+    assert find(tree, f"{{{QEMU_NAMESPACE}}}override/{{{QEMU_NAMESPACE}}}device").get("alias") == TEST_ALIAS
+    assert find(tree, f".//{{{QEMU_NAMESPACE}}}frontend/{{{QEMU_NAMESPACE}}}property").attrib == {
+        "name": "drive",
+        "type": "string",
+        "value": NULL_NODE,
+    }
+
+
+def test_a_null_nvme_disk_has_no_file_at_all() -> None:
+    """Its device is ours, and needs nothing of libvirt's overridden."""
+    tree = parsed(StorageConfig(backing="null", bus="nvme"))
+    words = qemu_words(tree)
+    assert words[::2] == ["-blockdev", "-device"]
+    node, device = (json.loads(word) for word in words[1::2])
+    assert (node["driver"], device["drive"], device["write-cache"]) == ("null-co", node["node-name"], "on")
+    assert tree.find(f"{{{QEMU_NAMESPACE}}}override") is None
+    assert "/srv/disk-1" not in ET.tostring(tree, encoding="unicode")
+
+
 def test_an_encrypted_disk_names_its_passphrase_in_every_layer() -> None:
     """libvirt knows it by the guest's UUID; of backing files it would not know without being told."""
     config = StorageConfig(format="qcow2", encryption="luks", backing_chain=2)
@@ -358,6 +396,7 @@ def test_libvirts_schema_has_every_word_of_it(schema: Callable[[str], None], bus
     for more in ({"encryption": "luks", "backing_chain": 2}, {"encryption": "luks"}):
         schema(domain_xml(spec(StorageConfig(bus=bus, format="qcow2", **more), accel=accel), LEASE))
     schema(domain_xml(spec(StorageConfig(bus=bus), accel=accel, disk="/dev/sdx", is_block=True), LEASE))
+    schema(domain_xml(spec(StorageConfig(bus=bus, backing="null"), accel=accel), LEASE))
     if bus in VIRTIO_BUSES:
         schema(domain_xml(spec(StorageConfig(bus=bus, iothread=True, queues=2, vcpus=2), accel=accel), LEASE))
     with pytest.raises(Exception, match="failed to validate against schema"):

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.report.native import against_native
+from pytest_vmstorage.report.csv_file import render_csv
+from pytest_vmstorage.report.footer import build_sections
+from pytest_vmstorage.report.markdown import render_markdown
+from pytest_vmstorage.report.native import LEGEND, Yardsticks, against_native
+from pytest_vmstorage.report.table import build_table
+from pytest_vmstorage.results import Measurement
 from pytest_vmstorage.testing import make_measurement, make_run
 
 NATIVE = StorageConfig(backing="native")
@@ -36,3 +43,73 @@ def test_what_was_not_measured_natively_is_not_compared() -> None:
         make_measurement(RAW, workload=JOB, host="lab02", iops=(1.0,)),
     ]
     assert list(against_native(make_run(native, *rows))) == []
+
+
+NULL = StorageConfig(backing="null")
+
+
+def row(config: StorageConfig, iops: float, lat_mean: float, **more: str) -> Measurement:
+    """One round of the job."""
+    return make_measurement(config, workload=JOB, iops=(iops,), lat_mean=(lat_mean,), **more)  # type: ignore[arg-type]
+
+
+def test_a_null_row_is_the_ceiling_beside_the_native_one() -> None:
+    """Percent of both, and the time of an I/O in all three: what virtualization costs, and what storage does."""
+    run = make_run(row(NATIVE, 10000, 0.0001), row(RAW, 4000, 0.00025), row(NULL, 5000, 0.00019))
+    assert list(against_native(run)) == [
+        f"{RAW}, {JOB}: 40% of native and 80% of null-none-virtio-blk (iops 4000 IOPS against 10k IOPS and 5000 IOPS),"
+        " an I/O takes 250 us: 150 us more than natively (100 us), 60 us more than on null (190 us)",
+        LEGEND,
+    ]
+    titles = {section.title for section in build_sections(run, None)}
+    assert "against the native row of the same device and the null row of the same bus" in titles
+    assert "80% of null-none-virtio-blk" in render_markdown(build_table(run))
+
+
+def test_a_null_row_alone_is_a_ceiling_too() -> None:
+    """A host cache may make a row as fast, and a mixed job has two times."""
+    mixed = {"read_lat_mean": (0.0001,), "write_lat_mean": (0.0002,)}
+    null = make_measurement(NULL, workload=JOB, iops=(5000,), **mixed)
+    raw = make_measurement(RAW, workload=JOB, iops=(5500,), read_lat_mean=(0.00009,), write_lat_mean=(0.0003,))
+    assert next(against_native(make_run(null, raw))) == (
+        f"{RAW}, {JOB}: 110% of null-none-virtio-blk (iops 5500 IOPS against 5000 IOPS),"
+        " a read takes 90 us: 10 us less than on null (100 us), a write takes 300 us: 100 us more than on null (200 us)"
+    )
+    titles = {section.title for section in build_sections(make_run(null, raw), None)}
+    assert "against the null row of the same bus" in titles
+
+
+def test_a_null_row_is_that_of_the_guest_most_alike() -> None:
+    """The bus must be the same; of the others as many as possible, and of as many the iothread before the cache."""
+    cached = NULL.model_copy(update={"cache": "writeback"})
+    threaded = NULL.model_copy(update={"iothread": True})
+    run = make_run(*(row(config, 1000, 0.001) for config in (NULL, cached, threaded)))
+    rows = Yardsticks(run)
+
+    def ceiling(**cell: object) -> str:
+        found = rows.null_of(row(StorageConfig(**cell), 1, 1))
+        return str(found.config) if found else ""
+
+    assert ceiling(format="qcow2") == "null-none-virtio-blk"
+    assert ceiling(cache="writeback", vcpus=2) == "null-writeback-virtio-blk"
+    assert ceiling(cache="writeback", iothread=True) == "null-none-virtio-blk-iothread=yes"
+    assert ceiling(cache="unsafe", format="qcow2", guest_fs="ext4") == "null-none-virtio-blk"
+    assert ceiling(bus="sata") == ""
+    assert ceiling(backing="native") == ceiling(backing="null") == ""
+    assert rows.null_of(row(RAW, 1, 1, host="lab02")) is None
+
+
+def test_a_null_row_has_no_native_one() -> None:
+    """Also not where a device of that name was measured."""
+    run = make_run(row(StorageConfig(backing="native:null"), 1, 1), row(NULL, 1, 1))
+    assert list(against_native(run)) == []
+
+
+def test_both_stand_in_the_csv_beside_the_figure() -> None:
+    """Of each metric that they have; of a time the inverse."""
+    run = make_run(row(NATIVE, 10000, 0.0001), row(RAW, 4000, 0.00025), row(NULL, 5000, 0.0002))
+    found = {(one["backing"], one["metric"]): one for one in csv.DictReader(render_csv(run).splitlines())}
+    names = ("native", "of_native", "null", "of_null")
+    assert [float(found["file", "iops"][name]) for name in names] == [10000, 0.4, 5000, 0.8]
+    assert [float(found["file", "lat_mean"][name]) for name in names] == [0.0001, 0.4, 0.0002, 0.8]
+    assert {found[key, "iops"][name] for key in ("native", "null") for name in names} == {""}
