@@ -19,6 +19,7 @@ from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect
 from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostWatch
+from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.kernel_log import disk_trouble, read_only_mount
 from pytest_vmstorage.native import Native
@@ -26,7 +27,7 @@ from pytest_vmstorage.outcome import Evidence as OutcomeEvidence
 from pytest_vmstorage.outcome import named
 from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
 from pytest_vmstorage.provision.appliance import Appliance
-from pytest_vmstorage.provision.disk import drop_caches, folder_facts
+from pytest_vmstorage.provision.disk import drop_caches, folder_facts, sync_disk
 from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.provision.fragments import fragments
 from pytest_vmstorage.provision.hypervisor import Hypervisor
@@ -53,6 +54,7 @@ class LabSettings(BaseModel):
     timeout_s: float = 120.0
     keep: bool = False
     inventory: Inventory | None = None
+    hygiene: Hygiene = Hygiene()
 
 
 @dataclass
@@ -156,6 +158,7 @@ class Lab:
             proof=row.proof,
             regions=self._regions,
             drop_host_caches=lambda: self.drop_host_caches(row.machine.spec.disk),
+            sync_host=lambda: self.sync_host(row.machine.spec.disk),
             look=lambda: self.look(row, watch),
             watch=watch.begin,
             fragments=lambda: fragments(self.shell, row.config, row.machine.spec.disk),
@@ -174,6 +177,7 @@ class Lab:
             proof=row.proof,
             regions=regions,
             drop_host_caches=lambda: self.drop_host_caches(row.disk),
+            sync_host=lambda: self.sync_host(row.disk),
             look=row.look,
             watch=row.watch.begin,
             is_file=not row.host_disk.is_block,
@@ -186,6 +190,10 @@ class Lab:
     def drop_host_caches(self, path: str) -> str:
         """Make the host forget what it cached of a disk; says how."""
         return drop_caches(self.shell, path)
+
+    def sync_host(self, path: str) -> None:
+        """Make the host write back what it holds of a disk, and forget nothing."""
+        sync_disk(self.shell, path)
 
     def look(self, guest: Guest, watch: HostWatch | None = None) -> Look:
         """What guest, QEMU's block layer and host have counted so far for the guest's disk."""

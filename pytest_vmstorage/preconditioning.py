@@ -104,7 +104,7 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
         # what was written meanwhile is no longer where the image had it
         offset = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
         _check_untouched(subject, workload, region)
-        return _target(subject, region, offset), plan.warmup
+        return _target(subject, region, offset), plan.warmup_rounds
     if config.state in ("rewritten", "aged"):
         _condition(subject, plan, say)
     elif regions.written_bytes < region:
@@ -113,7 +113,7 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
         end = min(-(-region // FILL_BYTES) * FILL_BYTES, regions.size_bytes)
         _write(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
         regions.written_bytes = end
-    return _target(subject, region), plan.warmup
+    return _target(subject, region), plan.warmup_rounds
 
 
 def _target(subject: Subject, region: int, offset: int = 0) -> Target:

@@ -11,6 +11,8 @@ from pytest_vmstorage.accounting import impossible, total, unflushed
 from pytest_vmstorage.caution import WorkingSet, host_cautions
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
 from pytest_vmstorage.errors import VmStorageError, WorkloadError
+from pytest_vmstorage.host_state import HostState
+from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.preconditioning import check_fits, check_folder, prepare, prove_state, uses_untouched
 from pytest_vmstorage.results import Measurement, Sample
 from pytest_vmstorage.say import Say, silent
@@ -26,6 +28,9 @@ FORGET_FILE = (
 )
 # files come and go, so that nobody can name the pages: all go, where there is the right to
 FORGET_ALL = 'sync && { [ "$(id -u)" != 0 ] || echo 3 >/proc/sys/vm/drop_caches; } && rm -f "$2"'
+# where the user wants no pages dropped: only a stale result goes
+KEEP_PAGES = 'sync; rm -f "$2"'
+KEEP_DIRTY = 'rm -f "$2"'
 _SHOWN = 200
 # together no more than a WorkloadError shows
 _FIRST_LINES, _LAST_LINES = 9, 6
@@ -63,7 +68,7 @@ def measure(
             subject.regions.written_bytes = target.offset_bytes + target.size_bytes
         try:
             _run_all(subject, workload, workload.setup(target), plan)
-            host_caches = _forget(subject, workload, target)
+            host_caches = _forget(subject, workload, target, plan.hygiene)
             subject.before_round()
             sample = _round(subject, workload, target, plan)
         except BaseException:
@@ -93,8 +98,8 @@ def measure(
         shown=workload.shown,
         samples=tuple(samples),
         hygiene={
-            **_hygiene(subject, warmup, host_caches),
-            "working set": worked_on.note(subject.config, around.memory_bytes),
+            **_hygiene(subject, warmup, host_caches, plan.hygiene),
+            "working set": _size_words(worked_on, subject, around, plan.hygiene),
             **_remarks(workload, samples),
         },
         guest=_facts(subject, workload),
@@ -102,8 +107,9 @@ def measure(
         around=around,
         cautions=(
             *host_cautions(around, [one.pressed for one in samples], total(one.moved for one in samples)),
-            *worked_on.cautions(subject.config, around.memory_bytes),
+            *(worked_on.cautions(subject.config, around.memory_bytes) if plan.hygiene.has("cache-size") else ()),
         ),
+        without=plan.hygiene.without,
     )
 
 
@@ -113,6 +119,11 @@ def _working_set(workload: Workload, target: Target, samples: Sequence[Sample]) 
         size_bytes=None if workload.needs_folder else target.size_bytes,
         is_direct=all(workload.moved_bytes(sample.raw) is not None for sample in samples),
     )
+
+
+def _size_words(worked_on: WorkingSet, subject: Subject, around: HostState, hygiene: Hygiene) -> str:
+    note = worked_on.note(subject.config, around.memory_bytes)
+    return hygiene.words("cache-size", done=note, left_out=f"{worked_on.size}, not held against memory")
 
 
 def _facts(subject: Subject, workload: Workload) -> Mapping[str, str]:
@@ -129,16 +140,23 @@ def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[s
             raise WorkloadError(f"Around a round of {workload.label} {what}.", output=done.tail(15))
 
 
-def _forget(subject: Subject, workload: Workload, target: Target) -> str:
+def _forget(subject: Subject, workload: Workload, target: Target, hygiene: Hygiene) -> str:
+    """Drop cached pages in guest and host, as far as the user wants it; what was done on the host."""
     # the output file goes too: a stale result is never read as a new one
     output = workload.output_file(target) or "/nonexistent"
     script, words = (FORGET_FILE, (output, subject.device)) if subject.is_file else (FORGET, (output,))
     if workload.needs_folder:
         script = FORGET_ALL
+    if not hygiene.has("guest-caches"):
+        script = KEEP_PAGES if hygiene.has("sync") else KEEP_DIRTY
     done = subject.shell.run(["/bin/sh", "-c", script, "sh", subject.disk, *words], timeout_s=120)
     if not done.ok:
         raise WorkloadError("Dropping the guest's cached pages of the disk failed.", output=done.tail())
-    return subject.drop_host_caches()
+    if hygiene.has("host-caches"):
+        return subject.drop_host_caches()
+    if hygiene.has("sync"):
+        subject.sync_host()
+    return hygiene.caches("host-caches", done="")
 
 
 def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> Sample:
@@ -193,11 +211,13 @@ def _remarks(workload: Workload, samples: Sequence[Sample]) -> Mapping[str, str]
     return {"not as asked": ", ".join(said)} if said else {}
 
 
-def _hygiene(subject: Subject, warmup: int, host_caches: str) -> Mapping[str, str]:
+def _hygiene(subject: Subject, warmup: int, host_caches: str, hygiene: Hygiene) -> Mapping[str, str]:
+    judged = hygiene.words("steady-state", done="", left_out="not judged")
     return {
         "state": subject.config.state,
-        "warm-up rounds": str(warmup),
-        "guest caches": "of the disk dropped before each round",
+        "warm-up rounds": hygiene.words("warmup", done=str(warmup), left_out=str(warmup)),
+        "guest caches": hygiene.caches("guest-caches", done="of the disk dropped before each round"),
         "host caches": host_caches,
+        **({"steady state": judged} if judged else {}),
         **subject.notes,
     }

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
     __init__  errors  say
-    units  command  steady  provision.lease  rules.rule  pairs  history
+    units  command  steady  hygiene  provision.lease  rules.rule  pairs  history
     rules.image  rules.ground
     rules.device
     rules

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pytest_vmstorage.matrix import Matrix
 
 ACCELS = ("auto", "kvm", "tcg")
+STEPS = ("guest-caches", "host-caches", "sync", "warmup", "steady-state", "cache-size")
+"""Those of pytest_vmstorage.hygiene, which a run without storage tests need not import for its --help."""
 
 
 class Option(NamedTuple):
@@ -62,6 +64,9 @@ def add_options(parser: pytest.Parser) -> None:
         help="write the matrix to FILE, by its ending: .md, .csv or .json (may be given more than once)",
     )
     parser.addini("vm_report", "files to write the matrix to", type="linelist", default=[])
+    text = f"leave out a step around the rounds: {', '.join(STEPS)} (several with commas)"
+    group.addoption("--vm-without", metavar="WHAT", action="append", default=None, help=text)
+    parser.addini("vm_without", text, type="linelist", default=[])
     for name, text in (
         ("keep", "leave a guest running at the end: the first one a test failed in, or the last"),
         ("strict", "fail, and do not skip, what this host cannot do"),
@@ -79,13 +84,14 @@ def value(config: pytest.Config, name: str) -> Any:
 
 def any_given(config: pytest.Config) -> bool:
     """Whether the user chose anything, so that there is something to check."""
-    defaults: dict[str, object] = {option.name: option.default for option in OPTIONS} | {"report": []}
+    defaults: dict[str, object] = {option.name: option.default for option in OPTIONS} | {"report": [], "without": []}
     return any(value(config, name) != default for name, default in defaults.items())
 
 
 def lab_settings(config: pytest.Config) -> LabSettings:
     """What the user chose for the lab; raises ConfigError."""
     from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.hygiene import parse_without
     from pytest_vmstorage.lab import LabSettings
     from pytest_vmstorage.units import parse_duration
 
@@ -106,6 +112,7 @@ def lab_settings(config: pytest.Config) -> LabSettings:
         timeout_s=timeout_s,
         keep=bool(value(config, "keep")),
         inventory=inventory(config),
+        hygiene=parse_without(value(config, "without")),
     )
 
 

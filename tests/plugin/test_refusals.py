@@ -54,6 +54,8 @@ BAD_OPTIONS = {
     "--vm-report=test_two.py/x.md": "test_two.py is not writable or no folder.",
     "--vm-baseline=nosuch": "there is no baseline 'nosuch' in ",
     "--vm-rounds=0": "--vm-rounds=0 is not a number of rounds.",
+    "--vm-without=caches": "--vm-without=caches names no step that could be left out. It is one of: guest-caches,",
+    "--vm-without=sync": "--vm-without=sync leaves nothing to drop",
     "--vm-acel=kvm": "unrecognized arguments: --vm-acel=kvm",
 }
 
