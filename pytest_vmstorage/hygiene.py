@@ -15,6 +15,7 @@ STEPS: Mapping[str, str] = {
     "warmup": "a round is run and thrown away before those measured",
     "steady-state": "five rounds or more are held against the SNIA's rule",
     "cache-size": "what a workload works on is held against the memory of guest and host",
+    "zero-check": "zeros are not written where a layer stores them as nothing",
 }
 """Each step that is on by default, by the name under which --vm-without leaves it out."""
 

@@ -38,6 +38,7 @@ from pytest_vmstorage.recheck import changed_in_guest
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Regions, Subject
+from pytest_vmstorage.zeros import zeros_vanish
 
 Row = Guest | Native
 """Where a cell's workloads run: a guest, or the host itself."""
@@ -159,11 +160,12 @@ class Lab:
             regions=self._regions,
             drop_host_caches=lambda: self.drop_host_caches(row.machine.spec.disk),
             sync_host=lambda: self.sync_host(row.machine.spec.disk),
+            zeros_vanish=lambda: zeros_vanish(self.shell, row.machine.host_disk, made.found if made else None),
             look=lambda: self.look(row, watch),
             watch=watch.begin,
             fragments=lambda: fragments(self.shell, row.config, row.machine.spec.disk),
             recheck=lambda: self.changed(row),
-            notes=row.machine.disk.notes if row.machine.disk is not None else {},
+            notes=row.machine.host_disk.notes,
         )
 
     def _native_subject(self, row: Native, regions: Regions) -> Subject:
@@ -178,6 +180,7 @@ class Lab:
             regions=regions,
             drop_host_caches=lambda: self.drop_host_caches(row.disk),
             sync_host=lambda: self.sync_host(row.disk),
+            zeros_vanish=lambda: zeros_vanish(self.shell, row.host_disk),
             look=row.look,
             watch=row.watch.begin,
             is_file=not row.host_disk.is_block,

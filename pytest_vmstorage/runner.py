@@ -13,7 +13,7 @@ from pytest_vmstorage.command import TIMED_OUT, CommandResult
 from pytest_vmstorage.errors import VmStorageError, WorkloadError
 from pytest_vmstorage.host_state import HostState
 from pytest_vmstorage.hygiene import Hygiene
-from pytest_vmstorage.preconditioning import check_fits, check_folder, prepare, prove_state, uses_untouched
+from pytest_vmstorage.preconditioning import check_fits, check_folder, check_zeros, prepare, prove_state, uses_untouched
 from pytest_vmstorage.results import Measurement, Sample
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Plan, Subject
@@ -50,6 +50,7 @@ def measure(
     """
     check_fits(subject.config, workload, plan, subject.regions.size_bytes)
     check_folder(subject, workload)
+    zeros = check_zeros(subject, workload, plan)
     target, warmup = prepare(subject, workload, plan, say)
     proof = prove_state(subject)
     moves_on = uses_untouched(subject.config, workload)
@@ -100,6 +101,7 @@ def measure(
         hygiene={
             **_hygiene(subject, warmup, host_caches, plan.hygiene),
             "working set": _size_words(worked_on, subject, around, plan.hygiene),
+            **({"zeros": zeros} if zeros else {}),
             **_remarks(workload, samples),
         },
         guest=_facts(subject, workload),

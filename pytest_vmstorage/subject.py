@@ -47,7 +47,8 @@ class Regions:
 class Subject:
     """Where a workload runs: a shell, the disk there, the cell it is with its proof, how the host forgets its cache.
 
-    `sync_host` makes the host write back what it holds of the disk, and forget nothing.
+    `sync_host` makes the host write back what it holds of the disk, and forget nothing. `zeros_vanish` says which layer
+    stores zeros as nothing, "" where none is known to.
     `disk` is a block device or a file; for a file `device` is the block device below it, "" where there is none.
     `folder` is on the file system under test, "" without one; `scratch` is a folder for the tools' output. `fragments`
     counts the pieces in which the disk's data lies on the host, None where nobody can tell. `recheck` says, after the
@@ -63,6 +64,7 @@ class Subject:
     regions: Regions
     drop_host_caches: Callable[[], str]
     sync_host: Callable[[], None] = field(default=lambda: None)
+    zeros_vanish: Callable[[], str] = field(default=lambda: "")
     tools: Mapping[str, str] = field(default_factory=dict)
     proof: tuple[Proof, ...] = ()
     look: Callable[[], Look] = Look

@@ -51,7 +51,7 @@ LAYERS = """
     provision.block
     attest_image  attest_block  attest_fs  guest_fs  scheduler  provision.fragments  provision.hostdisk
     provision.hypervisor  provision.accel  provision.appliance
-    provision.boot  provision.reaper  facts
+    provision.boot  provision.reaper  facts  zeros
     provision.pool
     provision.canary
     agent  evidence

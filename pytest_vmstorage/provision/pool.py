@@ -33,6 +33,12 @@ class Machine:
         self._shell = shell
 
     @property
+    def host_disk(self) -> HostDisk:
+        """The cell's disk on the host; a canary has none and is never asked."""
+        assert self.disk is not None
+        return self.disk
+
+    @property
     def image(self) -> ImageFacts | None:
         """What the disk's image takes on the host; a canary has none."""
         return self.disk.image if self.disk is not None else None

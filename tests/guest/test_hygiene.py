@@ -11,7 +11,10 @@ import pytest
 
 from pytest_vmstorage import Dd, Fio, StorageConfig
 from pytest_vmstorage.cost import cpu_per_io, flushes_per_write, host_bytes_per_guest_byte, switches_per_io
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.provision.disk import image_facts
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results import Run
 from pytest_vmstorage.runner import measure
@@ -122,6 +125,24 @@ def test_the_report_and_show_have_it(lab: Lab) -> None:
         assert len(sections["not steady"]) == 1
     else:
         assert "not steady" not in sections
+
+
+def test_zeros_that_would_be_stored_as_nothing_are_refused(lab: Lab) -> None:
+    """By QEMU, and by the guest's file system; measured all the same they really take no room in the image."""
+    zeros = Dd(bs="1M", count=16, oflag="direct", conv="fsync")
+    config = StorageConfig(size="128M", discard="unmap", detect_zeroes="unmap")
+    guest = lab.guest(config)
+    with pytest.raises(ConfigError, match=r"stored as nothing: QEMU discards what zeros are written to"):
+        measure(lab.subject(guest), zeros, Plan(rounds=1, warmup=0))
+    left = Plan(rounds=1, warmup=0, hygiene=Hygiene(without=("zero-check",)))
+    assert "--vm-without=zero-check" in measure(lab.subject(guest), zeros, left).hygiene["zeros"]
+    assert image_facts(lab.shell, guest.machine.spec.disk).allocated_bytes < 16 * 2**20
+    stored = lab.guest(StorageConfig(size="128M"))
+    assert "like data" in measure(lab.subject(stored), zeros, Plan(rounds=1, warmup=0)).hygiene["zeros"]
+    assert image_facts(lab.shell, stored.machine.spec.disk).allocated_bytes >= 16 * 2**20
+    packing = lab.guest(StorageConfig(size="256M", guest_fs="btrfs", guest_mount="compress=zlib"))
+    with pytest.raises(ConfigError, match=r"btrfs on /mnt/vmstorage compresses \(compress=zlib"):
+        measure(lab.subject(packing), zeros, Plan(rounds=1, warmup=0))
 
 
 def test_a_native_row_has_a_host_and_no_cost(lab: Lab) -> None:

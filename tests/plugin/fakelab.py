@@ -92,6 +92,8 @@ class FakeGuest:
     """A guest with nothing in it."""
 
     def __init__(self, config):
+        from pytest_vmstorage.provision.hostdisk import HostDisk
+
         self.config = config
         self.disk = "/dev/vdb"
         self.shell = FakeShell(config)
@@ -104,6 +106,7 @@ class FakeGuest:
             console_tail=lambda: "panic",
             spec=SimpleNamespace(disk="/srv/disk.raw", uuid="00000000"),
             disk=None,
+            host_disk=HostDisk(config=config, path="/srv/disk.raw"),
         )
 
 

@@ -240,6 +240,39 @@ def test_a_working_set_that_is_not_weighed_is_spoken_against_by_nobody() -> None
     assert not any("can hold" in caution.says for caution in leaving_out("cache-size")[0].cautions)
 
 
+class Zeros(Tool):
+    """A tool that writes zeros."""
+
+    @property
+    def writes_zeros(self) -> bool:
+        """Nothing else."""
+        return True
+
+
+def test_zeros_are_refused_where_a_layer_stores_them_as_nothing() -> None:
+    """Before the disk is filled, with the layer's name and what to do instead."""
+    scene = Scene(discard="unmap", detect_zeroes="unmap")
+    scene.subject.zeros_vanish = lambda: "QEMU discards them"
+    with pytest.raises(ConfigError) as caught:
+        scene.measure(Zeros(), rounds=1)
+    assert str(caught.value) == (
+        f"tool write on {scene.subject.config} writes zeros, and there they are stored as nothing: QEMU discards them."
+        ' Write data that no layer can shrink: Fio(...) does, and Dd(if_="/dev/urandom"), which is slower than many'
+        " disks; --vm-without=zero-check measures it as it is."
+    )
+    assert scene.events == []
+    assert scene.measure(Tool(), rounds=1).hygiene.get("zeros") is None
+
+
+def test_zeros_that_are_stored_are_measured_and_said() -> None:
+    """So are those at which the user wants nobody to look."""
+    scene = Scene()
+    assert scene.measure(Zeros(), rounds=1).hygiene["zeros"].startswith("written like data: ")
+    scene.subject.zeros_vanish = lambda: "QEMU discards them"
+    left = scene.measure(Zeros(), rounds=1, hygiene=Hygiene(without=("zero-check",)))
+    assert left.hygiene["zeros"] == "written without a look at what becomes of them (--vm-without=zero-check)"
+
+
 def test_rounds_that_are_not_to_be_judged_are_not() -> None:
     """Figures 2 to 6 are far from steady."""
     assert not Scene().measure(rounds=5).steadiness.is_steady
