@@ -19,6 +19,7 @@ from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect
 from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostWatch
+from pytest_vmstorage.host_wishes import HostWishes
 from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.kernel_log import disk_trouble, read_only_mount
@@ -33,6 +34,7 @@ from pytest_vmstorage.provision.fragments import fragments
 from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease
 from pytest_vmstorage.provision.node import node_facts
+from pytest_vmstorage.provision.pinning import check_pinning
 from pytest_vmstorage.provision.pool import GuestPool, Machine
 from pytest_vmstorage.recheck import changed_in_guest
 from pytest_vmstorage.results import HostFacts
@@ -56,6 +58,7 @@ class LabSettings(BaseModel):
     keep: bool = False
     inventory: Inventory | None = None
     hygiene: Hygiene = Hygiene()
+    wishes: HostWishes = HostWishes()
 
 
 @dataclass
@@ -124,6 +127,8 @@ class Lab:
             # while it boots, and before it may be waited for in vain: a wrong controller's disk never comes
             seen = attest(config, machine.spec.accel, gather(machine, self.shell, self._log(machine)))
             conclude(config, seen)
+            if machine.spec.pinning is not None:
+                check_pinning(self.shell, machine.domain, machine.spec.pinning)
             guest = connect(machine, timeout_s=self.settings.timeout_s, tools=self.appliance.manifest.tools, say=say)
             guest.proof = conclude(config, (*seen, *attest_guest(config, guest.facts)))
             self.remember_accel()
@@ -165,7 +170,7 @@ class Lab:
             watch=watch.begin,
             fragments=lambda: fragments(self.shell, row.config, row.machine.spec.disk),
             recheck=lambda: self.changed(row),
-            notes=row.machine.host_disk.notes,
+            notes=row.machine.notes,
         )
 
     def _native_subject(self, row: Native, regions: Regions) -> Subject:

@@ -19,6 +19,7 @@ from pytest_vmstorage.provision.canary import find_accel
 from pytest_vmstorage.provision.disk import prepare_folder
 from pytest_vmstorage.provision.hypervisor import LibvirtHypervisor, connect_embedded
 from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
+from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.provision.pool import GuestPool
 from pytest_vmstorage.provision.reaper import reap, reap_remote
 from pytest_vmstorage.say import Say, silent
@@ -46,7 +47,8 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         appliance = appliances.ensure(LocalShell(), say=say)
         shell.run(["mkdir", "-p", "-m", "755", "--", lease.folder])
         boot = place_appliance(host, shell, appliance, emulator, say)
-        pool = GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book)
+        pin = Pinner(shell, strict=settings.wishes.strict) if settings.wishes.pin else None
+        pool = GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book, pin=pin)
         undo.callback(pool.close)
         accel, remember = find_accel(
             settings.accel,

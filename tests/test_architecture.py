@@ -15,7 +15,7 @@ PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
     __init__  errors  say
-    units  command  steady  hygiene  provision.lease  rules.rule  pairs  history
+    units  command  steady  hygiene  host_wishes  provision.lease  rules.rule  pairs  history
     rules.image  rules.ground
     rules.device
     rules
@@ -24,7 +24,7 @@ LAYERS = """
     matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
     cost  provision.layers  provision.passphrases
     host_look  provision.space  provision.testdisk
-    host_state
+    host_state  provision.pinning
     caution
     results
     matrix_file  claim  natives

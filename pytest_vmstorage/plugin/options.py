@@ -69,6 +69,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("vm_without", text, type="linelist", default=[])
     for name, text in (
         ("keep", "leave a guest running at the end: the first one a test failed in, or the last"),
+        ("pin", "give each vCPU, the I/O thread and the rest of QEMU a core of the host for itself"),
         ("strict", "fail, and do not skip, what this host cannot do"),
         ("plan", "print cells, guests, disk space and estimated time of the selected tests, and run nothing"),
     ):
@@ -91,6 +92,7 @@ def any_given(config: pytest.Config) -> bool:
 def lab_settings(config: pytest.Config) -> LabSettings:
     """What the user chose for the lab; raises ConfigError."""
     from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.host_wishes import HostWishes
     from pytest_vmstorage.hygiene import parse_without
     from pytest_vmstorage.lab import LabSettings
     from pytest_vmstorage.units import parse_duration
@@ -113,6 +115,7 @@ def lab_settings(config: pytest.Config) -> LabSettings:
         keep=bool(value(config, "keep")),
         inventory=inventory(config),
         hygiene=parse_without(value(config, "without")),
+        wishes=HostWishes(pin=bool(value(config, "pin")), strict=bool(value(config, "strict"))),
     )
 
 

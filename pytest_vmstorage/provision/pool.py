@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from pytest_vmstorage.command import Shell
@@ -18,6 +19,7 @@ from pytest_vmstorage.provision.domain import Accel, GuestSpec, domain_xml
 from pytest_vmstorage.provision.hostdisk import HostDisk, HostDisks
 from pytest_vmstorage.provision.hypervisor import Domain, Hypervisor
 from pytest_vmstorage.provision.lease import Lease, LeaseBook
+from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.say import Say, silent
 
 CONSOLE_LINES = 20
@@ -37,6 +39,12 @@ class Machine:
         """The cell's disk on the host; a canary has none and is never asked."""
         assert self.disk is not None
         return self.disk
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """What a reader of its row must know of how it was made."""
+        pinned = {"pinning": str(self.spec.pinning)} if self.spec.pinning is not None else {}
+        return {**self.host_disk.notes, **pinned}
 
     @property
     def image(self) -> ImageFacts | None:
@@ -72,12 +80,14 @@ class GuestPool:
         boot: BootFiles,
         lease: Lease,
         book: LeaseBook,
+        pin: Pinner | None = None,
     ) -> None:
         self._shell = shell
         self._hypervisor = hypervisor
         self._boot = boot
         self._lease = lease
         self._book = book
+        self._pin = pin
         self._disks = HostDisks(shell, host, lease.folder, lease.run_id)
         self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vmstorage-teardown")
@@ -171,6 +181,7 @@ class GuestPool:
             emulator=self._boot.emulator,
             vcpus=config.vcpus if config else 1,
             memory_bytes=config.memory if config else DEFAULT_MEMORY_BYTES,
+            pinning=self._pin(vcpus=config.vcpus, iothreads=int(config.iothread)) if self._pin and config else None,
         )
 
     def _note_domain(self, domain_uuid: str) -> None:

@@ -107,6 +107,7 @@ class FakeGuest:
             spec=SimpleNamespace(disk="/srv/disk.raw", uuid="00000000"),
             disk=None,
             host_disk=HostDisk(config=config, path="/srv/disk.raw"),
+            notes={},
         )
 
 
