@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ from pytest_vmstorage.provision.appliance import Appliance
 from pytest_vmstorage.provision.disk import drop_caches, folder_facts, sync_disk
 from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.provision.fragments import fragments
+from pytest_vmstorage.provision.host_settings import HostSettings
 from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease
 from pytest_vmstorage.provision.node import node_facts
@@ -75,6 +76,7 @@ class Lab:
     facts: HostFacts
     lease: Lease
     remember_accel: Callable[[], None] = lambda: None
+    host_settings: HostSettings | None = None
     _row: Row | None = None
     _regions: Regions | None = None
     _kept: Machine | None = None
@@ -164,13 +166,13 @@ class Lab:
             proof=row.proof,
             regions=self._regions,
             drop_host_caches=lambda: self.drop_host_caches(row.machine.spec.disk),
-            sync_host=lambda: self.sync_host(row.machine.spec.disk),
+            sync_host=lambda: sync_disk(self.shell, row.machine.spec.disk),
             zeros_vanish=lambda: zeros_vanish(self.shell, row.machine.host_disk, made.found if made else None),
             look=lambda: self.look(row, watch),
             watch=watch.begin,
             fragments=lambda: fragments(self.shell, row.config, row.machine.spec.disk),
             recheck=lambda: self.changed(row),
-            notes=row.machine.notes,
+            notes={**row.machine.notes, **self._set_notes(row.machine.spec.disk)},
         )
 
     def _native_subject(self, row: Native, regions: Regions) -> Subject:
@@ -184,24 +186,23 @@ class Lab:
             proof=row.proof,
             regions=regions,
             drop_host_caches=lambda: self.drop_host_caches(row.disk),
-            sync_host=lambda: self.sync_host(row.disk),
+            sync_host=lambda: sync_disk(self.shell, row.disk),
             zeros_vanish=lambda: zeros_vanish(self.shell, row.host_disk),
             look=row.look,
             watch=row.watch.begin,
             is_file=not row.host_disk.is_block,
             folder="" if row.host_disk.is_block else str(Path(row.disk).parent),
             scratch=row.scratch,
-            notes=row.host_disk.notes,
+            notes={**row.host_disk.notes, **self._set_notes(row.disk)},
             fragments=lambda: fragments(self.shell, row.config, row.disk),
         )
+
+    def _set_notes(self, path: str) -> Mapping[str, str]:
+        return self.host_settings.notes(path) if self.host_settings is not None else {}
 
     def drop_host_caches(self, path: str) -> str:
         """Make the host forget what it cached of a disk; says how."""
         return drop_caches(self.shell, path)
-
-    def sync_host(self, path: str) -> None:
-        """Make the host write back what it holds of a disk, and forget nothing."""
-        sync_disk(self.shell, path)
 
     def look(self, guest: Guest, watch: HostWatch | None = None) -> Look:
         """What guest, QEMU's block layer and host have counted so far for the guest's disk."""

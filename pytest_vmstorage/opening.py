@@ -17,6 +17,7 @@ from pytest_vmstorage.provision.accel import CanaryCache
 from pytest_vmstorage.provision.boot import find_emulator, place_appliance
 from pytest_vmstorage.provision.canary import find_accel
 from pytest_vmstorage.provision.disk import prepare_folder
+from pytest_vmstorage.provision.host_settings import HostSettings
 from pytest_vmstorage.provision.hypervisor import LibvirtHypervisor, connect_embedded
 from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
 from pytest_vmstorage.provision.pinning import Pinner
@@ -50,6 +51,9 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         pin = Pinner(shell, strict=settings.wishes.strict) if settings.wishes.pin else None
         pool = GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book, pin=pin)
         undo.callback(pool.close)
+        host_settings = HostSettings(shell, lease, book, pool.note_settings)
+        pool.when_closed(host_settings.restore)
+        host_settings.apply(settings.wishes, lease.folder)
         accel, remember = find_accel(
             settings.accel,
             host=host.name,
@@ -62,7 +66,7 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         )
         facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
         undo.pop_all()
-    return Lab(settings, host, shell, hypervisor, pool, appliance, accel, facts, lease, remember)
+    return Lab(settings, host, shell, hypervisor, pool, appliance, accel, facts, lease, remember, host_settings)
 
 
 def lease_book() -> LeaseBook:

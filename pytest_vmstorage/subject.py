@@ -63,7 +63,7 @@ class Subject:
     facts: Mapping[str, str]
     regions: Regions
     drop_host_caches: Callable[[], str]
-    sync_host: Callable[[], None] = field(default=lambda: None)
+    sync_host: Callable[[], object] = field(default=lambda: None)
     zeros_vanish: Callable[[], str] = field(default=lambda: "")
     tools: Mapping[str, str] = field(default_factory=dict)
     proof: tuple[Proof, ...] = ()

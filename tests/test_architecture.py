@@ -24,7 +24,7 @@ LAYERS = """
     matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
     cost  provision.layers  provision.passphrases
     host_look  provision.space  provision.testdisk
-    host_state  provision.pinning
+    host_state  provision.pinning  provision.host_settings
     caution
     results
     matrix_file  claim  natives

@@ -11,6 +11,7 @@ from pytest_vmstorage.plugin.keys import BASELINE
 
 if TYPE_CHECKING:
     from pytest_vmstorage.baseline import Baseline
+    from pytest_vmstorage.host_wishes import HostWishes
     from pytest_vmstorage.inventory import Inventory
     from pytest_vmstorage.lab import LabSettings
     from pytest_vmstorage.matrix import Matrix
@@ -40,6 +41,9 @@ OPTIONS = (
     ),
     Option("inventory", "file that lists hosts and devices (default: vmstorage.toml upwards of rootdir)", "", "FILE"),
     Option("timeout", "time limit for a guest to boot, and spare time of a workload", "120s", "TIME"),
+    Option("governor", "CPU governor of the host for this run, such as performance; set back at its end", "", "NAME"),
+    Option("turbo", "turbo of the host's CPUs for this run; set back at its end", "", "on|off"),
+    Option("host-scheduler", "I/O scheduler of the host's device below the disks; set back at the end", "", "NAME"),
     Option("rounds", "measured rounds of each workload", "3", "N"),
     Option("baseline", "saved run to judge against: a name given to --benchmark-save, or a file", "", "NAME"),
     Option("max-regression", "how much worse than the baseline a figure may be", "10%", "PERCENT"),
@@ -92,7 +96,6 @@ def any_given(config: pytest.Config) -> bool:
 def lab_settings(config: pytest.Config) -> LabSettings:
     """What the user chose for the lab; raises ConfigError."""
     from pytest_vmstorage.errors import ConfigError
-    from pytest_vmstorage.host_wishes import HostWishes
     from pytest_vmstorage.hygiene import parse_without
     from pytest_vmstorage.lab import LabSettings
     from pytest_vmstorage.units import parse_duration
@@ -115,7 +118,26 @@ def lab_settings(config: pytest.Config) -> LabSettings:
         keep=bool(value(config, "keep")),
         inventory=inventory(config),
         hygiene=parse_without(value(config, "without")),
-        wishes=HostWishes(pin=bool(value(config, "pin")), strict=bool(value(config, "strict"))),
+        wishes=_wishes(config),
+    )
+
+
+def _wishes(config: pytest.Config) -> HostWishes:
+    from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.host_wishes import HostWishes
+
+    turbo, names = value(config, "turbo"), {name: value(config, name) for name in ("governor", "host-scheduler")}
+    if turbo not in ("", "on", "off"):
+        raise ConfigError(f"--vm-turbo={turbo} is not known.", hint="It is on or off.")
+    for name, given in names.items():
+        if not given.replace("-", "").replace("_", "").isalnum() and given:
+            raise ConfigError(f"--vm-{name}={given} is no name of one.", hint="Write a single word.")
+    return HostWishes(
+        pin=bool(value(config, "pin")),
+        strict=bool(value(config, "strict")),
+        governor=names["governor"],
+        turbo=turbo,
+        scheduler=names["host-scheduler"],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from pytest_vmstorage.command import Shell
@@ -18,7 +18,7 @@ from pytest_vmstorage.provision.disk import FolderFacts, ImageFacts, folder_fact
 from pytest_vmstorage.provision.domain import Accel, GuestSpec, domain_xml
 from pytest_vmstorage.provision.hostdisk import HostDisk, HostDisks
 from pytest_vmstorage.provision.hypervisor import Domain, Hypervisor
-from pytest_vmstorage.provision.lease import Lease, LeaseBook
+from pytest_vmstorage.provision.lease import HostSetting, Lease, LeaseBook
 from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.say import Say, silent
 
@@ -95,6 +95,7 @@ class GuestPool:
         self._leftovers: list[BaseException] = []
         self._alive: list[Machine | HostDisk] = []
         self._count = 0
+        self._undos: list[Callable[[], None]] = []
 
     @property
     def folder(self) -> str:
@@ -189,6 +190,16 @@ class GuestPool:
             self._lease = self._lease.model_copy(update={"domains": (*self._lease.domains, domain_uuid)})
             self._book.write(self._lease)
 
+    def note_settings(self, settings: tuple[HostSetting, ...]) -> None:
+        """Put into the lease which settings of the host this run has changed."""
+        with self._lock:
+            self._lease = self._lease.model_copy(update={"settings": settings})
+            self._book.write(self._lease)
+
+    def when_closed(self, undo: Callable[[], None]) -> None:
+        """Have that done at the end, before the lease goes; if it fails the lease stays."""
+        self._undos.append(undo)
+
     def discard(self, made: Machine | HostDisk) -> None:
         """Tear a guest, or a disk without one, down in the background; `settle` waits for it."""
         if made in self._alive:
@@ -214,6 +225,11 @@ class GuestPool:
             self.discard(made)
         self.settle()
         self._worker.shutdown()
+        for undo in self._undos:
+            try:
+                undo()
+            except VmStorageError as error:
+                self._leftovers.append(error)
         if keep is not None:
             self._lease = self._lease.model_copy(update={"kept": True})
             self._book.write(self._lease)
