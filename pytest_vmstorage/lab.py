@@ -23,6 +23,7 @@ from pytest_vmstorage.host_wishes import HostWishes
 from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.kernel_log import disk_trouble, read_only_mount
+from pytest_vmstorage.made_file import file_note
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.outcome import Evidence as OutcomeEvidence
 from pytest_vmstorage.outcome import named
@@ -172,7 +173,7 @@ class Lab:
             watch=watch.begin,
             fragments=lambda: fragments(self.shell, row.config, row.machine.spec.disk),
             recheck=lambda: self.changed(row),
-            notes={**row.machine.notes, **self._set_notes(row.machine.spec.disk)},
+            notes=self._notes(row, row.machine.notes),
         )
 
     def _native_subject(self, row: Native, regions: Regions) -> Subject:
@@ -193,12 +194,15 @@ class Lab:
             is_file=not row.host_disk.is_block,
             folder="" if row.host_disk.is_block else str(Path(row.disk).parent),
             scratch=row.scratch,
-            notes={**row.host_disk.notes, **self._set_notes(row.disk)},
+            notes=self._notes(row, row.host_disk.notes),
             fragments=lambda: fragments(self.shell, row.config, row.disk),
         )
 
-    def _set_notes(self, path: str) -> Mapping[str, str]:
-        return self.host_settings.notes(path) if self.host_settings is not None else {}
+    def _notes(self, row: Row, made: Mapping[str, str]) -> Mapping[str, str]:
+        disk = row.host_disk if isinstance(row, Native) else row.machine.host_disk
+        set_on_host = self.host_settings.notes(disk.path) if self.host_settings is not None else {}
+        file_system = None if isinstance(row, Native) else row.file_system
+        return {**made, **set_on_host, **file_note(disk, file_system, keep=self.settings.keep)}
 
     def drop_host_caches(self, path: str) -> str:
         """Make the host forget what it cached of a disk; says how."""

@@ -58,7 +58,7 @@ LAYERS = """
     guest  attest_layers
     attest_guest
     attest  native  kernel_log  outcome
-    recheck
+    recheck  made_file
     attest_native
     lab
     opening
