@@ -22,6 +22,16 @@ STEPS: Mapping[str, str] = {
 _DROPS = ("guest-caches", "host-caches")
 
 
+_JUDGES_ONLY = ("steady-state", "cache-size", "zero-check")
+"""Steps that say something of a figure, or refuse it, and do not change it."""
+
+
+def matters(without: Iterable[str]) -> tuple[str, ...]:
+    """Of steps that were left out those without which a figure is another, in order of STEPS."""
+    left_out = set(without)
+    return tuple(name for name in STEPS if name in left_out and name not in _JUDGES_ONLY)
+
+
 class Hygiene(BaseModel):
     """The steps of a run; `without` are those left out, by their names in STEPS."""
 
