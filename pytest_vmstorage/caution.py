@@ -90,6 +90,11 @@ class WorkingSet(BaseModel):
     def _at_most(self, config: StorageConfig) -> int:
         return config.size if self.size_bytes is None else self.size_bytes
 
+    @property
+    def size(self) -> str:
+        """Its size in words."""
+        return "unknown" if self.size_bytes is None else format_size(self.size_bytes)
+
     def holders(self, config: StorageConfig, host_memory: int | None) -> tuple[str, ...]:
         """Which caches in the way can hold all of it (facts: a buffered working set is larger than memory)."""
         size = self._at_most(config)
@@ -103,7 +108,7 @@ class WorkingSet(BaseModel):
 
     def note(self, config: StorageConfig, host_memory: int | None) -> str:
         """A few words for the row's hygiene."""
-        size = "unknown" if self.size_bytes is None else format_size(self.size_bytes)
+        size = self.size
         holders = self.holders(config, host_memory)
         if holders:
             return f"{size}, which {' and '.join(holders)} can hold"

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.baseline import Baseline, CellKey, host_of, keyed
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.hygiene import matters
 from pytest_vmstorage.results import Figure, HostFacts, Measurement, Metric, Run
 from pytest_vmstorage.units import format_figure
 
@@ -139,7 +140,7 @@ def judge(
     if flaw:
         return _with(base, Kind.INVALID, f"{name} of {_cell(base)} is invalid: {flaw}.")
     saved = baseline.find(key, measurement.host)
-    obstacle = _obstacle(saved, baseline, host, now.metric, measurement.config)
+    obstacle = _obstacle(saved, baseline, host, now.metric, measurement)
     if saved is None or obstacle:
         sentence = f"{name} of {_cell(base)} was not compared with baseline {baseline.name!r}: {obstacle}."
         return _with(base, Kind.INCONCLUSIVE, sentence)
@@ -156,12 +157,13 @@ def _flaw(figure: Figure) -> str:
 
 
 def _obstacle(
-    saved: Measurement | None, baseline: Baseline, host: HostFacts, metric: Metric, config: StorageConfig
+    saved: Measurement | None, baseline: Baseline, host: HostFacts, metric: Metric, measured: Measurement
 ) -> str:
     """Why the saved measurement is nothing to compare with, or an empty text."""
     if saved is None:
         return "the baseline has no such cell"
     then = host_of(baseline.run, saved.host)
+    config = measured.config
     if then.accel_of(config) != host.accel_of(config):
         return f"it was saved under {then.accel} and measured under {host.accel} now"
     for what, before, today in (
@@ -171,11 +173,18 @@ def _obstacle(
     ):
         if before != today:
             return f"the {what} was {before} and is {today} now"
+    if matters(saved.without) != matters(measured.without):
+        before, today = (_steps(matters(one.without)) for one in (saved, measured))
+        return f"it was saved {before} and measured {today} now (--vm-without)"
     if metric not in saved.metrics:
         return f"the baseline has no {metric.name} in {metric.unit} for this cell"
     figure = saved.figure(metric.name)
     flaw = _flaw(figure) or ("a change from 0 has no percentage" if float(figure) == 0 else "")
     return f"the saved figure is invalid: {flaw}" if flaw else ""
+
+
+def _steps(left_out: Collection[str]) -> str:
+    return f"without {', '.join(left_out)}" if left_out else "with all steps around its rounds"
 
 
 def _weigh(base: Verdict, now: Figure, then: Figure, name: str, max_regression: float | None) -> Verdict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,31 +23,35 @@ from pytest_vmstorage.errors import (
     UnsupportedError,
     VmStorageError,
 )
-from pytest_vmstorage.evidence import fallback_lines, gather, io_counters
+from pytest_vmstorage.evidence import gather
 from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect
-from pytest_vmstorage.host_look import Look
-from pytest_vmstorage.host_state import HostWatch
+from pytest_vmstorage.host_wishes import HostWishes
+from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.kernel_log import disk_trouble, read_only_mount
+from pytest_vmstorage.looks import Looks
+from pytest_vmstorage.made_file import file_note
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.outcome import Evidence as OutcomeEvidence
 from pytest_vmstorage.outcome import named
 from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
 from pytest_vmstorage.provision.appliance import Appliance
-from pytest_vmstorage.provision.disk import drop_caches, folder_facts
+from pytest_vmstorage.provision.disk import folder_facts, sync_disk
 from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.provision.fragments import fragments
+from pytest_vmstorage.provision.host_settings import HostSettings
 from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease
 from pytest_vmstorage.provision.libvirt_text import null_lacks
 from pytest_vmstorage.provision.node import node_facts
+from pytest_vmstorage.provision.pinning import check_pinning
 from pytest_vmstorage.provision.pool import GuestPool, Machine
-from pytest_vmstorage.recheck import changed_in_guest
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.rows import Row, Rows
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Regions, Subject
+from pytest_vmstorage.zeros import zeros_vanish
 
 
 class LabSettings(BaseModel):
@@ -61,6 +65,8 @@ class LabSettings(BaseModel):
     timeout_s: float = 120.0
     keep: bool = False
     inventory: Inventory | None = None
+    hygiene: Hygiene = Hygiene()
+    wishes: HostWishes = HostWishes()
 
 
 @dataclass
@@ -77,12 +83,14 @@ class Lab:
     facts: HostFacts
     lease: Lease
     remember_accel: Callable[[], None] = lambda: None
+    host_settings: HostSettings | None = None
     _kept: Machine | None = None
     _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._rows = Rows(self.pool, let_go=self._release, put_by=self._put_by, call_back=_call_back)
         self._order = itertools.count(1)
+        self.looks = Looks(self.shell, self.lease.root)
 
     def expect(self, upcoming: Sequence[StorageConfig]) -> None:
         """The cells whose turn comes, in that order: the guests of the others are not kept."""
@@ -110,7 +118,7 @@ class Lab:
         while True:
             try:
                 row = self._make_native(config, say) if config.is_native else self._make(config, say)
-                return self._rows.begin(row, Regions(_size(row))).row
+                return self._rows.begin(row).row
             except VmStorageError as error:
                 # the disks of those that wait may be what takes the room
                 if isinstance(error, SpaceError) and self._rows.let_one_go():
@@ -140,8 +148,10 @@ class Lab:
         machine = self.pool.make(config, self.accel.used, say)
         try:
             # while it boots, and before it may be waited for in vain: a wrong controller's disk never comes
-            seen = attest(config, machine.spec.accel, gather(machine, self.shell, self._log(machine)))
+            seen = attest(config, machine.spec.accel, gather(machine, self.shell, self.looks.log(machine)))
             conclude(config, seen)
+            if machine.spec.pinning is not None:
+                check_pinning(self.shell, machine.domain, machine.spec.pinning)
             guest = connect(machine, timeout_s=self.settings.timeout_s, tools=self.appliance.manifest.tools, say=say)
             guest.proof = conclude(config, (*seen, *attest_guest(config, guest.facts)))
             self.remember_accel()
@@ -152,11 +162,6 @@ class Lab:
             self._let_go(machine)
             raise
 
-    def _log(self, machine: Machine) -> str:
-        """Path on the host of what libvirt and QEMU wrote about the guest."""
-        folder = f"{self.lease.root}/log" if self.lease.root else "/var/log/libvirt"
-        return f"{folder}/qemu/{machine.domain_name}.log"
-
     def subject(self, row: Row) -> Subject:
         """The row as the runner sees it; what was written to its disk is remembered as long as it lives."""
         held = self._rows.current
@@ -164,7 +169,7 @@ class Lab:
         assert held.row is row, f"{row.config} is not at work"
         if isinstance(row, Native):
             return self._native_subject(row, held.regions)
-        made, watch = row.file_system, self.watch(row)
+        made, watch = row.file_system, self.looks.watch(row)
         return Subject(
             shell=row.shell,
             disk=made.path if made is not None else row.disk,
@@ -179,12 +184,14 @@ class Lab:
             regions=held.regions,
             boot=row.machine.spec.uuid,
             next_order=self._order.__next__,
-            drop_host_caches=lambda: self.drop_host_caches(row.machine.spec.disk),
-            look=lambda: self.look(row, watch),
+            drop_host_caches=lambda: self.looks.drop_host_caches(row.machine.spec.disk),
+            sync_host=lambda: sync_disk(self.shell, row.machine.spec.disk),
+            zeros_vanish=lambda: zeros_vanish(self.shell, row.machine.host_disk, made.found if made else None),
+            look=lambda: self.looks.look(row, watch),
             watch=watch.begin,
             fragments=lambda: fragments(self.shell, row.config, row.machine.spec.disk),
-            recheck=lambda: self.changed(row),
-            notes=row.machine.disk.notes if row.machine.disk is not None else {},
+            recheck=lambda: self.looks.changed(row),
+            notes=self._notes(row, row.machine.notes),
         )
 
     def _native_subject(self, row: Native, regions: Regions) -> Subject:
@@ -198,42 +205,23 @@ class Lab:
             proof=row.proof,
             regions=regions,
             next_order=self._order.__next__,
-            drop_host_caches=lambda: self.drop_host_caches(row.disk),
+            drop_host_caches=lambda: self.looks.drop_host_caches(row.disk),
+            sync_host=lambda: sync_disk(self.shell, row.disk),
+            zeros_vanish=lambda: zeros_vanish(self.shell, row.host_disk),
             look=row.look,
             watch=row.watch.begin,
             is_file=not row.host_disk.is_block,
             folder="" if row.host_disk.is_block else str(Path(row.disk).parent),
             scratch=row.scratch,
-            notes=row.host_disk.notes,
+            notes=self._notes(row, row.host_disk.notes),
             fragments=lambda: fragments(self.shell, row.config, row.disk),
         )
 
-    def drop_host_caches(self, path: str) -> str:
-        """Make the host forget what it cached of a disk; says how."""
-        return drop_caches(self.shell, path)
-
-    def look(self, guest: Guest, watch: HostWatch | None = None) -> Look:
-        """What guest, QEMU's block layer and host have counted so far for the guest's disk."""
-        host = (watch or self.watch(guest)).look()
-        stat = guest.shell.read(f"/sys/block/{Path(guest.disk).name}/stat")
-        moved = io_counters(guest.machine, host, stat)
-        return Look(moved=moved, process=host.process, pressure=host.pressure)
-
-    def watch(self, guest: Guest) -> HostWatch:
-        """The host around that guest's disk."""
-        spec = guest.machine.spec
-        return HostWatch(self.shell, "" if guest.config.is_null else spec.disk, spec.uuid)
-
-    def changed(self, guest: Guest) -> str:
-        """What is no longer as it was proven before the first I/O, in a clause; empty where all is.
-
-        The guest can turn its disk's write cache off and on, QEMU finds out late that it has no io_uring, and a
-        command may be lost, for which the guest waits half a minute.
-        """
-        fallen = fallback_lines(self.shell.read(self._log(guest.machine)))
-        if fallen and guest.config.io != "threads":
-            return f"io is no longer {guest.config.io}: {'; '.join(fallen)} (QEMU's log)"
-        return changed_in_guest(guest.shell, guest.facts)
+    def _notes(self, row: Row, made: Mapping[str, str]) -> Mapping[str, str]:
+        disk = row.host_disk if isinstance(row, Native) else row.machine.host_disk
+        set_on_host = self.host_settings.notes(disk.path) if self.host_settings is not None else {}
+        file_system = None if isinstance(row, Native) else row.file_system
+        return {**made, **set_on_host, **file_note(disk, file_system, keep=self.settings.keep)}
 
     def explain(self, row: Row, error: VmStorageError) -> VmStorageError:
         """The error with the name of what happened and the evidence; a guest that is of no more use is let go."""
@@ -281,10 +269,10 @@ class Lab:
     def _put_by(self, row: Row) -> None:
         """A row waits: its guest's processors stop, and nothing of it is left to be written while others measure."""
         if isinstance(row, Native):
-            self.drop_host_caches(row.disk)
+            self.looks.drop_host_caches(row.disk)
             return
         row.machine.domain.pause()
-        self.drop_host_caches(row.machine.spec.disk)
+        self.looks.drop_host_caches(row.machine.spec.disk)
 
     def _release(self, row: Row) -> None:
         if isinstance(row, Native):
@@ -315,9 +303,3 @@ def _call_back(row: Row) -> None:
     if not isinstance(row, Native):
         with contextlib.suppress(VmStorageError):
             row.machine.domain.resume()
-
-
-def _size(row: Row) -> int:
-    """How much there is for workloads, in bytes: the disk, or the test file on the guest's file system."""
-    made = row.file_system if isinstance(row, Guest) else None
-    return made.size_bytes if made is not None else row.config.size

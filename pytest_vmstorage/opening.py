@@ -18,8 +18,10 @@ from pytest_vmstorage.provision.boot import find_emulator, place_appliance
 from pytest_vmstorage.provision.canary import find_accel
 from pytest_vmstorage.provision.disk import prepare_folder
 from pytest_vmstorage.provision.embedded import connect_embedded
+from pytest_vmstorage.provision.host_settings import HostSettings
 from pytest_vmstorage.provision.hypervisor import LibvirtHypervisor
 from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
+from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.provision.pool import GuestPool
 from pytest_vmstorage.provision.reaper import reap, reap_remote
 from pytest_vmstorage.say import Say, silent
@@ -47,8 +49,12 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         appliance = appliances.ensure(LocalShell(), say=say)
         shell.run(["mkdir", "-p", "-m", "755", "--", lease.folder])
         boot = place_appliance(host, shell, appliance, emulator, say)
-        pool = GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book)
+        pin = Pinner(shell, strict=settings.wishes.strict) if settings.wishes.pin else None
+        pool = GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book, pin=pin)
         undo.callback(pool.close)
+        host_settings = HostSettings(shell, lease, book, pool.note_settings)
+        pool.when_closed(host_settings.restore)
+        host_settings.apply(settings.wishes, lease.folder)
         accel, remember = find_accel(
             settings.accel,
             host=host.name,
@@ -61,7 +67,7 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         )
         facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
         undo.pop_all()
-    return Lab(settings, host, shell, hypervisor, pool, appliance, accel, facts, lease, remember)
+    return Lab(settings, host, shell, hypervisor, pool, appliance, accel, facts, lease, remember, host_settings)
 
 
 def lease_book() -> LeaseBook:

@@ -102,6 +102,22 @@ def check_folder(subject: Subject, workload: Workload) -> None:
         )
 
 
+def check_zeros(subject: Subject, workload: Workload, plan: Plan) -> str:
+    """What the row says of zeros that a workload writes, "" where it writes none; raises ConfigError if they vanish."""
+    if not workload.writes_zeros:
+        return ""
+    if not plan.hygiene.has("zero-check"):
+        return plan.hygiene.words("zero-check", done="", left_out="written without a look at what becomes of them")
+    reason = subject.zeros_vanish()
+    if reason:
+        raise ConfigError(
+            f"{workload.label} on {subject.config} writes zeros, and there they are stored as nothing: {reason}.",
+            hint='Write data that no layer can shrink: Fio(...) does, and Dd(if_="/dev/urandom"), which is slower than'
+            " many disks; --vm-without=zero-check measures it as it is.",
+        )
+    return "written like data: no layer here is known to store them as nothing"
+
+
 def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple[Target, int]:
     """Bring the disk into its state; the region for the first round, and how many warm-up rounds there may be."""
     regions, config = subject.regions, subject.config
@@ -116,7 +132,7 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
         # what was written meanwhile is no longer where the image had it
         offset = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
         _check_untouched(subject, workload, region)
-        return _target(subject, region, offset), plan.warmup
+        return _target(subject, region, offset), plan.warmup_rounds
     if config.state in ("rewritten", "aged"):
         _condition(subject, plan, say)
     elif regions.written_bytes < region and not config.is_null:
@@ -125,7 +141,7 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
         end = min(-(-region // FILL_BYTES) * FILL_BYTES, regions.size_bytes)
         _write(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
         regions.written_bytes = end
-    return _target(subject, region), plan.warmup
+    return _target(subject, region), plan.warmup_rounds
 
 
 def _target(subject: Subject, region: int, offset: int = 0) -> Target:

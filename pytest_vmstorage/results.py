@@ -126,7 +126,8 @@ class Measurement(BaseModel):
     `workload` is the column it stands in, `command` the line the tool was run with, `hygiene` what was done
     before each round, `guest` the guest's kernel and tool versions, `proof` that the cell is what its id says,
     `around` what the host was like (None where an earlier version saved it), `cautions` what speaks against the figure,
-    `ended` why there are no more rounds.
+    `ended` why there are no more rounds,
+    `without` which steps of the hygiene the user left out.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -146,6 +147,7 @@ class Measurement(BaseModel):
     around: HostState | None = None
     cautions: tuple[Caution, ...] = ()
     ended: Ending = Ending(reason="count")
+    without: tuple[str, ...] = ()
     nodeid: str = ""
 
     def metric(self, name: str) -> Metric:
@@ -187,7 +189,9 @@ class Measurement(BaseModel):
 
     @property
     def steadiness(self) -> Steadiness:
-        """Whether the rounds' primary figures were in a steady state."""
+        """Whether the rounds' primary figures were in a steady state; not judged where the user left that out."""
+        if "steady-state" in self.without:
+            return Steadiness(rounds=len(self.samples), why="--vm-without=steady-state")
         return steadiness(self.values(self.primary))
 
     @property

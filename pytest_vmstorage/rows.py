@@ -67,9 +67,9 @@ class Rows:
             self.call_back(found.row)
         return found
 
-    def begin(self, row: Row, regions: Regions) -> Held:
+    def begin(self, row: Row) -> Held:
         """A row that was made is the one at work."""
-        self.current = Held(row, regions)
+        self.current = Held(row, Regions(_size(row)))
         return self.current
 
     def _put_by(self) -> None:
@@ -123,3 +123,9 @@ class Rows:
 def _may_wait(config: StorageConfig) -> bool:
     """Whether the cell's disk can be there while other cells are measured: a listed device is for one at a time."""
     return not needs_block(config)
+
+
+def _size(row: Row) -> int:
+    """How much there is for workloads, in bytes: the disk, or the test file on the guest's file system."""
+    made = row.file_system if isinstance(row, Guest) else None
+    return made.size_bytes if made is not None else row.config.size

@@ -14,23 +14,16 @@ from pytest_vmstorage.caution import WorkingSet, host_cautions
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import VmStorageError, WorkloadError
+from pytest_vmstorage.forgetting import forget
 from pytest_vmstorage.host_state import HostState, merged
-from pytest_vmstorage.preconditioning import check_fits, check_folder, prepare, prove_state, uses_untouched
+from pytest_vmstorage.hygiene import Hygiene
+from pytest_vmstorage.preconditioning import check_fits, check_folder, check_zeros, prepare, prove_state, uses_untouched
 from pytest_vmstorage.results import Measurement, Proof, Sample
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.stopping import Ending
 from pytest_vmstorage.subject import Plan, Regions, Subject
 from pytest_vmstorage.workloads.base import Target, Workload
 
-# the disk's own cached pages and no others (BLKFLSBUF): the tools are not read anew in each round
-FORGET = 'sync; blockdev --flushbufs "$1"; rm -f "$2"'
-# of a file only its own pages: dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED) (coreutils manual)
-FORGET_FILE = (
-    'sync "$1" && dd if="$1" iflag=nocache count=0 status=none && { [ -z "$3" ] || blockdev --flushbufs "$3"; } &&'
-    ' rm -f "$2"'
-)
-# files come and go, so that nobody can name the pages: all go, where there is the right to
-FORGET_ALL = 'sync && { [ "$(id -u)" != 0 ] || echo 3 >/proc/sys/vm/drop_caches; } && rm -f "$2"'
 _SHOWN = 200
 # together no more than a WorkloadError shows
 _FIRST_LINES, _LAST_LINES = 9, 6
@@ -81,6 +74,7 @@ class Measuring:
         workload, plan = self.workload, self._plan.model_copy(update={"rounds": count})
         check_fits(subject.config, workload, self._plan, subject.regions.size_bytes)
         check_folder(subject, workload)
+        zeros = check_zeros(subject, workload, plan)
         target, warmup = prepare(subject, workload, plan, say)
         # what was warm in one guest is not so in the next
         warmup = 0 if self._warm == subject.boot else warmup
@@ -105,9 +99,19 @@ class Measuring:
         if changed:
             raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.")
         self._warm = subject.boot
-        hygiene, facts = _hygiene(subject, warmup, host_caches), _facts(subject, workload)
+        hygiene = {**_hygiene(subject, warmup, host_caches, plan.hygiene), **({"zeros": zeros} if zeros else {})}
         self._taken.append(
-            _Taken(subject.config, subject.host, subject.regions, target, command, hygiene, facts, proof, around)
+            _Taken(
+                config=subject.config,
+                host=subject.host,
+                regions=subject.regions,
+                target=target,
+                command=command,
+                hygiene=hygiene,
+                guest=_facts(subject, workload),
+                proof=proof,
+                around=around,
+            )
         )
         self.seconds += time.monotonic() - begin
 
@@ -129,7 +133,7 @@ class Measuring:
         workload, samples = self.workload, self.samples
         first, last = self._taken[0], self._taken[-1]
         around = merged([one.around for one in self._taken])
-        worked_on = _working_set(workload, last.target, samples)
+        worked_on, kept = _working_set(workload, last.target, samples), self._plan.hygiene
         return Measurement(
             workload=workload.label,
             tool=workload.tool,
@@ -144,7 +148,7 @@ class Measuring:
                 **last.hygiene,
                 "warm-up rounds": first.hygiene["warm-up rounds"],
                 "rounds": order,
-                "working set": worked_on.note(last.config, around.memory_bytes),
+                "working set": _size_words(worked_on, last.config, around, kept),
                 **_remarks(workload, samples),
             },
             guest=last.guest,
@@ -153,8 +157,9 @@ class Measuring:
             ended=ended or Ending(reason="count"),
             cautions=(
                 *host_cautions(around, [one.pressed for one in samples], total(one.moved for one in samples)),
-                *worked_on.cautions(last.config, around.memory_bytes),
+                *(worked_on.cautions(last.config, around.memory_bytes) if kept.has("cache-size") else ()),
             ),
+            without=kept.without,
         )
 
 
@@ -176,7 +181,7 @@ def _whole_round(subject: Subject, workload: Workload, target: Target, plan: Pla
     """A round with what the workload needs before and after it; also how the host forgot what it had cached."""
     try:
         _run_all(subject, workload, workload.setup(target), plan)
-        host_caches = _forget(subject, workload, target)
+        host_caches = forget(subject, workload, target, plan.hygiene)
         subject.before_round()
         sample = _round(subject, workload, target, plan)
     except BaseException:
@@ -196,6 +201,11 @@ def _working_set(workload: Workload, target: Target, samples: Sequence[Sample]) 
     )
 
 
+def _size_words(worked_on: WorkingSet, config: StorageConfig, around: HostState, hygiene: Hygiene) -> str:
+    note = worked_on.note(config, around.memory_bytes)
+    return hygiene.words("cache-size", done=note, left_out=f"{worked_on.size}, not held against memory")
+
+
 def _facts(subject: Subject, workload: Workload) -> Mapping[str, str]:
     version = subject.tools.get(workload.package or workload.tool, "unknown version")
     return {**subject.facts, workload.tool: version}
@@ -208,18 +218,6 @@ def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[s
         if not done.ok:
             what = f"`{shlex.join(argv)[:_SHOWN]}` failed with exit status {done.returncode}"
             raise WorkloadError(f"Around a round of {workload.label} {what}.", output=done.tail(15))
-
-
-def _forget(subject: Subject, workload: Workload, target: Target) -> str:
-    # the output file goes too: a stale result is never read as a new one
-    output = workload.output_file(target) or "/nonexistent"
-    script, words = (FORGET_FILE, (output, subject.device)) if subject.is_file else (FORGET, (output,))
-    if workload.needs_folder:
-        script = FORGET_ALL
-    done = subject.shell.run(["/bin/sh", "-c", script, "sh", subject.disk, *words], timeout_s=120)
-    if not done.ok:
-        raise WorkloadError("Dropping the guest's cached pages of the disk failed.", output=done.tail())
-    return subject.drop_host_caches()
 
 
 def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> Sample:
@@ -278,11 +276,13 @@ def _remarks(workload: Workload, samples: Sequence[Sample]) -> Mapping[str, str]
     return {"not as asked": ", ".join(said)} if said else {}
 
 
-def _hygiene(subject: Subject, warmup: int, host_caches: str) -> Mapping[str, str]:
+def _hygiene(subject: Subject, warmup: int, host_caches: str, hygiene: Hygiene) -> Mapping[str, str]:
+    judged = hygiene.words("steady-state", done="", left_out="not judged")
     return {
         "state": "none, nothing is kept" if subject.config.is_null else subject.config.state,
-        "warm-up rounds": str(warmup),
-        "guest caches": "of the disk dropped before each round",
+        "warm-up rounds": hygiene.words("warmup", done=str(warmup), left_out=str(warmup)),
+        "guest caches": hygiene.caches("guest-caches", done="of the disk dropped before each round"),
         "host caches": host_caches,
+        **({"steady state": judged} if judged else {}),
         **subject.notes,
     }

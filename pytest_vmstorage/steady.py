@@ -25,7 +25,7 @@ _EXACT = 1e-9
 class Steadiness(BaseModel):
     """How far rounds went apart, as fractions of their mean: largest less smallest, and end of the line less start.
 
-    None where there are too few rounds to judge, or where their mean is 0.
+    None where there are too few rounds to judge, where their mean is 0, or where nothing was to be judged, for `why`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -33,6 +33,7 @@ class Steadiness(BaseModel):
     rounds: int
     range: float | None = None
     slope: float | None = None
+    why: str = ""
 
     @property
     def is_judged(self) -> bool:
@@ -48,7 +49,7 @@ class Steadiness(BaseModel):
 
     def __str__(self) -> str:
         if self.range is None or self.slope is None:
-            return f"not judged ({self.rounds} round{'s' if self.rounds != 1 else ''})"
+            return f"not judged ({self.why or f'{self.rounds} round' + 's' * (self.rounds != 1)})"
         said = f"range {self.range:.0%} of the mean (limit {RANGE:.0%}), slope {self.slope:+.0%} (limit {SLOPE:.0%})"
         return f"{'steady' if self.is_steady else 'not steady'} over {self.rounds} rounds: {said}"
 

@@ -11,17 +11,24 @@ from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostState
+from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.results import Proof
 
 
 class Plan(BaseModel):
-    """How often a workload is run: measured rounds, and rounds before that are thrown away."""
+    """How often a workload is run: measured rounds, rounds before that are thrown away, and the hygiene around them."""
 
     model_config = ConfigDict(frozen=True)
 
     rounds: int = Field(default=3, ge=1)
     warmup: int = Field(default=1, ge=0)
     timeout_s: float = 120.0
+    hygiene: Hygiene = Hygiene()
+
+    @property
+    def warmup_rounds(self) -> int:
+        """How many rounds are thrown away, by what --vm-without left of them."""
+        return self.warmup if self.hygiene.has("warmup") else 0
 
 
 @dataclass
@@ -40,6 +47,8 @@ class Regions:
 class Subject:
     """Where a workload runs: a shell, the disk there, the cell it is with its proof, how the host forgets its cache.
 
+    `sync_host` makes the host write back what it holds of the disk, and forget nothing. `zeros_vanish` says which layer
+    stores zeros as nothing, "" where none is known to.
     `disk` is a block device or a file; for a file `device` is the block device below it, "" where there is none.
     `folder` is on the file system under test, "" without one; `scratch` is a folder for the tools' output. `fragments`
     counts the pieces in which the disk's data lies on the host, None where nobody can tell. `recheck` says, after the
@@ -55,6 +64,8 @@ class Subject:
     facts: Mapping[str, str]
     regions: Regions
     drop_host_caches: Callable[[], str]
+    sync_host: Callable[[], object] = field(default=lambda: None)
+    zeros_vanish: Callable[[], str] = field(default=lambda: "")
     tools: Mapping[str, str] = field(default_factory=dict)
     proof: tuple[Proof, ...] = ()
     look: Callable[[], Look] = Look

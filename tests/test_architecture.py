@@ -15,7 +15,7 @@ PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
     __init__  errors  say  stats
-    units  command  steady  stopping  provision.lease  rules.rule  pairs  history
+    units  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history
     rules.image  rules.ground
     rules.device
     rules
@@ -24,7 +24,7 @@ LAYERS = """
     matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
     cost  provision.layers  provision.passphrases
     host_look  provision.space  provision.testdisk
-    host_state
+    host_state  provision.pinning  provision.host_settings
     caution
     results
     matrix_file  claim  natives
@@ -35,7 +35,7 @@ LAYERS = """
     workloads.fio  workloads.dd  workloads.hdparm
     workloads.ioping  workloads.tar  workloads.postmark  workloads.sqlite  workloads.web  workloads.iozone
     journal  subject
-    preconditioning
+    preconditioning  forgetting
     runner
     baseline
     gate
@@ -51,14 +51,15 @@ LAYERS = """
     provision.block
     attest_image  attest_block  attest_fs  guest_fs  scheduler  provision.fragments  provision.hostdisk
     provision.hypervisor  provision.accel  provision.appliance
-    provision.boot  provision.embedded  provision.reaper  facts
+    provision.boot  provision.embedded  provision.reaper  facts  zeros
     provision.pool
     provision.canary
     agent  evidence
     guest  attest_layers
     attest_guest  attest_null
     attest  native  kernel_log  outcome
-    recheck  rows
+    recheck  rows  made_file
+    looks
     attest_native
     lab
     opening

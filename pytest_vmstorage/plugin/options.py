@@ -12,12 +12,15 @@ from pytest_vmstorage.plugin.keys import BASELINE
 
 if TYPE_CHECKING:
     from pytest_vmstorage.baseline import Baseline
+    from pytest_vmstorage.host_wishes import HostWishes
     from pytest_vmstorage.inventory import Inventory
     from pytest_vmstorage.lab import LabSettings
     from pytest_vmstorage.matrix import Matrix
     from pytest_vmstorage.stopping import Rounds
 
 ACCELS = ("auto", "kvm", "tcg")
+STEPS = ("guest-caches", "host-caches", "sync", "warmup", "steady-state", "cache-size", "zero-check")
+"""Those of pytest_vmstorage.hygiene, which a run without storage tests need not import for its --help."""
 
 
 class Option(NamedTuple):
@@ -44,6 +47,9 @@ OPTIONS = (
     Option("precision", "with --vm-rounds=auto: how near to the median its 95 % interval must be", "5%", "PERCENT"),
     Option("rounds-limit", "with --vm-rounds=auto: time for the rounds of one workload in one cell", "5m", "TIME"),
     Option("seed", "number that decides the order in which cells take turns (default: a new one)", "", "N"),
+    Option("governor", "CPU governor of the host for this run, such as performance; set back at its end", "", "NAME"),
+    Option("turbo", "turbo of the host's CPUs for this run; set back at its end", "", "on|off"),
+    Option("host-scheduler", "I/O scheduler of the host's device below the disks; set back at the end", "", "NAME"),
     Option("baseline", "saved run to judge against: a name given to --benchmark-save, or a file", "", "NAME"),
     Option("max-regression", "how much worse than the baseline a figure may be", "10%", "PERCENT"),
     Option("matrix", "TOML file with axes and rules; storage tests that sweep none are run in its cells", "", "FILE"),
@@ -67,8 +73,12 @@ def add_options(parser: pytest.Parser) -> None:
         help="write the matrix to FILE, by its ending: .md, .csv or .json (may be given more than once)",
     )
     parser.addini("vm_report", "files to write the matrix to", type="linelist", default=[])
+    text = f"leave out a step around the rounds: {', '.join(STEPS)} (several with commas)"
+    group.addoption("--vm-without", metavar="WHAT", action="append", default=None, help=text)
+    parser.addini("vm_without", text, type="linelist", default=[])
     for name, text in (
         ("keep", "leave a guest running at the end: the first one a test failed in, or the last"),
+        ("pin", "give each vCPU, the I/O thread and the rest of QEMU a core of the host for itself"),
         ("strict", "fail, and do not skip, what this host cannot do"),
         ("plan", "print cells, guests, disk space and estimated time of the selected tests, and run nothing"),
     ):
@@ -84,13 +94,14 @@ def value(config: pytest.Config, name: str) -> Any:
 
 def any_given(config: pytest.Config) -> bool:
     """Whether the user chose anything, so that there is something to check."""
-    defaults: dict[str, object] = {option.name: option.default for option in OPTIONS} | {"report": []}
+    defaults: dict[str, object] = {option.name: option.default for option in OPTIONS} | {"report": [], "without": []}
     return any(value(config, name) != default for name, default in defaults.items())
 
 
 def lab_settings(config: pytest.Config) -> LabSettings:
     """What the user chose for the lab; raises ConfigError."""
     from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.hygiene import parse_without
     from pytest_vmstorage.lab import LabSettings
     from pytest_vmstorage.units import parse_duration
 
@@ -111,6 +122,27 @@ def lab_settings(config: pytest.Config) -> LabSettings:
         timeout_s=timeout_s,
         keep=bool(value(config, "keep")),
         inventory=inventory(config),
+        hygiene=parse_without(value(config, "without")),
+        wishes=_wishes(config),
+    )
+
+
+def _wishes(config: pytest.Config) -> HostWishes:
+    from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.host_wishes import HostWishes
+
+    turbo, names = value(config, "turbo"), {name: value(config, name) for name in ("governor", "host-scheduler")}
+    if turbo not in ("", "on", "off"):
+        raise ConfigError(f"--vm-turbo={turbo} is not known.", hint="It is on or off.")
+    for name, given in names.items():
+        if not given.replace("-", "").replace("_", "").isalnum() and given:
+            raise ConfigError(f"--vm-{name}={given} is no name of one.", hint="Write a single word.")
+    return HostWishes(
+        pin=bool(value(config, "pin")),
+        strict=bool(value(config, "strict")),
+        governor=names["governor"],
+        turbo=turbo,
+        scheduler=names["host-scheduler"],
     )
 
 

@@ -185,7 +185,8 @@ class StorageSession:
                 f"measure(rounds={wanted}, warmup={warmup}) is no plan.",
                 hint="rounds is 1 or more, warmup 0 or more.",
             )
-        return Plan(rounds=wanted, warmup=warmup, timeout_s=self._settings.timeout_s)
+        settings = self._settings
+        return Plan(rounds=wanted, warmup=warmup, timeout_s=settings.timeout_s, hygiene=settings.hygiene)
 
     @contextmanager
     def _outcomes(self, item: pytest.Item) -> Iterator[None]:

@@ -196,10 +196,16 @@ def image_files(shell: Shell, path: str) -> tuple[str, ...]:
     return (path, *listed.stdout.splitlines())
 
 
-def drop_caches(shell: Shell, path: str) -> str:
-    """Make the host forget what it cached of the image; says how, since without root only the image itself can go."""
+def sync_disk(shell: Shell, path: str) -> tuple[str, ...]:
+    """Make the host write back what it holds of the image; returns all its files."""
     files = image_files(shell, path)
     shell.run(["sync", *files])
+    return files
+
+
+def drop_caches(shell: Shell, path: str) -> str:
+    """Make the host forget what it cached of the image; says how, since without root only the image itself can go."""
+    files = sync_disk(shell, path)
     # a device's own pages: other programs may hold it open, and then it alone does not go
     flushed = is_block(shell, path) and shell.run(["blockdev", "--flushbufs", path]).ok
     if shell.run(["sh", "-c", "echo 3 >/proc/sys/vm/drop_caches"]).ok:

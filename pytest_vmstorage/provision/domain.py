@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.config import DEFAULT_MEMORY_BYTES, StorageConfig
 from pytest_vmstorage.provision.lease import Lease
+from pytest_vmstorage.provision.pinning import Pinning
 from pytest_vmstorage.provision.testdisk import disk_elements, qemu_elements
 
 Accel = Literal["kvm", "tcg"]
@@ -23,7 +24,8 @@ AGENT_PORT = "org.qemu.guest_agent.0"
 class GuestSpec(BaseModel):
     """All that a guest's XML is made from: paths on the lab host, memory in bytes, the cell's disk.
 
-    With `is_block` the disk is a block device of the host, of which the guest gets the cell's size.
+    With `is_block` the disk is a block device of the host, of which the guest gets the cell's size. `pinning` is None
+    where nobody asked for it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -42,6 +44,7 @@ class GuestSpec(BaseModel):
     emulator: str
     vcpus: int = 1
     memory_bytes: int = DEFAULT_MEMORY_BYTES
+    pinning: Pinning | None = None
 
 
 def machine(config: StorageConfig | None) -> str:
@@ -63,6 +66,8 @@ def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
     _vcpu(domain, spec)
     if spec.config is not None and spec.config.iothread:
         _add(domain, "iothreads", "1")
+    if spec.pinning is not None and not spec.pinning.why_not:
+        domain.append(_cputune(spec.pinning))
     _os(domain, spec)
     ET.SubElement(ET.SubElement(domain, "features"), "acpi")
     if spec.accel == "kvm":
@@ -84,6 +89,17 @@ def _vcpu(domain: ET.Element, spec: GuestSpec) -> None:
         _add(domain, "vcpu", "2", current="1")
     else:
         _add(domain, "vcpu", str(spec.vcpus))
+
+
+def _cputune(pinning: Pinning) -> ET.Element:
+    # by sched_setaffinity where there is no cgroup: the embedded driver and an ordinary user may (tried on 9.0)
+    cputune = ET.Element("cputune")
+    for number, cpu in enumerate(pinning.vcpus):
+        ET.SubElement(cputune, "vcpupin", vcpu=str(number), cpuset=str(cpu))
+    ET.SubElement(cputune, "emulatorpin", cpuset=str(pinning.others))
+    if pinning.iothread is not None:
+        ET.SubElement(cputune, "iothreadpin", iothread="1", cpuset=str(pinning.iothread))
+    return cputune
 
 
 def _os(domain: ET.Element, spec: GuestSpec) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import socket
 import time
@@ -25,11 +27,22 @@ class Owner(BaseModel):
     started_ticks: int
 
 
+class HostSetting(BaseModel):
+    """A file of the host's sysfs that a run set: what it was, what it is now, and the boot for which that holds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    was: str
+    now: str
+    boot_id: str
+
+
 class Lease(BaseModel):
     """One run's things on one lab host: `folder` and `root` are folders, `domains` are guests' UUIDs.
 
     `root` is the embedded driver's private folder ("" without one); `expires` is in seconds since the epoch.
-    `kept` says that the user wants the guest to outlive its run.
+    `kept` says that the user wants the guest to outlive its run. `settings` are the host's that it changed.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -43,6 +56,7 @@ class Lease(BaseModel):
     root: str = ""
     domains: tuple[str, ...] = ()
     kept: bool = False
+    settings: tuple[HostSetting, ...] = ()
 
 
 def this_process() -> Owner:
@@ -99,6 +113,19 @@ class LeaseBook:
     def drop(self, lease: Lease) -> None:
         """Forget a lease whose things are gone."""
         self._file(lease.run_id).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let no other process of this user set, or set back, anything of a host meanwhile."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
+
+    def held_beside(self, mine: Lease) -> tuple[HostSetting, ...]:
+        """What other runs that still live have set on the same host."""
+        others = [one for one in self if one.run_id != mine.run_id and one.ssh == mine.ssh and one.settings]
+        return tuple(setting for one in others if not is_dead(one) for setting in one.settings)
 
     def __iter__(self) -> Iterator[Lease]:
         for path in sorted(self.folder.glob("*.json")):

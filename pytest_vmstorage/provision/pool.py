@@ -6,6 +6,7 @@ import contextlib
 import re
 import threading
 import uuid
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from pytest_vmstorage.command import Shell
@@ -18,7 +19,8 @@ from pytest_vmstorage.provision.disk import FolderFacts, ImageFacts, folder_fact
 from pytest_vmstorage.provision.domain import Accel, GuestSpec, domain_xml
 from pytest_vmstorage.provision.hostdisk import HostDisk, HostDisks
 from pytest_vmstorage.provision.hypervisor import Domain, Hypervisor
-from pytest_vmstorage.provision.lease import Lease, LeaseBook
+from pytest_vmstorage.provision.lease import HostSetting, Lease, LeaseBook
+from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.say import Say, silent
 
 CONSOLE_LINES = 20
@@ -34,6 +36,18 @@ class Machine:
         self.domain = domain
         self.disk = disk
         self._shell = shell
+
+    @property
+    def host_disk(self) -> HostDisk:
+        """The cell's disk on the host; a canary has none and is never asked."""
+        assert self.disk is not None
+        return self.disk
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """What a reader of its row must know of how it was made."""
+        pinned = {"pinning": str(self.spec.pinning)} if self.spec.pinning is not None else {}
+        return {**self.host_disk.notes, **pinned}
 
     @property
     def image(self) -> ImageFacts | None:
@@ -69,12 +83,14 @@ class GuestPool:
         boot: BootFiles,
         lease: Lease,
         book: LeaseBook,
+        pin: Pinner | None = None,
     ) -> None:
         self._shell = shell
         self._hypervisor = hypervisor
         self._boot = boot
         self._lease = lease
         self._book = book
+        self._pin = pin
         self._disks = HostDisks(shell, host, lease.folder, lease.run_id)
         self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vmstorage-teardown")
@@ -82,6 +98,7 @@ class GuestPool:
         self._leftovers: list[BaseException] = []
         self._alive: list[Machine | HostDisk] = []
         self._count = 0
+        self._undos: list[Callable[[], None]] = []
 
     @property
     def folder(self) -> str:
@@ -180,12 +197,23 @@ class GuestPool:
             emulator=self._boot.emulator,
             vcpus=config.vcpus if config else 1,
             memory_bytes=config.memory if config else DEFAULT_MEMORY_BYTES,
+            pinning=self._pin(vcpus=config.vcpus, iothreads=int(config.iothread)) if self._pin and config else None,
         )
 
     def _note_domain(self, domain_uuid: str) -> None:
         with self._lock:
             self._lease = self._lease.model_copy(update={"domains": (*self._lease.domains, domain_uuid)})
             self._book.write(self._lease)
+
+    def note_settings(self, settings: tuple[HostSetting, ...]) -> None:
+        """Put into the lease which settings of the host this run has changed."""
+        with self._lock:
+            self._lease = self._lease.model_copy(update={"settings": settings})
+            self._book.write(self._lease)
+
+    def when_closed(self, undo: Callable[[], None]) -> None:
+        """Have that done at the end, before the lease goes; if it fails the lease stays."""
+        self._undos.append(undo)
 
     def discard(self, made: Machine | HostDisk) -> None:
         """Tear a guest, or a disk without one, down in the background; `settle` waits for it."""
@@ -212,6 +240,11 @@ class GuestPool:
             self.discard(made)
         self.settle()
         self._worker.shutdown()
+        for undo in self._undos:
+            try:
+                undo()
+            except VmStorageError as error:
+                self._leftovers.append(error)
         if keep is not None:
             self._lease = self._lease.model_copy(update={"kept": True})
             self._book.write(self._lease)

@@ -13,6 +13,7 @@ from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.block import reap_blocks
 from pytest_vmstorage.provision.host_fs import remove_folder
+from pytest_vmstorage.provision.host_settings import set_back
 from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease, LeaseBook, boot_id, is_dead
 
@@ -31,7 +32,7 @@ def reap(book: LeaseBook, shell: Shell, *, kept: bool = False) -> list[str]:
         if not wanted or not _is_here(lease):
             continue
         try:
-            said.append(_clear(lease, shell))
+            said.append(_clear(lease, shell, book))
         except ProvisionError as error:
             # a later run may have the means; this one has work of its own to do
             said.append(f"could not remove all that run {lease.run_id} left: {error}")
@@ -49,16 +50,16 @@ def reap_remote(book: LeaseBook, host: LabHost, shell: Shell, hypervisor: Hyperv
         guests = [domain for domain in map(hypervisor.find, lease.domains) if domain is not None]
         for domain in guests:
             domain.destroy()
-        removed = _remove_made(lease, shell)
+        removed = [*_remove_made(lease, shell), *_set_back(lease, shell, book)]
         book.drop(lease)
         what = ", ".join([f"{len(guests)} guest(s)", *removed])
         said.append(f"removed what run {lease.run_id} left on {host.name}: {what}")
     return said
 
 
-def _clear(lease: Lease, shell: Shell) -> str:
+def _clear(lease: Lease, shell: Shell, book: LeaseBook) -> str:
     guests = sum(_kill_guest(domain) for domain in lease.domains)
-    removed = _remove_made(lease, shell)
+    removed = [*_remove_made(lease, shell), *_set_back(lease, shell, book)]
     owner = f"pid {lease.owner.pid} of {lease.owner.host}, gone"
     return f"removed what run {lease.run_id} ({owner}) left: {', '.join([f'{guests} guest(s)', *removed])}"
 
@@ -69,6 +70,14 @@ def _remove_made(lease: Lease, shell: Shell) -> list[str]:
     for folder in folders:
         remove_folder(shell, folder)
     return [*folders, *(reap_blocks(shell, lease.run_id) if folders else [])]
+
+
+def _set_back(lease: Lease, shell: Shell, book: LeaseBook) -> list[str]:
+    """Set back what the run changed of its host's settings; a phrase for each kind."""
+    if not lease.settings:
+        return []
+    with book.alone():
+        return set_back(shell, lease.settings, {one.path for one in book.held_beside(lease)})
 
 
 def _is_here(lease: Lease) -> bool:

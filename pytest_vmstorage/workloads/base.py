@@ -90,6 +90,11 @@ class Workload(BaseModel, ABC):
         return not self.reads
 
     @property
+    def writes_zeros(self) -> bool:
+        """Whether it writes nothing but zeros, which some layers store as nothing."""
+        return False
+
+    @property
     def needs_folder(self) -> bool:
         """Whether it makes files of its own: the cell then needs a file system, and `region_bytes` is 0."""
         return False

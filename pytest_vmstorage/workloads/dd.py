@@ -30,9 +30,9 @@ class Dd(Workload):
 
     `rw` is the only name that is not dd's: one of `if` and `of` is always the disk. A write takes `if_`,
     `oflag` and `conv`, a read `iflag`; flags are separated by commas. The default input is /dev/zero, as in
-    every dd recipe: the disks made here have zero detection off, so zeros are written like any data, but a
-    layer that compresses (ZFS, btrfs) stores them as nothing. /dev/urandom is slower than many disks. Without
-    direct, dsync, sync, fsync or fdatasync the guest's page cache is measured too, and the label says
+    every dd recipe. Where a layer stores zeros as nothing (detect_zeroes, ZFS, btrfs that compresses) such a write
+    is refused when it is to be measured; /dev/urandom is an input that none can shrink, and slower than many disks.
+    Without direct, dsync, sync, fsync or fdatasync the guest's page cache is measured too, and the label says
     "buffered".
 
     Figures: `bw` in MiB/s from dd's bytes and seconds (never its rounded rate), and `seconds`. Raises
@@ -115,6 +115,11 @@ class Dd(Workload):
     def reads(self) -> bool:
         """Whether the disk is dd's input."""
         return self.rw == "read"
+
+    @property
+    def writes_zeros(self) -> bool:
+        """Whether its input is /dev/zero."""
+        return self.writes and self.if_ in (None, "/dev/zero")
 
     @property
     def region_bytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -25,6 +26,7 @@ _SHOWN_JOBS = 4
 _LONGEST = 32 * 2**10
 """Bytes of a job file that reach a guest as one argument: its agent loses the thread of messages above 64 KiB."""
 
+_ZEROS = re.compile(r"0x0+|0+")
 _WRITE = 'printf %s "$1" >"$2"'
 _REPLACED = ("filename", "offset", "size", "group_reporting", "new_group")
 _OURS = ("new_group", "group_reporting", "fallocate=none", "allow_file_create=0", "verify_state_save=0", *REPORT)
@@ -143,6 +145,13 @@ class FioJob(Workload):
     def checks_data(self) -> bool:
         """Whether one of its jobs verifies."""
         return any(job.has("verify") for job in self.jobs)
+
+    @property
+    def writes_zeros(self) -> bool:
+        """Whether one of its jobs is told to: by zero_buffers, or a pattern of zeros."""
+        return self.writes and any(
+            job.has("zero_buffers") or _ZEROS.fullmatch(job.text("buffer_pattern", "")) for job in self.jobs
+        )
 
     @property
     def fresh_is_possible(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,8 +11,13 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage import Dd, Fio, StorageConfig
+from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.cost import cpu_per_io, flushes_per_write, host_bytes_per_guest_byte, switches_per_io
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.guest import Guest
+from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.provision.disk import image_facts
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results import Run
 from pytest_vmstorage.runner import measure
@@ -124,6 +130,24 @@ def test_the_report_and_show_have_it(lab: Lab) -> None:
         assert "not steady" not in sections
 
 
+def test_zeros_that_would_be_stored_as_nothing_are_refused(lab: Lab) -> None:
+    """By QEMU, and by the guest's file system; measured all the same they really take no room in the image."""
+    zeros = Dd(bs="1M", count=16, oflag="direct", conv="fsync")
+    config = StorageConfig(size="128M", discard="unmap", detect_zeroes="unmap")
+    guest = lab.guest(config)
+    with pytest.raises(ConfigError, match=r"stored as nothing: QEMU discards what zeros are written to"):
+        measure(lab.subject(guest), zeros, Plan(rounds=1, warmup=0))
+    left = Plan(rounds=1, warmup=0, hygiene=Hygiene(without=("zero-check",)))
+    assert "--vm-without=zero-check" in measure(lab.subject(guest), zeros, left).hygiene["zeros"]
+    assert image_facts(lab.shell, guest.machine.spec.disk).allocated_bytes < 16 * 2**20
+    stored = lab.guest(StorageConfig(size="128M"))
+    assert "like data" in measure(lab.subject(stored), zeros, Plan(rounds=1, warmup=0)).hygiene["zeros"]
+    assert image_facts(lab.shell, stored.machine.spec.disk).allocated_bytes >= 16 * 2**20
+    packing = lab.guest(StorageConfig(size="256M", guest_fs="btrfs", guest_mount="compress=zlib"))
+    with pytest.raises(ConfigError, match=r"btrfs on /mnt/vmstorage compresses \(compress=zlib"):
+        measure(lab.subject(packing), zeros, Plan(rounds=1, warmup=0))
+
+
 def test_a_native_row_has_a_host_and_no_cost(lab: Lab) -> None:
     """There is no QEMU whose threads took anything."""
     row = lab.row(StorageConfig(size="256M", backing="native"))
@@ -132,3 +156,55 @@ def test_a_native_row_has_a_host_and_no_cost(lab: Lab) -> None:
     assert measured.around is not None
     assert measured.around.may_run == "no QEMU"
     assert measured.around.memory_bytes == lab.facts.memory_bytes
+
+
+BUFFERED = Dd(rw="read", bs="1M", count=32)
+DIRECT = Dd(rw="read", bs="1M", count=32, iflag="direct")
+MOST = 31 * 2**20
+LITTLE = 2**20
+
+
+def twice(lab: Lab, guest: Guest, workload: Dd, *left_out: str) -> list[IoCounters]:
+    """What the layers moved in each of two rounds, all steps taken but these."""
+    plan = Plan(rounds=2, warmup=0, hygiene=Hygiene(without=left_out))
+    with lab.alone():
+        measured = measure(lab.subject(guest), workload, plan)
+    assert sum("--vm-without" in text for text in measured.hygiene.values()) == len(left_out)
+    return [sample.moved for sample in measured.samples]
+
+
+def test_a_guests_cache_that_is_not_dropped_answers_the_second_round(lab: Lab) -> None:
+    """By default the guest's disk is read in each round; left out, in the first alone.
+
+    That takes a file: of a whole disk the kernel itself drops all pages when the last program closes it.
+    """
+    guest = lab.guest(StorageConfig(size="128M", guest_fs="ext4"))
+    assert all((moved.guest_read_bytes or 0) >= MOST for moved in twice(lab, guest, BUFFERED))
+    assert (twice(lab, guest, BUFFERED, "guest-caches")[1].guest_read_bytes or 0) <= LITTLE
+
+
+def test_a_hosts_cache_that_is_not_dropped_answers_for_the_device(lab: Lab) -> None:
+    """What the guest reads past its own cache comes from the host's, which has it since the fill."""
+    guest = lab.guest(StorageConfig(size="128M", cache="writeback"))
+    if lab.looks.drop_host_caches(guest.machine.spec.disk) != "dropped before each round":
+        pytest.skip("dropping all of the host's cache takes root")
+    dropped = twice(lab, guest, DIRECT)
+    assert all((moved.host_read_bytes or 0) >= MOST for moved in dropped)
+    kept = twice(lab, guest, DIRECT, "host-caches")
+    assert (kept[1].host_read_bytes or 0) <= LITTLE
+    assert all((moved.guest_read_bytes or 0) >= MOST for moved in kept)
+
+
+def test_a_test_file_is_named_and_goes(lab: Lab) -> None:
+    """With the guest's disk, or with the native row; a whole disk is no file."""
+    once = Plan(rounds=1, warmup=0)
+    guest = lab.guest(StorageConfig(size="128M", guest_fs="ext4"))
+    said = measure(lab.subject(guest), DIRECT, once).hygiene["test file"]
+    assert re.fullmatch(r"\d+M on ext4 in the guest, removed with the guest's disk", said)
+    native = lab.row(StorageConfig(size="128M", backing="native"))
+    assert measure(lab.subject(native), DIRECT, once).hygiene["test file"] == "128M on the host, removed after the row"
+    whole = lab.guest(StorageConfig(size="128M"))
+    lab.pool.settle()
+    assert "test file" not in measure(lab.subject(whole), DIRECT, once).hygiene
+    paths = [guest.machine.spec.disk, native.disk]
+    assert not any(lab.shell.run(["test", "-e", path]).ok for path in paths)

@@ -250,7 +250,7 @@ def test_a_disk_on_a_block_device_has_the_cells_size_and_the_device_stays(
     assert set(proven_fields(guest.proof)) >= {*FIELDS, "backing", "host_fs"}
     assert guest.facts.disk_bytes == config.size
     assert guest.run(f"printf mine | dd of={guest.disk} bs=4k seek=3 conv=notrunc,fsync,sync").returncode == 0
-    assert lab.drop_host_caches(device) == "dropped before each round"
+    assert lab.looks.drop_host_caches(device) == "dropped before each round"
     if config.format == "raw":
         found = lab.shell.run(["sh", "-c", f"dd if={device} bs=4k skip=3 count=1 status=none | head -c 4"])
         assert found.stdout == "mine"

@@ -28,7 +28,7 @@ def test_a_rewritten_disk_has_been_written_twice(lab: Lab) -> None:
     """QEMU counts the bytes: the whole disk, two times, before the first round."""
     guest = lab.guest(StorageConfig(state="rewritten", size="48M"))
     measured = measure(lab.subject(guest), READ, ONCE)
-    assert (lab.look(guest).moved.layer_written_bytes or 0) >= 2 * 48 * MIB
+    assert (lab.looks.look(guest).moved.layer_written_bytes or 0) >= 2 * 48 * MIB
     assert state_of(measured) == ("48M written twice before the rounds", "proven")
 
 

@@ -92,6 +92,8 @@ class FakeGuest:
     """A guest with nothing in it."""
 
     def __init__(self, config):
+        from pytest_vmstorage.provision.hostdisk import HostDisk
+
         self.config = config
         self.disk = "/dev/vdb"
         self.shell = FakeShell(config)
@@ -108,6 +110,8 @@ class FakeGuest:
             console_tail=lambda: "panic",
             spec=SimpleNamespace(disk="/srv/disk.raw", uuid="00000000"),
             disk=None,
+            host_disk=HostDisk(config=config, path="/srv/disk.raw"),
+            notes={},
         )
 
 
@@ -170,27 +174,17 @@ def as_it_is(_lab, _row, error):
     return error
 
 
-def pytest_vmstorage_open_lab(config, settings, say):
-    """Open the fake in place of the real lab."""
-    from pytest_vmstorage.command import CommandResult
-    from pytest_vmstorage.errors import HostError
+def fake_lab_type():
+    """The lab itself with its ways to the world cut."""
     from pytest_vmstorage.host_look import Look
     from pytest_vmstorage.lab import Lab
-    from pytest_vmstorage.results import HostFacts
+    from pytest_vmstorage.looks import Looks
 
-    class FakeLab(Lab):
-        """The lab itself with its ways to the world cut."""
-
-        def _make(self, config, say):
-            return make_guest(config, say)
-
-        def _make_native(self, config, say):
-            return make_native(config, say)
+    class FakeLooks(Looks):
+        """Looks at nothing."""
 
         def drop_host_caches(self, path):
             return "not dropped"
-
-        explain = as_it_is
 
         def changed(self, guest):
             return wish("changed", "") if matches("changes", guest.config) else ""
@@ -198,15 +192,40 @@ def pytest_vmstorage_open_lab(config, settings, say):
         def look(self, guest, watch=None):
             return Look()
 
+    class FakeLab(Lab):
+        """The lab itself with its ways to the world cut."""
+
+        def __post_init__(self):
+            super().__post_init__()
+            self.looks = FakeLooks(self.shell, "")
+
+        def _make(self, config, say):
+            return make_guest(config, say)
+
+        def _make_native(self, config, say):
+            return make_native(config, say)
+
+        explain = as_it_is
+
         def alone(self, say=None):
             # real measurements may go on beside these tests, and hold the machine's lock
             return contextlib.nullcontext()
 
+    return FakeLab
+
+
+def pytest_vmstorage_open_lab(config, settings, say):
+    """Open the fake in place of the real lab."""
+    from pytest_vmstorage.command import CommandResult
+    from pytest_vmstorage.errors import HostError
+    from pytest_vmstorage.results import HostFacts
+
+    fake_lab = fake_lab_type()
     if wish("open"):
         raise HostError(wish("open"), hint="Install it.")
     say("opening the fake lab")
     note("open")
-    return FakeLab(
+    return fake_lab(
         settings=settings,
         host=SimpleNamespace(name="fakehost"),
         shell=SimpleNamespace(

@@ -54,6 +54,11 @@ BAD_OPTIONS = {
     "--vm-report=test_two.py/x.md": "test_two.py is not writable or no folder.",
     "--vm-baseline=nosuch": "there is no baseline 'nosuch' in ",
     "--vm-rounds=0": "--vm-rounds=0 is not a number of rounds.",
+    "--vm-without=caches": "--vm-without=caches names no step that could be left out. It is one of: guest-caches,",
+    "--vm-without=sync": "--vm-without=sync leaves nothing to drop",
+    "--vm-turbo=half": "--vm-turbo=half is not known. It is on or off.",
+    "--vm-governor=on demand": "--vm-governor=on demand is no name of one. Write a single word.",
+    "--vm-host-scheduler=../x": "--vm-host-scheduler=../x is no name of one.",
     "--vm-acel=kvm": "unrecognized arguments: --vm-acel=kvm",
 }
 

@@ -9,7 +9,7 @@ import signal
 import time
 
 import pytest
-from projects import RANDOM_WRITE, text_of
+from projects import RANDOM_WRITE, flat, text_of
 
 MANY = (
     RANDOM_WRITE
@@ -145,3 +145,17 @@ def wait_for(path, word, process):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_what_was_left_out_stands_in_the_report(two_cells):
+    """By command line and ini file, with commas; the tool's warm-up is not run."""
+    two_cells.write(pytest__ini="[pytest]\nvm_without =\n    warmup\n    guest-caches\n")
+    result = two_cells.run()
+    result.assert_outcomes(passed=2)
+    assert "warm-up rounds: 0 (--vm-without=warmup)" in flat(result)
+    assert "guest caches: written back, not dropped (--vm-without=guest-caches)" in flat(result)
+    stronger = flat(two_cells.run("--vm-without=steady-state,cache-size", "--vm-without=host-caches"))
+    assert "warm-up rounds: 1" in stronger
+    assert "steady state: not judged (--vm-without=steady-state)" in stronger
+    assert "not held against memory (--vm-without=cache-size)" in stronger
+    assert "host caches: written back, not dropped (--vm-without=host-caches)" in stronger

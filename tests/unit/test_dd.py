@@ -44,6 +44,14 @@ def test_another_input_is_given_to_dd() -> None:
     assert "if=/dev/urandom" in Dd(if_="/dev/urandom").argv(disk())
 
 
+def test_zeros_are_written_by_default() -> None:
+    """And by nothing that reads, or takes another input."""
+    assert Dd().writes_zeros
+    assert Dd(if_="/dev/zero").writes_zeros
+    assert not Dd(if_="/dev/urandom").writes_zeros
+    assert not Dd(rw="read").writes_zeros
+
+
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [

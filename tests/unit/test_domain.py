@@ -20,6 +20,7 @@ from pytest_vmstorage.provision.domain import (
 )
 from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.lease import Lease, Owner
+from pytest_vmstorage.provision.pinning import Pinning
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, NULL_NODE, QEMU_NAMESPACE, TEST_ALIAS, TEST_SERIAL
 from pytest_vmstorage.rules.device import SCSI_MODELS, VIRTIO_BUSES
 
@@ -399,5 +400,21 @@ def test_libvirts_schema_has_every_word_of_it(schema: Callable[[str], None], bus
     schema(domain_xml(spec(StorageConfig(bus=bus, backing="null"), accel=accel), LEASE))
     if bus in VIRTIO_BUSES:
         schema(domain_xml(spec(StorageConfig(bus=bus, iothread=True, queues=2, vcpus=2), accel=accel), LEASE))
+        pinning = Pinning(vcpus=(2,), iothread=1, others=0)
+        schema(domain_xml(spec(StorageConfig(bus=bus, iothread=True), accel=accel, pinning=pinning), LEASE))
     with pytest.raises(Exception, match="failed to validate against schema"):
         schema(domain_xml(spec(StorageConfig(bus=bus))).replace("<devices>", "<devices><teapot/>"))
+
+
+def test_pinned_threads_have_a_cpu_each() -> None:
+    """Every vCPU, the I/O thread and all else; nothing of it where they could not be pinned, or nobody asked."""
+    cell = StorageConfig(vcpus=2, iothread=True)
+    tuned = find(parsed(cell, vcpus=2, pinning=Pinning(vcpus=(2, 3), iothread=1, others=0)), "cputune")
+    assert [(one.tag, dict(one.attrib)) for one in tuned] == [
+        ("vcpupin", {"vcpu": "0", "cpuset": "2"}),
+        ("vcpupin", {"vcpu": "1", "cpuset": "3"}),
+        ("emulatorpin", {"cpuset": "0"}),
+        ("iothreadpin", {"iothread": "1", "cpuset": "1"}),
+    ]
+    for pinning in (None, Pinning(why_not="too few")):
+        assert parsed(cell, pinning=pinning).find("cputune") is None

@@ -149,3 +149,29 @@ def test_saved_cells_that_were_not_measured_are_missing() -> None:
     assert [m.config for m in compare(run, baseline, None).missing] == [gone]
     left_out = [make_measurement(gone).nodeid]
     assert compare(run, baseline, None, left_out=left_out).missing == ()
+
+
+def without(*names: str) -> Measurement:
+    """A measurement that these steps were left out of."""
+    return make_measurement().model_copy(update={"without": names})
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "said"),
+    [
+        ((), ("warmup",), "it was saved without warmup and measured with all steps around its rounds now"),
+        (("sync", "host-caches"), ("sync",), "saved without sync and measured without host-caches, sync now"),
+    ],
+)
+def test_figures_of_other_hygiene_are_not_compared(now: tuple[str, ...], then: tuple[str, ...], said: str) -> None:
+    """A cache that was not dropped is no improvement of the disk."""
+    found = verdict(without(*now), saved(without(*then)))
+    assert found.kind is Kind.INCONCLUSIVE
+    assert said in found.reason
+
+
+def test_what_only_judges_a_figure_keeps_none_from_being_compared() -> None:
+    """Nor does the order in which the steps were named."""
+    assert verdict(without("steady-state", "cache-size"), saved(without())).kind is Kind.PASS
+    one, other = ("host-caches", "guest-caches"), ("guest-caches", "host-caches", "zero-check")
+    assert verdict(without(*one), saved(without(*other))).kind is Kind.PASS

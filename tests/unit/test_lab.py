@@ -193,7 +193,7 @@ def test_the_hosts_caches_of_the_guests_disk_are_dropped(host: Host) -> None:
     """Of that disk's image."""
     lab = host.lab()
     guest = lab.guest(RAW)
-    assert lab.drop_host_caches(guest.machine.spec.disk) == "dropped before each round"
+    assert lab.looks.drop_host_caches(guest.machine.spec.disk) == "dropped before each round"
     assert f"sync {guest.machine.spec.disk}" in host.shell.lines
 
 

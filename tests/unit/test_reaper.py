@@ -126,7 +126,7 @@ def test_a_lease_without_an_id_removes_nothing(tmp_path: Path, run_id: str) -> N
     """The empty id is a part of every name."""
     shell = FakeShell()
     bad = lease(tmp_path, run_id=run_id, folder="/srv", root="/")
-    assert "0 guest(s)" in reaper._clear(bad, shell)
+    assert "0 guest(s)" in reaper._clear(bad, shell, LeaseBook(tmp_path / "leases"))
     assert shell.asked == []
 
 

@@ -10,7 +10,6 @@ import pytest
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import GuestDiedError
 from pytest_vmstorage.rows import Row, Rows
-from pytest_vmstorage.subject import Regions
 
 MIB = 2**20
 A, B, C = (StorageConfig(format=kind, size="64M", memory="512M") for kind in ("raw", "qcow2", "vdi"))
@@ -54,7 +53,7 @@ class Host:
         if self.rows.turn_to(config) is not None:
             return False
         self.rows.make_room(config)
-        self.rows.begin(cast("Row", SimpleNamespace(config=config)), Regions(config.size))
+        self.rows.begin(cast("Row", SimpleNamespace(config=config)))
         return True
 
 

@@ -16,11 +16,12 @@ from pytest_vmstorage.cost import Process, Thread
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.host_look import Look, Pressure
 from pytest_vmstorage.host_state import HostState
+from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.preconditioning import AGE_SEED, check_fits
 from pytest_vmstorage.results import Measurement, Metric, Proof, Sample
 from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan, Regions, Subject
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.testing import Asked, FakeShell
 from pytest_vmstorage.workloads.base import Target, Workload
 
 MIB = 2**20
@@ -122,7 +123,7 @@ class Scene:
         self.events.append(f"kept {sample.figures['bw']:.0f}")
         self.samples.append(sample)
 
-    def measure(self, workload: Workload | None = None, **plan: float) -> Measurement:
+    def measure(self, workload: Workload | None = None, **plan: object) -> Measurement:
         """Run the plan."""
         return measure(self.subject, workload or Tool(), Plan.model_validate(plan), keep_sample=self.keep)
 
@@ -162,6 +163,123 @@ def test_a_measurement_says_all_of_itself() -> None:
     (sample,) = measured.samples
     assert datetime.datetime.fromisoformat(sample.started).utcoffset() == datetime.timedelta(0)
     assert (sample.seconds, sample.raw) == (2.5, "2")
+
+
+FORGETTING = re.compile(r"^/bin/sh -c .*rm -f")
+
+
+def leaving_out(*names: str, **plan: object) -> tuple[Measurement, list[str]]:
+    """Two rounds and a warm-up without these steps, and what happened, the guest's part by what its script does."""
+    scene = Scene()
+    scene.subject.sync_host = lambda: scene.events.append("host sync")
+
+    def forget(asked: Asked) -> CommandResult:
+        done = [word for word in ("sync", "flushbufs", "rm -f") if word in asked.line]
+        scene.events.append(f"guest {', '.join(done)}")
+        return CommandResult(argv=(), returncode=0, stdout="", stderr="", seconds=0)
+
+    scene.shell.do(FORGETTING, forget)
+    chosen: dict[str, object] = {"rounds": 2, "warmup": 1, "hygiene": Hygiene(without=names)}
+    measured = scene.measure(**{**chosen, **plan})
+    return measured, scene.events[1:4]
+
+
+def test_all_steps_are_taken_by_default() -> None:
+    """And a row says nothing of switches."""
+    measured, events = leaving_out()
+    assert events == ["guest sync, flushbufs, rm -f", "drop", "tool 1"]
+    assert measured.without == ()
+    assert not any("--vm-without" in text for text in measured.hygiene.values())
+
+
+@pytest.mark.parametrize(
+    ("names", "events", "said"),
+    [
+        (
+            ("guest-caches",),
+            ["guest sync, rm -f", "drop", "tool 1"],
+            {"guest caches": "written back, not dropped (--vm-without=guest-caches)"},
+        ),
+        (
+            ("host-caches",),
+            ["guest sync, flushbufs, rm -f", "host sync", "tool 1"],
+            {"host caches": "written back, not dropped (--vm-without=host-caches)"},
+        ),
+        (
+            ("sync", "guest-caches", "host-caches"),
+            ["guest rm -f", "tool 1", "kept 1"],
+            {
+                "guest caches": "neither written back nor dropped (--vm-without=guest-caches)",
+                "host caches": "neither written back nor dropped (--vm-without=host-caches)",
+            },
+        ),
+        (("warmup",), None, {"warm-up rounds": "0 (--vm-without=warmup)"}),
+        (("steady-state",), None, {"steady state": "not judged (--vm-without=steady-state)"}),
+        (("cache-size",), None, {"working set": "16M, not held against memory (--vm-without=cache-size)"}),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_step_that_is_left_out(names: tuple[str, ...], events: list[str] | None, said: dict[str, str]) -> None:
+    """It is not done, the others are, and the row says which option did that; a stale result goes in any case."""
+    measured, seen = leaving_out(*names, **({"warmup": 0} if "sync" in names else {}))
+    assert measured.without == names
+    assert {name: measured.hygiene[name] for name in said} == said
+    assert sum("--vm-without" in text for text in measured.hygiene.values()) == len(said)
+    if events is not None:
+        assert seen == events
+
+
+def test_a_warm_up_that_is_left_out_is_not_run() -> None:
+    """The first run of the tool is the first that is measured."""
+    measured, _ = leaving_out("warmup")
+    assert measured.values("bw") == (1, 2)
+
+
+def test_a_working_set_that_is_not_weighed_is_spoken_against_by_nobody() -> None:
+    """The guest's memory could hold it."""
+    assert any("can hold" in caution.says for caution in leaving_out()[0].cautions)
+    assert not any("can hold" in caution.says for caution in leaving_out("cache-size")[0].cautions)
+
+
+class Zeros(Tool):
+    """A tool that writes zeros."""
+
+    @property
+    def writes_zeros(self) -> bool:
+        """Nothing else."""
+        return True
+
+
+def test_zeros_are_refused_where_a_layer_stores_them_as_nothing() -> None:
+    """Before the disk is filled, with the layer's name and what to do instead."""
+    scene = Scene(discard="unmap", detect_zeroes="unmap")
+    scene.subject.zeros_vanish = lambda: "QEMU discards them"
+    with pytest.raises(ConfigError) as caught:
+        scene.measure(Zeros(), rounds=1)
+    assert str(caught.value) == (
+        f"tool write on {scene.subject.config} writes zeros, and there they are stored as nothing: QEMU discards them."
+        ' Write data that no layer can shrink: Fio(...) does, and Dd(if_="/dev/urandom"), which is slower than many'
+        " disks; --vm-without=zero-check measures it as it is."
+    )
+    assert scene.events == []
+    assert scene.measure(Tool(), rounds=1).hygiene.get("zeros") is None
+
+
+def test_zeros_that_are_stored_are_measured_and_said() -> None:
+    """So are those at which the user wants nobody to look."""
+    scene = Scene()
+    assert scene.measure(Zeros(), rounds=1).hygiene["zeros"].startswith("written like data: ")
+    scene.subject.zeros_vanish = lambda: "QEMU discards them"
+    left = scene.measure(Zeros(), rounds=1, hygiene=Hygiene(without=("zero-check",)))
+    assert left.hygiene["zeros"] == "written without a look at what becomes of them (--vm-without=zero-check)"
+
+
+def test_rounds_that_are_not_to_be_judged_are_not() -> None:
+    """Figures 2 to 6 are far from steady."""
+    assert not Scene().measure(rounds=5).steadiness.is_steady
+    left = Scene().measure(rounds=5, hygiene=Hygiene(without=("steady-state",))).steadiness
+    assert not left.is_judged
+    assert str(left) == "not judged (--vm-without=steady-state)"
 
 
 def process(seconds: float) -> Process:

@@ -1,0 +1,75 @@
+"""What is done by default so that a figure is the disk's, and which of it the user left out with --vm-without; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.errors import ConfigError
+
+STEPS: Mapping[str, str] = {
+    "guest-caches": "the disk's pages are dropped from the guest's cache before each round",
+    "host-caches": "the host's cached pages are dropped before each round",
+    "sync": "what guest and host hold is written back before each round",
+    "warmup": "a round is run and thrown away before those measured",
+    "steady-state": "five rounds or more are held against the SNIA's rule",
+    "cache-size": "what a workload works on is held against the memory of guest and host",
+    "zero-check": "zeros are not written where a layer stores them as nothing",
+}
+"""Each step that is on by default, by the name under which --vm-without leaves it out."""
+
+_DROPS = ("guest-caches", "host-caches")
+
+
+_JUDGES_ONLY = ("steady-state", "cache-size", "zero-check")
+"""Steps that say something of a figure, or refuse it, and do not change it."""
+
+
+def matters(without: Iterable[str]) -> tuple[str, ...]:
+    """Of steps that were left out those without which a figure is another, in order of STEPS."""
+    left_out = set(without)
+    return tuple(name for name in STEPS if name in left_out and name not in _JUDGES_ONLY)
+
+
+class Hygiene(BaseModel):
+    """The steps of a run; `without` are those left out, by their names in STEPS."""
+
+    model_config = ConfigDict(frozen=True)
+
+    without: tuple[str, ...] = ()
+
+    def has(self, step: str) -> bool:
+        """Whether that step is taken."""
+        return step not in self.without
+
+    def words(self, step: str, *, done: str, left_out: str) -> str:
+        """What stands in the row of that step: what was done, or what was not and by which option."""
+        return done if self.has(step) else f"{left_out} ({_option(step)})"
+
+    def caches(self, step: str, *, done: str) -> str:
+        """The same of guest-caches or host-caches, which are written back even where they are not dropped."""
+        left_out = "written back, not dropped" if self.has("sync") else "neither written back nor dropped"
+        return self.words(step, done=done, left_out=left_out)
+
+
+def parse_without(texts: Iterable[str]) -> Hygiene:
+    """What --vm-without names, commas between names; raises ConfigError for a name that no step has."""
+    given = dict.fromkeys(name.strip() for text in texts for name in text.split(","))
+    names = tuple(name for name in given if name)
+    for name in names:
+        if name not in STEPS:
+            raise ConfigError(
+                f"{_option(name)} names no step that could be left out.", hint=f"It is one of: {', '.join(STEPS)}."
+            )
+    dropped = [name for name in _DROPS if name not in names]
+    if "sync" in names and dropped:
+        raise ConfigError(
+            f"{_option('sync')} leaves nothing to drop: a page that was not written back stays in its cache.",
+            hint=f"Leave out {' and '.join(dropped)} as well: {_option(','.join(['sync', *_DROPS]))}.",
+        )
+    return Hygiene(without=names)
+
+
+def _option(names: str) -> str:
+    return f"--vm-without={names}"

@@ -1,0 +1,54 @@
+"""What is looked at and done from the host around the rounds of a guest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_vmstorage.command import Shell
+from pytest_vmstorage.evidence import fallback_lines, io_counters
+from pytest_vmstorage.guest import Guest
+from pytest_vmstorage.host_look import Look
+from pytest_vmstorage.host_state import HostWatch
+from pytest_vmstorage.provision.disk import drop_caches
+from pytest_vmstorage.provision.pool import Machine
+from pytest_vmstorage.recheck import changed_in_guest
+
+
+class Looks:
+    """Looks through a host's shell; `root` is that of the embedded driver's state, "" where a daemon runs guests."""
+
+    def __init__(self, shell: Shell, root: str) -> None:
+        self._shell = shell
+        self._root = root
+
+    def log(self, machine: Machine) -> str:
+        """Path on the host of what libvirt and QEMU wrote about the guest."""
+        folder = f"{self._root}/log" if self._root else "/var/log/libvirt"
+        return f"{folder}/qemu/{machine.domain_name}.log"
+
+    def drop_host_caches(self, path: str) -> str:
+        """Make the host forget what it cached of a disk; says how."""
+        return drop_caches(self._shell, path)
+
+    def look(self, guest: Guest, watch: HostWatch | None = None) -> Look:
+        """What guest, QEMU's block layer and host have counted so far for the guest's disk."""
+        host = (watch or self.watch(guest)).look()
+        stat = guest.shell.read(f"/sys/block/{Path(guest.disk).name}/stat")
+        moved = io_counters(guest.machine, host, stat)
+        return Look(moved=moved, process=host.process, pressure=host.pressure)
+
+    def watch(self, guest: Guest) -> HostWatch:
+        """The host around that guest's disk."""
+        spec = guest.machine.spec
+        return HostWatch(self._shell, "" if guest.config.is_null else spec.disk, spec.uuid)
+
+    def changed(self, guest: Guest) -> str:
+        """What is no longer as it was proven before the first I/O, in a clause; empty where all is.
+
+        The guest can turn its disk's write cache off and on, QEMU finds out late that it has no io_uring, and a
+        command may be lost, for which the guest waits half a minute.
+        """
+        fallen = fallback_lines(self._shell.read(self.log(guest.machine)))
+        if fallen and guest.config.io != "threads":
+            return f"io is no longer {guest.config.io}: {'; '.join(fallen)} (QEMU's log)"
+        return changed_in_guest(guest.shell, guest.facts)

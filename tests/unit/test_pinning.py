@@ -1,0 +1,132 @@
+"""A core for each thread: chosen on one node, said where there are too few, and read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+
+from pytest_vmstorage.errors import AttestationError, UnsupportedError
+from pytest_vmstorage.host_look import read_files
+from pytest_vmstorage.provision.pinning import HostCpus, Pinner, Pinning, check_pinning, choose, read_cpus
+from pytest_vmstorage.testing import FakeShell
+
+CPU = "/sys/devices/system/cpu"
+NODE = "/sys/devices/system/node"
+
+
+def look(allowed: str, nodes: Mapping[int, str], siblings: Mapping[int, str]) -> str:
+    """What grep prints of these files, in the formats of Linux 6.x (Documentation/admin-guide/cputopology.rst)."""
+    lines = [f"{NODE}/node{node}/cpulist:{cpus}" for node, cpus in nodes.items()]
+    lines += [f"{CPU}/cpu{cpu}/topology/thread_siblings_list:{text}" for cpu, text in siblings.items()]
+    return "\n".join([*lines, f"/proc/self/status:Cpus_allowed_list:\t{allowed}"])
+
+
+# two nodes with two cores of two threads each
+TWO_NODES = look("0-7", {0: "0-1,4-5", 1: "2-3,6-7"}, {cpu: f"{cpu % 4},{cpu % 4 + 4}" for cpu in range(8)})
+
+
+def test_cores_are_counted_and_not_their_threads() -> None:
+    """By node, the first thread of each that may be used."""
+    assert read_cpus(read_files(TWO_NODES)).cores == {"0": (0, 1), "1": (2, 3)}
+
+
+def test_only_what_this_user_may_have_counts() -> None:
+    """A cpuset may leave a core's second thread alone."""
+    limited = TWO_NODES.replace("list:\t0-7", "list:\t2,5-6")
+    assert read_cpus(read_files(limited)).cores == {"0": (5,), "1": (2,)}
+
+
+def test_a_host_that_hides_nodes_and_cores_has_cpus_at_least() -> None:
+    """A container without /sys."""
+    assert read_cpus(read_files(look("0,2-3", {}, {}))).cores == {"": (0, 2, 3)}
+
+
+def cores(number: int) -> HostCpus:
+    """One node with so many cores."""
+    return HostCpus(cores={"0": tuple(range(number))})
+
+
+@pytest.mark.parametrize(
+    ("there", "vcpus", "iothreads", "chosen"),
+    [
+        (2, 1, 0, ((1,), None, 0)),
+        (3, 1, 1, ((2,), 1, 0)),
+        (2, 1, 1, ((1,), 0, 0)),
+        (8, 4, 1, ((2, 3, 4, 5), 1, 0)),
+    ],
+)
+def test_each_thread_gets_a_core(there: int, vcpus: int, iothreads: int, chosen: tuple[object, ...]) -> None:
+    """The rest of QEMU is the first to share, with the I/O thread, where one core is missing."""
+    found = choose(cores(there), vcpus=vcpus, iothreads=iothreads)
+    assert (found.vcpus, found.iothread, found.others) == chosen
+    assert not found.why_not
+
+
+def test_the_node_with_most_cores_is_taken_and_no_other() -> None:
+    """Memory of another node would be farther away from some of the threads."""
+    found = choose(HostCpus(cores={"0": (0, 1), "1": (8, 9, 10)}), vcpus=1, iothreads=1)
+    assert str(found) == "vCPU 0 on CPU 10, I/O thread on CPU 9, all else of QEMU on CPU 8, NUMA node 1"
+    few = choose(HostCpus(cores={"0": (0, 1), "1": (8, 9)}), vcpus=3, iothreads=0)
+    assert str(few) == ("not pinned: 3 vCPUs and the rest of QEMU want 4 cores, and 2 cores of NUMA node 0 can be had")
+
+
+def test_too_few_cores_are_said_or_refused() -> None:
+    """A row without pinning says so; with --vm-strict there is no such row."""
+    shell = FakeShell().answer(re.compile("thread_siblings_list"), look("0", {0: "0"}, {0: "0"}))
+    said = Pinner(shell)(vcpus=1, iothreads=1)
+    assert str(said) == "not pinned: 1 vCPU and an I/O thread and the rest of QEMU want 3 cores, and 1 core can be had"
+    with pytest.raises(UnsupportedError, match=r"--vm-pin cannot be had: 1 vCPU and the rest of QEMU want 2 cores"):
+        Pinner(shell, strict=True)(vcpus=1, iothreads=0)
+
+
+def test_the_host_is_looked_at_once() -> None:
+    """Its cores do not change from guest to guest."""
+    shell = FakeShell().answer(re.compile("thread_siblings_list"), TWO_NODES)
+    pin = Pinner(shell)
+    assert pin(vcpus=1, iothreads=0) == pin(vcpus=1, iothreads=0)
+    assert len(shell.asked) == 1
+
+
+class Guest:
+    """A guest whose QEMU has two vCPUs and an I/O thread, by these ids."""
+
+    def monitor(self, command: str, **_arguments: object) -> object:
+        """As QEMU 7.2 answers, shortened."""
+        ids = {"query-cpus-fast": (101, 102), "query-iothreads": (103,)}[command]
+        return [{"thread-id": number} for number in ids]
+
+
+PINNED = Pinning(vcpus=(2, 3), iothread=1, others=0, node="0")
+
+
+def threads(**lists: str) -> FakeShell:
+    """A host on which the threads may run there."""
+    found = {"main": "0", "101": "2", "102": "3", "103": "1", **lists}
+    return FakeShell().answer(re.compile("Tgid"), "".join(f"{tid} {cpus}\n" for tid, cpus in found.items()))
+
+
+def test_threads_that_are_where_they_should_be() -> None:
+    """All are asked for by the ids that QEMU tells."""
+    shell = threads()
+    check_pinning(shell, Guest(), PINNED)
+    assert shell.asked[0].argv[-3:] == ("101", "102", "103")
+    nowhere = FakeShell()
+    check_pinning(nowhere, Guest(), Pinning(why_not="too few"))
+    assert nowhere.asked == []
+
+
+@pytest.mark.parametrize(
+    ("lists", "sentence"),
+    [
+        ({"102": "0-7"}, "the CPU of QEMU's vCPU 1 was asked to be 3 but is 0-7."),
+        ({"103": "0"}, "the CPU of QEMU's I/O thread was asked to be 1 but is 0."),
+        ({"main": ""}, "the CPU of QEMU's main loop was asked to be 0 but is unknown."),
+    ],
+)
+def test_a_thread_that_is_elsewhere_is_an_error_of_the_cell(lists: dict[str, str], sentence: str) -> None:
+    """With both; what the host hides is not taken for pinned."""
+    with pytest.raises(AttestationError) as caught:
+        check_pinning(threads(**lists), Guest(), PINNED)
+    assert caught.value.what == sentence
