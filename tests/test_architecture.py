@@ -29,7 +29,7 @@ LAYERS = """
     results
     matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json  workloads.stopwatch
-    workloads.fio_reading  workloads.fio_slips
+    workloads.fio_reading  workloads.fio_slips  workloads.file_workload
     workloads.fio_job_file
     workloads.fio_job
     workloads.fio  workloads.dd  workloads.hdparm
