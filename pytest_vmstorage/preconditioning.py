@@ -141,7 +141,7 @@ def _check_untouched(subject: Subject, workload: Workload, needed: int) -> None:
 def _condition(subject: Subject, plan: Plan, say: Say) -> None:
     """Bring the whole disk into its state, once in its life: it is about the disk, and not about a region."""
     regions = subject.regions
-    if regions.conditioned:
+    if regions.written_bytes == regions.size_bytes:
         return
     if subject.config.state == "aged":
         say("aging the disk")
@@ -151,7 +151,6 @@ def _condition(subject: Subject, plan: Plan, say: Say) -> None:
             say(words)
             _write(subject, FILL_ARGV, 0, regions.size_bytes, plan)
     regions.written_bytes = regions.size_bytes
-    regions.conditioned = True
 
 
 def _write(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> None:
