@@ -12,9 +12,12 @@ VmStorageError
 │   └── GuestDiedError   QEMU ended or the kernel panicked
 ├── AttestationError     the cell is not what its id says          -> error of that cell
 └── WorkloadError        the tool failed or printed what it never prints -> error of that cell
+    └── LateError        it was ended at its time limit
 """
 
 from __future__ import annotations
+
+from typing import Self
 
 
 class VmStorageError(Exception):
@@ -27,6 +30,14 @@ class VmStorageError(Exception):
 
     def __str__(self) -> str:
         return f"{self.what} {self.hint}".rstrip()
+
+    def retold(self, what: str) -> Self:
+        """A copy with another sentence, and with this one's traceback."""
+        # not by copy(): that calls the class with the sentence alone, which some do not take
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.what, other.args = what, (what,)
+        return other.with_traceback(self.__traceback__)
 
 
 class ConfigError(VmStorageError):
@@ -103,3 +114,7 @@ class WorkloadError(VmStorageError):
             return head
         tail = "\n".join(f"    | {line}" for line in self.output.splitlines()[-15:])
         return f"{head}\n  the tool's output ended with:\n{tail}"
+
+
+class LateError(WorkloadError):
+    """A workload, or what is needed around it, was ended at its time limit."""

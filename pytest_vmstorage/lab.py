@@ -22,8 +22,7 @@ from pytest_vmstorage.host_state import HostWatch
 from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.kernel_log import disk_trouble, read_only_mount
 from pytest_vmstorage.native import Native
-from pytest_vmstorage.outcome import Evidence as OutcomeEvidence
-from pytest_vmstorage.outcome import named
+from pytest_vmstorage.outcome import Symptoms, named
 from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
 from pytest_vmstorage.provision.appliance import Appliance
 from pytest_vmstorage.provision.disk import drop_caches, folder_facts
@@ -212,21 +211,21 @@ class Lab:
     def explain(self, row: Row, error: VmStorageError) -> VmStorageError:
         """The error with the name of what happened and the evidence; a guest that is of no more use is let go."""
         if isinstance(row, Native):
-            return error
-        named(error, self._evidence(row, error))
-        if isinstance(error, GuestError):
-            error.console = error.console or row.machine.console_tail()
-            self._broken[row.config] = error
+            return named(error, Symptoms())
+        told = named(error, self._symptoms(row, error))
+        if isinstance(told, GuestError):
+            told.console = told.console or row.machine.console_tail()
+            self._broken[row.config] = told
             if not self.settings.keep:
                 self.drop()
-        return error
+        return told
 
-    def _evidence(self, guest: Guest, error: VmStorageError) -> OutcomeEvidence:
+    def _symptoms(self, guest: Guest, error: VmStorageError) -> Symptoms:
         disk = guest.machine.disk
         folder = str(Path(guest.machine.spec.disk).parent)
         free = None if disk is None or disk.is_block else folder_facts(self.shell, folder).free_bytes
         answers = not isinstance(error, GuestError)
-        return OutcomeEvidence(
+        return Symptoms(
             io_errors=guest.machine.domain.io_errors(),
             free_bytes=free,
             kernel_log=disk_trouble(guest.shell) if answers else "",

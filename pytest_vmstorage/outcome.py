@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.errors import GuestDiedError, GuestError, VmStorageError, WorkloadError
+from pytest_vmstorage.errors import GuestDiedError, GuestError, LateError, VmStorageError
 from pytest_vmstorage.units import format_about
 
 LITTLE_BYTES = 2**20
 """With less than this free no image grows."""
 
 
-class Evidence(BaseModel):
+class Symptoms(BaseModel):
     """What was found after a failure: QEMU's reasons for I/O errors, the guest's kernel log, mounts, free bytes.
 
     `io_errors` are libvirt's words ("enospc", or "" for any other); `free_bytes` is None below a block device.
@@ -35,7 +35,7 @@ NO_ANSWER = "guest stopped answering"
 LATE = "past its time limit"
 
 
-def outcome_of(error: VmStorageError, seen: Evidence) -> str:
+def outcome_of(error: VmStorageError, seen: Symptoms) -> str:
     """The name of what happened, the cause before its effects; "" for a tool that failed for reasons of its own."""
     # QEMU tells "enospc" only where it would pause the guest for it, and here it reports the error to the guest
     is_full = seen.free_bytes is not None and seen.free_bytes < LITTLE_BYTES
@@ -49,21 +49,20 @@ def outcome_of(error: VmStorageError, seen: Evidence) -> str:
         return IO_ERROR
     if isinstance(error, GuestError):
         return NO_ANSWER
-    return LATE if isinstance(error, WorkloadError) and "did not end within" in error.what else ""
+    return LATE if isinstance(error, LateError) else ""
 
 
-def named(error: VmStorageError, seen: Evidence) -> VmStorageError:
-    """The same error with its outcome's name before the sentence and the evidence behind it."""
+def named(error: VmStorageError, seen: Symptoms) -> VmStorageError:
+    """A copy of the error with its outcome's name before the sentence and the evidence behind it."""
     name = outcome_of(error, seen)
     told = "; ".join(_told(seen))
     what = f"{name}: {error.what}" if name else error.what
     if told:
         what = f"{what.rstrip('.')} ({told})."
-    error.what = what
-    return error
+    return error.retold(what)
 
 
-def _told(seen: Evidence) -> Iterator[str]:
+def _told(seen: Symptoms) -> Iterator[str]:
     if seen.io_errors:
         kinds = ", ".join(dict.fromkeys(reason or "other" for reason in seen.io_errors))
         yield f"QEMU reported {len(seen.io_errors)} I/O errors of the disk: {kinds}"

@@ -6,7 +6,7 @@ fill, written over once more, and a fill in random order, which leaves an image 
 
 from __future__ import annotations
 
-from pytest_vmstorage.command import TIMED_OUT
+from pytest_vmstorage.command import check_time
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results import Proof
@@ -161,11 +161,10 @@ def _write(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> Non
     # the path comes last: it may hold a blank
     words = [subject.disk.join(word.split("{path}")) for word in line.split()]
     result = subject.shell.run(words, timeout_s=plan.timeout_s + end / 2**20)
+    filling = f"Filling {subject.disk} before the measurement"
+    check_time(result, filling)
     if not result.ok:
-        reason = f"exit status {result.returncode}"
-        if result.returncode == TIMED_OUT:
-            reason = f"no end after {result.seconds:.0f} s"
-        raise WorkloadError(f"Filling {subject.disk} before the measurement failed: {reason}.", output=result.tail(15))
+        raise WorkloadError(f"{filling} failed: exit status {result.returncode}.", output=result.tail(15))
 
 
 def prove_state(subject: Subject) -> tuple[Proof, ...]:

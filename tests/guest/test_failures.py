@@ -12,6 +12,7 @@ from pytest_vmstorage import Fio, StorageConfig
 from pytest_vmstorage.errors import GuestError, VmStorageError, WorkloadError
 from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.provision.testdisk import TEST_ALIAS
 from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan
 
@@ -129,4 +130,17 @@ def test_a_tool_past_its_limit_is_told_and_its_guest_lives(lab: Lab) -> None:
     with pytest.raises(WorkloadError) as caught:
         measure(lab.subject(guest), job, Plan(rounds=1, warmup=0, timeout_s=1.0))
     assert lab.explain(guest, caught.value).what.startswith("past its time limit: ")
+    assert guest.run("true").ok
+
+
+def test_a_fill_past_its_limit_is_told(lab: Lab) -> None:
+    """A disk that is slow, as QEMU throttles it: what is done before the rounds has a limit too."""
+    guest = lab.guest(cell())
+    device = next(one["qdev"] for one in guest.machine.domain.monitor("query-block") if TEST_ALIAS in one["qdev"])
+    limits = {"bps": 0, "bps_rd": 0, "bps_wr": 300_000, "iops": 0, "iops_rd": 0, "iops_wr": 0}
+    guest.machine.domain.monitor("block_set_io_throttle", id=device, **limits)
+    with pytest.raises(WorkloadError) as caught:
+        measure(lab.subject(guest), Fio(rw="randread", bs="4k", size="4M"), Plan(rounds=1, warmup=0, timeout_s=0.5))
+    told = lab.explain(guest, caught.value)
+    assert told.what.startswith("past its time limit: Filling /dev/vdb before the measurement did not end within ")
     assert guest.run("true").ok
