@@ -9,6 +9,9 @@ VmStorageError
 │   └── HypervisorError  libvirt or QEMU refused; carries libvirt's code
 ├── GuestError           the guest was made but cannot be used     -> error of that cell
 │   ├── BootTimeoutError no answer within the time limit
+│   ├── GuestSilentError no answer any more
+│   ├── CommandStuckError a command in it cannot be ended
+│   ├── DiskMissingError its kernel does not see the disk
 │   └── GuestDiedError   QEMU ended or the kernel panicked
 ├── AttestationError     the cell is not what its id says          -> error of that cell
 └── WorkloadError        the tool failed or printed what it never prints -> error of that cell
@@ -85,6 +88,18 @@ class GuestError(VmStorageError):
 
 class BootTimeoutError(GuestError):
     """The guest did not answer within the time limit."""
+
+
+class GuestSilentError(GuestError):
+    """The guest's agent answered before, and does not any more."""
+
+
+class CommandStuckError(GuestError):
+    """A command in the guest ran past its limit and cannot be killed, as one that waits for a disk."""
+
+
+class DiskMissingError(GuestError):
+    """The guest runs, and its kernel does not see the disk under test."""
 
 
 class GuestDiedError(GuestError):

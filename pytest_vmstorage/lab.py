@@ -13,19 +13,18 @@ from pytest_vmstorage.attest import attest, attest_guest, conclude
 from pytest_vmstorage.attest_native import conclude_native
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import AttestationError, GuestDiedError, GuestError, VmStorageError
+from pytest_vmstorage.errors import AttestationError, GuestDiedError, GuestError, ProvisionError, VmStorageError
 from pytest_vmstorage.evidence import fallback_lines, gather, io_counters
 from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect
 from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostWatch
 from pytest_vmstorage.inventory import Inventory, LabHost
-from pytest_vmstorage.kernel_log import disk_trouble, read_only_mount
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.outcome import Symptoms, named
 from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
 from pytest_vmstorage.provision.appliance import Appliance
-from pytest_vmstorage.provision.disk import drop_caches, folder_facts
+from pytest_vmstorage.provision.disk import drop_caches
 from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.provision.fragments import fragments
 from pytest_vmstorage.provision.hypervisor import Hypervisor
@@ -36,6 +35,7 @@ from pytest_vmstorage.recheck import changed_in_guest
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Regions, Subject
+from pytest_vmstorage.symptoms import look_for_symptoms
 
 Row = Guest | Native
 """Where a cell's workloads run: a guest, or the host itself."""
@@ -83,12 +83,10 @@ class Lab:
         if self._row is not None and self._row.config == config:
             if isinstance(self._row, Native) or self._row.machine.domain.is_active():
                 return self._row
-            error = GuestDiedError(
-                f"The guest of {config} ended before this test.", console=self._row.machine.console_tail()
-            )
-            self._broken[config] = error
+            ended = GuestDiedError(f"The guest of {config} ended before this test.")
+            self._broken[config] = self._told(self._row.machine, ended)
             self.drop()
-            raise error
+            raise self._broken[config]
         self.drop()
         try:
             self._row = self._make_native(config, say) if config.is_native else self._make(config, say)
@@ -124,10 +122,12 @@ class Lab:
             guest.proof = conclude(config, (*seen, *attest_guest(config, guest.facts)))
             self.remember_accel()
             return guest
+        except (GuestError, ProvisionError) as error:
+            told = self._told(machine, error)
+            self._let_go(machine, keep=isinstance(error, GuestError))
+            raise told from None
         except BaseException as error:
-            if self.settings.keep and self._kept is None and isinstance(error, GuestError | AttestationError):
-                self._kept = machine
-            self._let_go(machine)
+            self._let_go(machine, keep=isinstance(error, AttestationError))
             raise
 
     def _log(self, machine: Machine) -> str:
@@ -211,26 +211,20 @@ class Lab:
     def explain(self, row: Row, error: VmStorageError) -> VmStorageError:
         """The error with the name of what happened and the evidence; a guest that is of no more use is let go."""
         if isinstance(row, Native):
-            return named(error, Symptoms())
-        told = named(error, self._symptoms(row, error))
+            return named(error, Symptoms(is_native=True))
+        told = self._told(row.machine, error)
         if isinstance(told, GuestError):
-            told.console = told.console or row.machine.console_tail()
             self._broken[row.config] = told
             if not self.settings.keep:
                 self.drop()
         return told
 
-    def _symptoms(self, guest: Guest, error: VmStorageError) -> Symptoms:
-        disk = guest.machine.disk
-        folder = str(Path(guest.machine.spec.disk).parent)
-        free = None if disk is None or disk.is_block else folder_facts(self.shell, folder).free_bytes
-        answers = not isinstance(error, GuestError)
-        return Symptoms(
-            io_errors=guest.machine.domain.io_errors(),
-            free_bytes=free,
-            kernel_log=disk_trouble(guest.shell) if answers else "",
-            read_only=read_only_mount(guest.shell) if answers else "",
-        )
+    def _told(self, machine: Machine, error: VmStorageError) -> VmStorageError:
+        """The error with its name, the evidence and the guest's console."""
+        told = named(error, look_for_symptoms(machine, self.shell, error))
+        if isinstance(told, GuestError):
+            told.console = told.console or machine.console_tail()
+        return told
 
     def alone(self, say: Say = silent) -> AbstractContextManager[None]:
         """Hold the host's measuring lock among all processes of this machine."""
@@ -250,7 +244,9 @@ class Lab:
                 self._let_go(self._row.machine)
             self._row = None
 
-    def _let_go(self, machine: Machine) -> None:
+    def _let_go(self, machine: Machine, *, keep: bool = False) -> None:
+        if keep and self.settings.keep and self._kept is None:
+            self._kept = machine
         if machine is not self._kept:
             self.pool.discard(machine)
 

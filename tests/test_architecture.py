@@ -19,7 +19,7 @@ LAYERS = """
     rules.image  rules.ground
     rules.device
     rules
-    file_system
+    file_system  outcome
     device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
     cost  provision.layers  provision.passphrases
@@ -57,8 +57,8 @@ LAYERS = """
     agent  evidence
     guest  attest_layers
     attest_guest
-    attest  native  kernel_log  outcome
-    recheck
+    attest  native  kernel_log
+    recheck  symptoms
     attest_native
     lab
     opening
