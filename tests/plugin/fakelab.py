@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import fnmatch
+import itertools
 import json
 import os
 import time
@@ -153,6 +154,18 @@ def make_native(config, say):
     return Native(HostDisk(config=config, path="/srv/disk.raw"), FakeShell(config), "/srv", ())
 
 
+LOOKS = itertools.count()
+
+
+def look():
+    """Nothing, or where the test wants bytes to be counted more each time, as much on each layer."""
+    from pytest_vmstorage.accounting import IoCounters
+    from pytest_vmstorage.host_look import Look
+
+    names = [f"{layer}_{way}_bytes" for layer in ("guest", "layer", "host") for way in ("read", "written")]
+    return Look(moved=IoCounters(**dict.fromkeys(names, next(LOOKS) * 2**40))) if wish("counts") else Look()
+
+
 def as_it_is(_lab, _row, error):
     """An error of a guest that has no more to tell."""
     return error
@@ -162,7 +175,6 @@ def pytest_vmstorage_open_lab(config, settings, say):
     """Open the fake in place of the real lab."""
     from pytest_vmstorage.command import CommandResult
     from pytest_vmstorage.errors import HostError
-    from pytest_vmstorage.host_look import Look
     from pytest_vmstorage.lab import Lab
     from pytest_vmstorage.results import HostFacts
 
@@ -184,7 +196,7 @@ def pytest_vmstorage_open_lab(config, settings, say):
             return wish("changed", "") if matches("changes", guest.config) else ""
 
         def look(self, guest, watch=None):
-            return Look()
+            return look()
 
         def alone(self, say=None):
             # real measurements may go on beside these tests, and hold the machine's lock
