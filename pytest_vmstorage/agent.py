@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
-from pytest_vmstorage.errors import GuestError, HypervisorError
+from pytest_vmstorage.errors import CommandStuckError, HypervisorError
 from pytest_vmstorage.provision.hypervisor import Domain
 
 READ_BYTES = 512 * 1024
@@ -94,7 +94,7 @@ class AgentShell:
                 # a process that died of a signal has no exitcode key
                 return int(status["exitcode"]) if "exitcode" in status else 128 + int(status.get("signal", 0))
             if deadline is not None and time.monotonic() > deadline:
-                raise GuestError(f"A command in the guest did not end {GRACE_S:.0f} s after its time limit.")
+                raise CommandStuckError(f"A command in the guest did not end {GRACE_S:.0f} s after its time limit.")
             time.sleep(pause)
             pause = min(pause * _POLL_GROWTH, _LAST_POLL_S)
 

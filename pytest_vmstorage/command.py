@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.errors import HostError, ProvisionError
+from pytest_vmstorage.errors import HostError, LateError, ProvisionError
 
 TIMED_OUT = 124
 """Return code of a command that was killed at its time limit, as timeout(1) has it."""
@@ -131,6 +131,13 @@ def check(result: CommandResult, doing: str, *, hint: str = "") -> CommandResult
     else:
         reason = result.tail(2).replace("\n", "; ") or f"exit status {result.returncode}"
     raise ProvisionError(f"{doing} failed: {reason} (command: {shlex.join(result.argv)}).", hint=hint)
+
+
+def check_time(result: CommandResult, what: str) -> None:
+    """Raise LateError where the command was ended at its time limit; `what` begins the sentence."""
+    if result.returncode == TIMED_OUT:
+        hint, output = "Raise --vm-timeout.", result.tail(15)
+        raise LateError(f"{what} did not end within {result.seconds:.0f} s.", hint=hint, output=output)
 
 
 def _bytes(output: bytes | str | None) -> bytes:

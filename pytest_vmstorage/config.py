@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.file_system import mkfs_argv, mount_options
@@ -29,7 +29,13 @@ HostFs = Literal["as-found", "ext4", "xfs", "btrfs"]
 GuestFs = Literal["none", "ext3", "ext4", "xfs", "btrfs"]
 Scheduler = Literal["default", "none", "mq-deadline", "kyber", "bfq"]
 
+# TOML has no null, and a sweep may want QEMU's own choice beside other values
+_OrDefault = BeforeValidator(lambda value: None if value == "default" else value)
+
 Count = Annotated[int, Field(ge=1)]
+MaybeCount = Annotated[Count | None, _OrDefault]
+MaybeSize = Annotated[MaybeBytes, _OrDefault]
+MaybeText = Annotated[str | None, _OrDefault]
 Depth = Annotated[int, Field(ge=0, le=64)]
 
 SMALLEST_BYTES = 2**20
@@ -79,18 +85,18 @@ class StorageConfig(BaseModel):
     bus: Bus = "virtio-blk"
     preallocation: Preallocation = "off"
     state: State = "filled"
-    subformat: str | None = None
+    subformat: MaybeText = None
     machine: Machine = "auto"
     io: Io = "threads"
     iothread: bool = False
-    queues: Count | None = None
-    queue_size: Count | None = None
+    queues: MaybeCount = None
+    queue_size: MaybeCount = None
     discard: Discard = "ignore"
     detect_zeroes: DetectZeroes = "off"
-    cluster_size: MaybeBytes = None
+    cluster_size: MaybeSize = None
     lazy_refcounts: bool = False
     extended_l2: bool = False
-    l2_cache_size: MaybeBytes = None
+    l2_cache_size: MaybeSize = None
     compression: Compression = "off"
     encryption: Encryption = "off"
     backing_chain: Depth = 0
@@ -120,12 +126,6 @@ class StorageConfig(BaseModel):
                 hint="The size is at least 1M and a multiple of 512 bytes.",
             )
         return size
-
-    @field_validator("subformat", "queues", "queue_size", "cluster_size", "l2_cache_size", mode="before")
-    @classmethod
-    def _default_is_none(cls, value: object) -> object:
-        # TOML has no word for it, and a sweep may want it beside other values
-        return None if value == "default" else value
 
     @field_validator("memory")
     @classmethod

@@ -9,12 +9,18 @@ VmStorageError
 │   └── HypervisorError  libvirt or QEMU refused; carries libvirt's code
 ├── GuestError           the guest was made but cannot be used     -> error of that cell
 │   ├── BootTimeoutError no answer within the time limit
+│   ├── GuestSilentError no answer any more
+│   ├── CommandStuckError a command in it cannot be ended
+│   ├── DiskMissingError its kernel does not see the disk
 │   └── GuestDiedError   QEMU ended or the kernel panicked
 ├── AttestationError     the cell is not what its id says          -> error of that cell
 └── WorkloadError        the tool failed or printed what it never prints -> error of that cell
+    └── LateError        it was ended at its time limit
 """
 
 from __future__ import annotations
+
+from typing import Self
 
 
 class VmStorageError(Exception):
@@ -27,6 +33,14 @@ class VmStorageError(Exception):
 
     def __str__(self) -> str:
         return f"{self.what} {self.hint}".rstrip()
+
+    def retold(self, what: str) -> Self:
+        """A copy with another sentence, and with this one's traceback."""
+        # not by copy(): that calls the class with the sentence alone, which some do not take
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.what, other.args = what, (what,)
+        return other.with_traceback(self.__traceback__)
 
 
 class ConfigError(VmStorageError):
@@ -76,6 +90,18 @@ class BootTimeoutError(GuestError):
     """The guest did not answer within the time limit."""
 
 
+class GuestSilentError(GuestError):
+    """The guest's agent answered before, and does not any more."""
+
+
+class CommandStuckError(GuestError):
+    """A command in the guest ran past its limit and cannot be killed, as one that waits for a disk."""
+
+
+class DiskMissingError(GuestError):
+    """The guest runs, and its kernel does not see the disk under test."""
+
+
 class GuestDiedError(GuestError):
     """QEMU ended, or the guest's kernel panicked."""
 
@@ -103,3 +129,7 @@ class WorkloadError(VmStorageError):
             return head
         tail = "\n".join(f"    | {line}" for line in self.output.splitlines()[-15:])
         return f"{head}\n  the tool's output ended with:\n{tail}"
+
+
+class LateError(WorkloadError):
+    """A workload, or what is needed around it, was ended at its time limit."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_vmstorage.command import check_time
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.subject import Subject
@@ -31,8 +32,10 @@ def forget(subject: Subject, workload: Workload, target: Target, hygiene: Hygien
     if not hygiene.has("guest-caches"):
         script = KEEP_PAGES if hygiene.has("sync") else KEEP_DIRTY
     done = subject.shell.run(["/bin/sh", "-c", script, "sh", subject.disk, *words], timeout_s=120)
+    what = "Dropping the guest's cached pages of the disk"
+    check_time(done, what)
     if not done.ok:
-        raise WorkloadError("Dropping the guest's cached pages of the disk failed.", output=done.tail())
+        raise WorkloadError(f"{what} failed.", output=done.tail())
     if hygiene.has("host-caches"):
         return subject.drop_host_caches()
     if hygiene.has("sync"):

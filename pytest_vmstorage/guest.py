@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import BootTimeoutError, GuestError
+from pytest_vmstorage.errors import BootTimeoutError, DiskMissingError, GuestError
 from pytest_vmstorage.file_system import FileSystem, look_at, read_mounts
 from pytest_vmstorage.guest_fs import GuestFs, make_guest_fs
 from pytest_vmstorage.provision.domain import ROOT_SERIAL
@@ -203,7 +203,10 @@ def _probe(machine: Machine, shell: AgentShell, tools: Mapping[str, str]) -> Gue
 
 
 def read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> GuestFacts:
-    """Facts from the probe's lines; raises GuestError unless exactly one disk beside the root has the cell's size."""
+    """Facts from the probe's lines; raises GuestError for lines of another kind.
+
+    Raises DiskMissingError unless exactly one disk beside the root has the cell's size.
+    """
     try:
         return _read_facts(text, config, tools)
     except (ValueError, IndexError):
@@ -217,7 +220,7 @@ def _read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> G
     found = [disk for disk in disks if disk[2] != ROOT_SERIAL and int(disk[1]) * 512 == config.size]
     if len(found) != 1:
         there = ", ".join(f"{disk[0]} of {int(disk[1]) * 512} bytes" for disk in disks) or "none"
-        raise GuestError(
+        raise DiskMissingError(
             f"The guest of {config} does not see its disk of {config.size} bytes on {config.bus} (disks: {there}).",
             hint="Its kernel may lack the driver of that bus.",
         )

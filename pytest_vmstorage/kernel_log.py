@@ -28,6 +28,12 @@ def disk_trouble(shell: Shell) -> str:
     return done.stdout.strip() if done.ok else ""
 
 
+def last_error(shell: Shell) -> str:
+    """The last line of the guest's kernel log that is an error of any kind, "" where there is none."""
+    done = shell.run(["/bin/sh", "-c", "dmesg --level=emerg,alert,crit,err | tail -n 1"], timeout_s=60)
+    return done.stdout.strip() if done.ok else ""
+
+
 def read_only_mount(shell: Shell) -> str:
     """Where the file system under test is mounted read-only by now, "" where it is not: ext4 does so after an error."""
     done = shell.run(["/bin/sh", "-c", _READ_ONLY, "sh", MOUNTPOINT], timeout_s=60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,6 +18,7 @@ from pytest_vmstorage.errors import (
     AttestationError,
     GuestDiedError,
     GuestError,
+    ProvisionError,
     SpaceError,
     UnsupportedError,
     VmStorageError,
@@ -29,15 +29,13 @@ from pytest_vmstorage.guest import Guest, connect
 from pytest_vmstorage.host_wishes import HostWishes
 from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.inventory import Inventory, LabHost
-from pytest_vmstorage.kernel_log import disk_trouble, read_only_mount
 from pytest_vmstorage.looks import Looks
 from pytest_vmstorage.made_file import file_note
 from pytest_vmstorage.native import Native
-from pytest_vmstorage.outcome import Evidence as OutcomeEvidence
-from pytest_vmstorage.outcome import named
+from pytest_vmstorage.outcome import Symptoms, named
 from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
 from pytest_vmstorage.provision.appliance import Appliance
-from pytest_vmstorage.provision.disk import folder_facts, sync_disk
+from pytest_vmstorage.provision.disk import sync_disk
 from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.provision.fragments import fragments
 from pytest_vmstorage.provision.host_settings import HostSettings
@@ -51,6 +49,7 @@ from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.rows import Row, Rows
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Regions, Subject
+from pytest_vmstorage.symptoms import look_for_symptoms
 from pytest_vmstorage.zeros import zeros_vanish
 
 
@@ -88,9 +87,9 @@ class Lab:
     _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._rows = Rows(self.pool, let_go=self._release, put_by=self._put_by, call_back=_call_back)
-        self._order = itertools.count(1)
         self.looks = Looks(self.shell, self.lease.root)
+        self._rows = Rows(self.pool, let_go=self._release, put_by=self._put_by)
+        self._order = itertools.count(1)
 
     def expect(self, upcoming: Sequence[StorageConfig]) -> None:
         """The cells whose turn comes, in that order: the guests of the others are not kept."""
@@ -108,8 +107,8 @@ class Lab:
             return self._begin(config, say)
         if isinstance(held.row, Native) or held.row.machine.domain.is_active():
             return held.row
-        console = held.row.machine.console_tail()
-        self._broken[config] = GuestDiedError(f"The guest of {config} ended before this test.", console=console)
+        ended = GuestDiedError(f"The guest of {config} ended before this test.")
+        self._broken[config] = self._told(held.row.machine, ended)
         self._rows.drop()
         raise self._broken[config]
 
@@ -156,10 +155,12 @@ class Lab:
             guest.proof = conclude(config, (*seen, *attest_guest(config, guest.facts)))
             self.remember_accel()
             return guest
+        except (GuestError, ProvisionError) as error:
+            told = self._told(machine, error)
+            self._let_go(machine, keep=isinstance(error, GuestError))
+            raise told from None
         except BaseException as error:
-            if self.settings.keep and self._kept is None and isinstance(error, GuestError | AttestationError):
-                self._kept = machine
-            self._let_go(machine)
+            self._let_go(machine, keep=isinstance(error, AttestationError))
             raise
 
     def subject(self, row: Row) -> Subject:
@@ -226,26 +227,20 @@ class Lab:
     def explain(self, row: Row, error: VmStorageError) -> VmStorageError:
         """The error with the name of what happened and the evidence; a guest that is of no more use is let go."""
         if isinstance(row, Native):
-            return error
-        named(error, self._evidence(row, error))
-        if isinstance(error, GuestError):
-            error.console = error.console or row.machine.console_tail()
-            self._broken[row.config] = error
+            return named(error, Symptoms(is_native=True))
+        told = self._told(row.machine, error)
+        if isinstance(told, GuestError):
+            self._broken[row.config] = told
             if not self.settings.keep:
                 self.drop()
-        return error
+        return told
 
-    def _evidence(self, guest: Guest, error: VmStorageError) -> OutcomeEvidence:
-        disk = guest.machine.disk
-        folder = str(Path(guest.machine.spec.disk).parent)
-        free = None if disk is None or disk.is_block else folder_facts(self.shell, folder).free_bytes
-        answers = not isinstance(error, GuestError)
-        return OutcomeEvidence(
-            io_errors=guest.machine.domain.io_errors(),
-            free_bytes=free,
-            kernel_log=disk_trouble(guest.shell) if answers else "",
-            read_only=read_only_mount(guest.shell) if answers else "",
-        )
+    def _told(self, machine: Machine, error: VmStorageError) -> VmStorageError:
+        """The error with its name, the evidence and the guest's console."""
+        told = named(error, look_for_symptoms(machine, self.shell, error))
+        if isinstance(told, GuestError):
+            told.console = told.console or machine.console_tail()
+        return told
 
     def alone(self, say: Say = silent) -> AbstractContextManager[None]:
         """Hold the host's measuring lock among all processes of this machine."""
@@ -267,12 +262,7 @@ class Lab:
         self._rows.drop()
 
     def _put_by(self, row: Row) -> None:
-        """A row waits: its guest's processors stop, and nothing of it is left to be written while others measure."""
-        if isinstance(row, Native):
-            self.looks.drop_host_caches(row.disk)
-            return
-        row.machine.domain.pause()
-        self.looks.drop_host_caches(row.machine.spec.disk)
+        self.looks.put_by(row)
 
     def _release(self, row: Row) -> None:
         if isinstance(row, Native):
@@ -280,7 +270,9 @@ class Lab:
         else:
             self._let_go(row.machine)
 
-    def _let_go(self, machine: Machine) -> None:
+    def _let_go(self, machine: Machine, *, keep: bool = False) -> None:
+        if keep and self.settings.keep and self._kept is None:
+            self._kept = machine
         if machine is not self._kept:
             self.pool.discard(machine)
 
@@ -296,10 +288,3 @@ class Lab:
             if self._kept is None and self.lease.root:
                 self.shell.run(["rm", "-rf", "--", self.lease.root])
         return self._kept
-
-
-def _call_back(row: Row) -> None:
-    # one that died while it waited is found dead by who asks for it
-    if not isinstance(row, Native):
-        with contextlib.suppress(VmStorageError):
-            row.machine.domain.resume()

@@ -196,8 +196,6 @@ def plain(name: str, value: Any) -> Any:
 
     Raises ConfigError for what is no value of that field.
     """
-    if value == "default" and StorageConfig.model_fields[name].default is None:
-        return None
     if name not in _ADAPTERS:
         field = StorageConfig.model_fields[name]
         # an adapter looks at the one field, and at no rule between fields

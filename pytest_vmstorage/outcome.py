@@ -6,17 +6,46 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.errors import GuestDiedError, GuestError, VmStorageError, WorkloadError
+from pytest_vmstorage.errors import (
+    BootTimeoutError,
+    CommandStuckError,
+    DiskMissingError,
+    GuestDiedError,
+    GuestSilentError,
+    LateError,
+    VmStorageError,
+    WorkloadError,
+)
 from pytest_vmstorage.units import format_about
 
 LITTLE_BYTES = 2**20
-"""With less than this free no image grows."""
+"""With less than this free no image grows, and no file."""
 
 
-class Evidence(BaseModel):
-    """What was found after a failure: QEMU's reasons for I/O errors, the guest's kernel log, mounts, free bytes.
+class Room(BaseModel):
+    """What is free on a file system for anybody: bytes, and inodes (None where it counts none)."""
 
-    `io_errors` are libvirt's words ("enospc", or "" for any other); `free_bytes` is None below a block device.
+    model_config = ConfigDict(frozen=True)
+
+    free_bytes: int
+    free_inodes: int | None = None
+
+    @property
+    def is_none(self) -> bool:
+        """Whether no file can be made or grow."""
+        return self.free_bytes < LITTLE_BYTES or self.free_inodes == 0
+
+    def __str__(self) -> str:
+        inodes = "" if self.free_inodes is None else f" and {self.free_inodes} inodes"
+        return f"{format_about(self.free_bytes)}{inodes} free"
+
+
+class Symptoms(BaseModel):
+    """What was found after a failure: QEMU's reasons for I/O errors, the guest's kernel log, mounts, room, its agent.
+
+    `io_errors` are QEMU's words ("" where it has none); `free_bytes` is of the image's folder, None below a block
+    device. `room` is on the guest's file system under test, None without one. `agent` is a predicate ("answers"), ""
+    where nobody is there to be asked. With `is_native` there is no guest.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -25,45 +54,71 @@ class Evidence(BaseModel):
     kernel_log: str = ""
     read_only: str = ""
     free_bytes: int | None = None
+    room: Room | None = None
+    agent: str = ""
+    is_native: bool = False
 
 
 NO_SPACE = "no space on the host"
+NO_SPACE_ON_DEVICE = "no space on the device"
+NO_SPACE_IN_GUEST = "no space in the guest"
 READ_ONLY = "mount became read-only"
 IO_ERROR = "I/O error"
 ENDED = "guest ended"
-NO_ANSWER = "guest stopped answering"
+NO_ANSWER = "guest did not answer"
+SILENT = "guest stopped answering"
+NO_DISK = "disk did not appear"
 LATE = "past its time limit"
+OUTCOMES = (
+    *(NO_SPACE, NO_SPACE_ON_DEVICE, NO_SPACE_IN_GUEST, READ_ONLY, IO_ERROR),
+    *(ENDED, NO_ANSWER, SILENT, NO_DISK, LATE),
+)
+"""Every name there is; it begins the sentence and stands in the matrix."""
+
+# what strerror(3) and SQLite say
+_NO_SPACE_LEFT = "No space left on device"
+_FULL = (_NO_SPACE_LEFT, "database or disk is full")
 
 
-def outcome_of(error: VmStorageError, seen: Evidence) -> str:
-    """The name of what happened, the cause before its effects; "" for a tool that failed for reasons of its own."""
-    # QEMU tells "enospc" only where it would pause the guest for it, and here it reports the error to the guest
+def outcome_of(error: VmStorageError, seen: Symptoms) -> str:
+    """The name of what happened, the cause before its effects; "" for what failed for reasons of its own."""
+    return next((name for name, is_so in _causes(error, seen) if is_so), "")
+
+
+def _causes(error: VmStorageError, seen: Symptoms) -> Iterator[tuple[str, bool]]:
+    yield NO_SPACE_ON_DEVICE if seen.free_bytes is None else NO_SPACE, _is_full_below(seen)
+    yield ENDED, isinstance(error, GuestDiedError)
+    yield NO_DISK, isinstance(error, DiskMissingError)
+    yield READ_ONLY, bool(seen.read_only)
+    yield IO_ERROR, bool(seen.io_errors or seen.kernel_log)
+    yield NO_SPACE if seen.is_native else NO_SPACE_IN_GUEST, _is_full(error, seen)
+    yield NO_ANSWER, isinstance(error, BootTimeoutError)
+    yield SILENT, isinstance(error, GuestSilentError)
+    yield LATE, isinstance(error, LateError | CommandStuckError)
+
+
+def _is_full_below(seen: Symptoms) -> bool:
     is_full = seen.free_bytes is not None and seen.free_bytes < LITTLE_BYTES
-    if "enospc" in seen.io_errors or (seen.io_errors and is_full):
-        return NO_SPACE
-    if isinstance(error, GuestDiedError):
-        return ENDED
-    if seen.read_only:
-        return READ_ONLY
-    if seen.io_errors or seen.kernel_log:
-        return IO_ERROR
-    if isinstance(error, GuestError):
-        return NO_ANSWER
-    return LATE if isinstance(error, WorkloadError) and "did not end within" in error.what else ""
+    return _NO_SPACE_LEFT in seen.io_errors or bool(seen.io_errors and is_full)
 
 
-def named(error: VmStorageError, seen: Evidence) -> VmStorageError:
-    """The same error with its outcome's name before the sentence and the evidence behind it."""
+def _is_full(error: VmStorageError, seen: Symptoms) -> bool:
+    if not isinstance(error, WorkloadError):
+        return False
+    return any(words in error.output for words in _FULL) or (seen.room is not None and seen.room.is_none)
+
+
+def named(error: VmStorageError, seen: Symptoms) -> VmStorageError:
+    """A copy of the error with its outcome's name before the sentence and the evidence behind it."""
     name = outcome_of(error, seen)
-    told = "; ".join(_told(seen))
+    told = "; ".join(_told(seen)) if name else ""
     what = f"{name}: {error.what}" if name else error.what
     if told:
         what = f"{what.rstrip('.')} ({told})."
-    error.what = what
-    return error
+    return error.retold(what)
 
 
-def _told(seen: Evidence) -> Iterator[str]:
+def _told(seen: Symptoms) -> Iterator[str]:
     if seen.io_errors:
         kinds = ", ".join(dict.fromkeys(reason or "other" for reason in seen.io_errors))
         yield f"QEMU reported {len(seen.io_errors)} I/O errors of the disk: {kinds}"
@@ -71,5 +126,9 @@ def _told(seen: Evidence) -> Iterator[str]:
         yield f"its folder has {format_about(seen.free_bytes)} free"
     if seen.read_only:
         yield f"{seen.read_only} is mounted read-only"
+    if seen.room is not None and seen.room.is_none:
+        yield f"its file system has {seen.room}"
     if seen.kernel_log:
         yield f"guest's kernel: {seen.kernel_log}"
+    if seen.agent:
+        yield f"its agent {seen.agent}"

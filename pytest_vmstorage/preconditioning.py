@@ -6,7 +6,7 @@ fill, written over once more, and a fill in random order, which leaves an image 
 
 from __future__ import annotations
 
-from pytest_vmstorage.command import TIMED_OUT
+from pytest_vmstorage.command import check_time
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results import Proof
@@ -169,7 +169,7 @@ def _check_untouched(subject: Subject, workload: Workload, needed: int) -> None:
 def _condition(subject: Subject, plan: Plan, say: Say) -> None:
     """Bring the whole disk into its state, once in its life: it is about the disk, and not about a region."""
     regions = subject.regions
-    if regions.conditioned:
+    if regions.written_bytes == regions.size_bytes:
         return
     if subject.config.state == "aged":
         say("aging the disk")
@@ -179,7 +179,6 @@ def _condition(subject: Subject, plan: Plan, say: Say) -> None:
             say(words)
             _write(subject, FILL_ARGV, 0, regions.size_bytes, plan)
     regions.written_bytes = regions.size_bytes
-    regions.conditioned = True
 
 
 def _write(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> None:
@@ -190,11 +189,10 @@ def _write(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> Non
     # the path comes last: it may hold a blank
     words = [subject.disk.join(word.split("{path}")) for word in line.split()]
     result = subject.shell.run(words, timeout_s=plan.timeout_s + end / 2**20)
+    filling = f"Filling {subject.disk} before the measurement"
+    check_time(result, filling)
     if not result.ok:
-        reason = f"exit status {result.returncode}"
-        if result.returncode == TIMED_OUT:
-            reason = f"no end after {result.seconds:.0f} s"
-        raise WorkloadError(f"Filling {subject.disk} before the measurement failed: {reason}.", output=result.tail(15))
+        raise WorkloadError(f"{filling} failed: exit status {result.returncode}.", output=result.tail(15))
 
 
 def prove_state(subject: Subject) -> tuple[Proof, ...]:

@@ -42,7 +42,7 @@ class Held:
 
 @dataclass
 class Rows:
-    """Holds the rows; `let_go` tears one down, `put_by` makes one wait, `call_back` ends its wait.
+    """Holds the rows; `let_go` tears one down, `put_by` makes one wait.
 
     `upcoming` are the cells that rounds will be taken in, in that order: a row whose cell is not among them is let go
     as soon as another one's turn comes.
@@ -51,7 +51,6 @@ class Rows:
     room: Room
     let_go: Callable[[Row], None]
     put_by: Callable[[Row], None]
-    call_back: Callable[[Row], None]
     upcoming: Sequence[StorageConfig] = ()
     current: Held | None = None
     waiting: dict[StorageConfig, Held] = field(default_factory=dict)
@@ -64,7 +63,7 @@ class Rows:
         found = self.waiting.pop(config, None)
         if found is not None:
             self.current = found
-            self.call_back(found.row)
+            _call_back(found.row)
         return found
 
     def begin(self, row: Row) -> Held:
@@ -123,6 +122,13 @@ class Rows:
 def _may_wait(config: StorageConfig) -> bool:
     """Whether the cell's disk can be there while other cells are measured: a listed device is for one at a time."""
     return not needs_block(config)
+
+
+def _call_back(row: Row) -> None:
+    # one that died while it waited is found dead by who asks for it
+    if not isinstance(row, Native):
+        with contextlib.suppress(VmStorageError):
+            row.machine.domain.resume()
 
 
 def _size(row: Row) -> int:

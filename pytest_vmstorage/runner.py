@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pytest_vmstorage.accounting import impossible, stored, total, unflushed
 from pytest_vmstorage.caution import WorkingSet, host_cautions
-from pytest_vmstorage.command import TIMED_OUT, CommandResult
+from pytest_vmstorage.command import CommandResult, check_time
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import VmStorageError, WorkloadError
 from pytest_vmstorage.forgetting import forget
@@ -215,9 +215,10 @@ def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[s
     """What a workload needs around its rounds; the first command that fails ends the measurement."""
     for argv in commands:
         done = subject.shell.run(argv, timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
+        what = f"Around a round of {workload.label} `{shlex.join(argv)[:_SHOWN]}`"
+        check_time(done, what)
         if not done.ok:
-            what = f"`{shlex.join(argv)[:_SHOWN]}` failed with exit status {done.returncode}"
-            raise WorkloadError(f"Around a round of {workload.label} {what}.", output=done.tail(15))
+            raise WorkloadError(f"{what} failed with exit status {done.returncode}.", output=done.tail(15))
 
 
 def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> Sample:
@@ -247,12 +248,7 @@ def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> 
 
 
 def _raw_output(subject: Subject, workload: Workload, target: Target, result: CommandResult) -> str:
-    if result.returncode == TIMED_OUT:
-        raise WorkloadError(
-            f"{workload.label} did not end within {result.seconds:.0f} s.",
-            hint="Raise --vm-timeout.",
-            output=result.tail(15),
-        )
+    check_time(result, workload.label)
     text = result.stdout + result.stderr
     output = workload.output_file(target)
     if output is not None:

@@ -33,14 +33,10 @@ class Plan(BaseModel):
 
 @dataclass
 class Regions:
-    """How much of a disk, from its start, has been written in the life of its guest; in bytes.
-
-    `conditioned` says that all of it was brought into the state its cell is in.
-    """
+    """How much of a disk, from its start, has been written in the life of its guest; in bytes."""
 
     size_bytes: int
     written_bytes: int = 0
-    conditioned: bool = False
 
 
 @dataclass

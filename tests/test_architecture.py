@@ -19,7 +19,7 @@ LAYERS = """
     rules.image  rules.ground
     rules.device
     rules
-    file_system
+    file_system  outcome
     device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
     cost  provision.layers  provision.passphrases
@@ -29,7 +29,7 @@ LAYERS = """
     results
     matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json  workloads.stopwatch
-    workloads.fio_reading  workloads.fio_slips
+    workloads.fio_reading  workloads.fio_slips  workloads.file_workload
     workloads.fio_job_file
     workloads.fio_job
     workloads.fio  workloads.dd  workloads.hdparm
@@ -57,8 +57,8 @@ LAYERS = """
     agent  evidence
     guest  attest_layers
     attest_guest  attest_null
-    attest  native  kernel_log  outcome
-    recheck  rows  made_file
+    attest  native  kernel_log
+    recheck  rows  made_file  symptoms
     looks
     attest_native
     lab

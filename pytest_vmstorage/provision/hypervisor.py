@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Protocol
 from xml.etree import ElementTree
 
-from pytest_vmstorage.errors import GuestDiedError, GuestError, HostError, HypervisorError
+from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HostError, HypervisorError
 from pytest_vmstorage.provision.adopt import adopting
 from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.event_loop import start_event_loop
-from pytest_vmstorage.provision.libvirt_text import bus_names, connection_error, one_line, version_text
+from pytest_vmstorage.provision.libvirt_text import bus_names, connection_error, io_error_reason, one_line, version_text
 from pytest_vmstorage.provision.passphrases import Passphrases
 
 
@@ -38,7 +38,7 @@ class Domain(Protocol):
         """Whether QEMU still runs it."""
 
     def io_errors(self) -> tuple[str, ...]:
-        """Why QEMU could not read or write for it, one word an error: "enospc", or "" for any other reason."""
+        """Why QEMU could not read or write for it, in QEMU's words, such as "No space left on device"."""
 
     def pause(self) -> None:
         """Stop its processors and write back what QEMU holds for its disk; raises GuestDiedError, HypervisorError."""
@@ -81,6 +81,9 @@ class LibvirtHypervisor:
     def __init__(self, uri: str, *, pids: Path | None = None) -> None:
         self._pids = pids
         libvirt = load_libvirt()
+        import libvirt_qemu
+
+        self.qemu = libvirt_qemu
         start_event_loop(libvirt)
         try:
             self._conn = libvirt.open(uri)
@@ -168,22 +171,20 @@ class LibvirtHypervisor:
                 self.ended_event(dom.UUIDString()).set()
                 self.agent_event(dom.UUIDString()).set()
 
-        def on_io_error(_conn: Any, dom: Any, *about: Any) -> None:
-            _path, _alias, _action, reason, _opaque = about
-            self.io_errors(dom.UUIDString()).append(reason)
+        def on_io_error(_conn: Any, dom: Any, _event: str, _s: int, _us: int, details: str, _opaque: Any) -> None:
+            self.io_errors(dom.UUIDString()).append(io_error_reason(details))
 
-        register(None, lib.VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON, on_io_error, None)
         register(None, lib.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, on_agent, None)
         register(None, lib.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_lifecycle, None)
+        # not by libvirt's own event of it, which leaves QEMU's words out
+        self.qemu.qemuMonitorEventRegister(self._conn, None, "BLOCK_IO_ERROR", on_io_error, None, 0)
 
 
 class LibvirtDomain:
     """A running guest of a LibvirtHypervisor."""
 
     def __init__(self, hypervisor: LibvirtHypervisor, handle: Any) -> None:
-        import libvirt_qemu
-
-        self._qemu = libvirt_qemu
+        self._qemu = hypervisor.qemu
         self._handle = handle
         self.uuid: str = handle.UUIDString()
         self.name: str = handle.name()
@@ -236,7 +237,7 @@ class LibvirtDomain:
         return not self._ended.is_set()
 
     def io_errors(self) -> tuple[str, ...]:
-        """By the events that libvirt sent."""
+        """By the events that QEMU sent."""
         return tuple(self._io_errors)
 
     def pause(self) -> None:
@@ -269,7 +270,7 @@ def load_libvirt() -> Any:
 
 @contextlib.contextmanager
 def translated(doing: str, *, ended: threading.Event | None = None, patience_s: float = 0.0) -> Iterator[None]:
-    """Turn libvirtError into HypervisorError, GuestError (agent) or GuestDiedError (domain gone)."""
+    """Turn libvirtError into HypervisorError, GuestSilentError (agent) or GuestDiedError (domain gone)."""
     # agent and monitor may break before the event comes that says why
     libvirt = load_libvirt()
     try:
@@ -282,5 +283,5 @@ def translated(doing: str, *, ended: threading.Event | None = None, patience_s: 
         if ended is not None and (code in gone or ended.wait(1.0 if code in silent else patience_s)):
             raise GuestDiedError(f"The guest ended during: {doing}.") from None
         if code in silent:
-            raise GuestError(f"{doing}: the guest's agent does not answer ({message}).") from None
+            raise GuestSilentError(f"{doing}: the guest's agent does not answer ({message}).") from None
         raise HypervisorError(f"{doing} failed: {message}.", code=code) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 from xml.etree import ElementTree
@@ -38,6 +39,11 @@ def connection_error(uri: str, error: Any) -> HostError:
         f"libvirt at {uri.partition('?')[0]} cannot be reached: {message}.",
         hint="Check the name given to --vm-host, that ssh to it works without a password, and that libvirtd runs.",
     )
+
+
+def io_error_reason(details: str | None) -> str:
+    """Why an I/O failed, from QEMU's BLOCK_IO_ERROR as JSON: its words, "" where it has none."""
+    return str(json.loads(details or "{}").get("reason", ""))
 
 
 def version_text(number: int) -> str:

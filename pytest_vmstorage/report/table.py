@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.baseline import host_of
 from pytest_vmstorage.config import AXES, StorageConfig, axis_text
 from pytest_vmstorage.gate import Comparison, Kind, Verdict
+from pytest_vmstorage.outcome import OUTCOMES
 from pytest_vmstorage.report.columns import Column, Placed, columns_of, function_of, place
 from pytest_vmstorage.report.footer import Section, build_sections, host_names
 from pytest_vmstorage.results import Figure, Run
@@ -43,6 +44,12 @@ class Cell(BaseModel):
         if self.failure:
             return f"{self.outcome}: {self.failure}"
         return " ".join(part for part in self.parts if part) or "-"
+
+    @property
+    def name(self) -> str:
+        """A failure's outcome and the name of what happened, "" where it has none: "failed: disk did not appear"."""
+        name = self.failure.partition(": ")[0]
+        return f"{self.outcome}: {name}" if name in OUTCOMES else ""
 
 
 class Row(BaseModel):

@@ -76,10 +76,11 @@ def _column(column: Column, table: Table, index: int) -> _Lines:
     heading = column.heading
     words = [word for line in heading for word in line.split()]
     least = _FAILED_WIDTH if any(cell.failure for cell in cells) else _HEADING_WIDTH
-    width = max([*map(len, aligned), *map(len, words), least])
+    # a name is never cut
+    width = max([*map(len, aligned), *map(len, words), *(len(cell.name) for cell in cells), least])
     head = [line for text in heading for line in textwrap.wrap(text, width)]
     shown = [
-        textwrap.shorten(cell.text, width, placeholder="…") if cell.failure else text
+        cell.name or textwrap.shorten(cell.text, width, placeholder="…") if cell.failure else text
         for cell, text in zip(cells, aligned, strict=True)
     ]
     return ["\n".join(head), *(text.ljust(width) for text in shown)]

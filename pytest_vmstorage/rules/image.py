@@ -89,6 +89,12 @@ IMAGE_RULES = (
         "qemu-img check and map, tried",
     ),
     Rule(
+        "layers-lie-under-files",
+        lambda cell: arrives_filled(cell) and cell.guest_fs != "none",
+        "a file system in the guest gives workloads a new file, whose blocks are not those that the image holds",
+        "of 1.5 GiB that fio read of such a file the guest's disk moved 4 KiB, tried",
+    ),
+    Rule(
         "layers-allocate-late",
         lambda cell: arrives_filled(cell) and cell.preallocation != "off",
         "data that arrive with the image are its allocation: on top of backing files and after snapshots a write"

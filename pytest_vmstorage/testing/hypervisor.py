@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError
+from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HypervisorError
 from pytest_vmstorage.testing.monitor import answer_monitor
 from pytest_vmstorage.testing.shell import FakeShell
 
@@ -43,7 +43,7 @@ class FakeDomain:
     """A guest whose agent runs commands on a FakeShell and whose files are that shell's.
 
     It answers as qemu-ga does: a finished process can be asked about once, one that a signal killed has no exit code,
-    and what does not exist is a HypervisorError. `boots` says whether it ever does; `write_at_most` and
+    and what does not exist is a HypervisorError. `boots` says whether it ever does and answers; `write_at_most` and
     `read_at_most` make the agent take and give less than it is asked to; `dies_after` ends the guest at that command
     (0 is before it answers). `asked` is every agent command with its arguments; `monitor_answers` is what QMP returns
     in place of what it would say of the XML.
@@ -79,8 +79,9 @@ class FakeDomain:
         if self.dies_after is not None and len(self.asked) > self.dies_after:
             self._dead = True
         self._check_alive(f"guest agent command {command}")
-        if self.paused:
-            raise GuestError(f"guest agent command {command}: the guest's agent does not answer (it is paused).")
+        if self.paused or not self.boots:
+            why = "it is paused" if self.paused else "fake"
+            raise GuestSilentError(f"guest agent command {command}: the guest's agent does not answer ({why}).")
         _check_message({"execute": command, "arguments": dict(arguments)}, MESSAGE_BYTES, command)
         method = getattr(self, f"_{command.replace('-', '_')}", None)
         if method is None:

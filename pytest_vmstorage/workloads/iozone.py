@@ -14,7 +14,8 @@ from pydantic import field_validator, model_validator
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes, format_size
-from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.base import Target
+from pytest_vmstorage.workloads.file_workload import FileWorkload
 from pytest_vmstorage.workloads.stopwatch import bash
 
 _KIB = 2**10
@@ -62,7 +63,7 @@ done
 """
 
 
-class Iozone(Workload):
+class Iozone(FileWorkload):
     """iozone's `tests` for each pair of `file_size` and `record_size`, a matrix of its own in one round.
 
     `tests` are the numbers of iozone's -i (`TESTS`): 0 write, 1 read, 2 random, 3 backwards, 4 one record again, 5
@@ -80,7 +81,6 @@ class Iozone(Workload):
     """
 
     tool: ClassVar[str] = "iozone"
-    needs_folder: ClassVar[bool] = True
 
     file_size: tuple[Bytes, ...] = (16 * _MIB,)
     record_size: tuple[Bytes, ...] = (4 * _KIB, 64 * _KIB, _MIB)
@@ -166,16 +166,6 @@ class Iozone(Workload):
         return tuple(_name(column, *self.pairs[-1]) for column in self.columns)
 
     @property
-    def region_bytes(self) -> int:
-        """None of the test file: it makes one beside it."""
-        return 0
-
-    @property
-    def reads(self) -> bool:
-        """It reads only what it made itself."""
-        return False
-
-    @property
     def expected_seconds(self) -> float:
         """A second, and what all its passes would take at 50 MiB/s."""
         passes = sum(file for file, _record in self.pairs) * len(self.columns)
@@ -183,8 +173,8 @@ class Iozone(Workload):
 
     def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
         """Folders of its own, and the binary in pieces where there is one to copy; fails without room."""
-        own = _own(target)
-        commands = [bash(_MAKE, _place(target), own, str(max(self.file_size)))]
+        own = self.beside(target)
+        commands = [bash(_MAKE, self.place(target), own, str(max(self.file_size)))]
         found = self.binary or shutil.which("iozone")
         if found is None:
             return tuple(commands)
@@ -199,11 +189,7 @@ class Iozone(Workload):
         given = {"-e": self.flush, "-c": self.close, "-I": self.direct}
         options = [*(f"-i {test}" for test in self.tests), *(option for option, on in given.items() if on)]
         pairs = (f"{file // _KIB}:{record // _KIB}" for file, record in self.pairs)
-        return bash(_RUN, _place(target), _own(target), " ".join(options), *pairs)
-
-    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
-        """Remove its file and the copied binary."""
-        return (("rm", "-rf", _place(target), _own(target)),)
+        return bash(_RUN, self.place(target), self.beside(target), " ".join(options), *pairs)
 
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from iozone's tables; raises UnsupportedError without an iozone, WorkloadError for a missing row."""
@@ -234,11 +220,3 @@ class Iozone(Workload):
 
 def _name(column: str, file: int, record: int) -> str:
     return f"{column}_{format_size(file)}_{format_size(record)}"
-
-
-def _place(target: Target) -> str:
-    return f"{target.folder}/vmstorage-iozone"
-
-
-def _own(target: Target) -> str:
-    return f"{target.scratch}/vmstorage-iozone"

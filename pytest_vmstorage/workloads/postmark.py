@@ -13,7 +13,8 @@ from pytest_vmstorage.config import Count
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes
-from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.base import Target
+from pytest_vmstorage.workloads.file_workload import FileWorkload
 from pytest_vmstorage.workloads.stopwatch import TIMED, bash, seconds_of
 
 _MIB = 2**20
@@ -61,7 +62,7 @@ _OWN_SECONDS = re.compile(r"(\d+) seconds of transactions")
 _DATA = re.compile(r"([\d.]+) (kilo|mega|giga|tera|)bytes (read|written) \(")
 
 
-class Postmark(Workload):
+class Postmark(FileWorkload):
     """postmark's run: `number` files are made, `transactions` done on them, and all are deleted again.
 
     A transaction is a read or an append, and a creation or a deletion (`bias_read`, `bias_create`: chances out of
@@ -79,7 +80,6 @@ class Postmark(Workload):
     """
 
     tool: ClassVar[str] = "postmark"
-    needs_folder: ClassVar[bool] = True
 
     size: tuple[Bytes, Bytes] = (512, 65536)
     number: Count = 1000
@@ -170,16 +170,6 @@ class Postmark(Workload):
         return ("tps", "read_bw", "write_bw")
 
     @property
-    def region_bytes(self) -> int:
-        """None of the test file: it makes files beside it."""
-        return 0
-
-    @property
-    def reads(self) -> bool:
-        """It reads only what it made itself."""
-        return False
-
-    @property
     def expected_seconds(self) -> float:
         """A second, and what a thousand files or transactions a second would take."""
         return 1.0 + (2 * self.number + self.transactions) / _GUESSED_PER_SECOND
@@ -192,8 +182,8 @@ class Postmark(Workload):
 
     def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
         """Make a folder of its own and the settings file; fails without room, as postmark does not notice that."""
-        place = _place(target)
-        return (bash(_MAKE, place, str(self.written_bytes), self.settings(place), _file(target)),)
+        place = self.place(target)
+        return (bash(_MAKE, place, str(self.written_bytes), self.settings(place), self.beside(target)),)
 
     def settings(self, location: str) -> str:
         """postmark's settings file, with the commands that run it."""
@@ -209,11 +199,7 @@ class Postmark(Workload):
 
     def argv(self, target: Target) -> tuple[str, ...]:
         """postmark under a stopwatch."""
-        return bash(_RUN, _file(target))
-
-    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
-        """Remove the folder and the settings file."""
-        return (("rm", "-rf", _place(target), _file(target)),)
+        return bash(_RUN, self.beside(target))
 
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from postmark's words and the stopwatch; raises WorkloadError where they do not agree."""
@@ -252,11 +238,3 @@ def _text(value: object) -> str:
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return str(value).lower()
-
-
-def _place(target: Target) -> str:
-    return f"{target.folder}/vmstorage-postmark"
-
-
-def _file(target: Target) -> str:
-    return f"{target.scratch}/vmstorage-postmark.settings"

@@ -10,7 +10,8 @@ from pydantic import Field
 from pytest_vmstorage.config import Count
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.results import Metric
-from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.base import Target
+from pytest_vmstorage.workloads.file_workload import FileWorkload
 from pytest_vmstorage.workloads.stopwatch import TIMED, bash, seconds_of
 
 _GUESSED_PER_SECOND = 100.0
@@ -47,7 +48,7 @@ echo 'PRAGMA journal_mode; PRAGMA synchronous;' | shell | tail -n 2 | paste -sd 
 )
 
 
-class Sqlite(Workload):
+class Sqlite(FileWorkload):
     """`insertions` rows are inserted into a table, one transaction each, by `runs` shells one after the other.
 
     It is the work of Phoronix' pts/sqlite: a table of four columns, a file of INSERT statements read by the sqlite3
@@ -66,7 +67,6 @@ class Sqlite(Workload):
     """
 
     tool: ClassVar[str] = "sqlite3"
-    needs_folder: ClassVar[bool] = True
 
     insertions: Count = 500
     runs: Count = 1
@@ -108,16 +108,6 @@ class Sqlite(Workload):
         return ("seconds", "insertions")
 
     @property
-    def region_bytes(self) -> int:
-        """None of the test file: it makes a database beside it."""
-        return 0
-
-    @property
-    def reads(self) -> bool:
-        """It reads only what it made itself."""
-        return False
-
-    @property
     def expected_seconds(self) -> float:
         """A second, and what a hundred insertions a second would take."""
         return 1.0 + self.insertions * self.runs / _GUESSED_PER_SECOND
@@ -130,7 +120,7 @@ class Sqlite(Workload):
         )
         index = " CREATE INDEX pts1_i ON pts1 (I);" if self.index else ""
         numbers = (str(self.insertions), str(self.seed))
-        return (bash(_MAKE, _place(target), self._pragmas + table + index, _file(target), *numbers),)
+        return (bash(_MAKE, self.place(target), self._pragmas + table + index, self.beside(target), *numbers),)
 
     @property
     def _pragmas(self) -> str:
@@ -138,11 +128,7 @@ class Sqlite(Workload):
 
     def argv(self, target: Target) -> tuple[str, ...]:
         """All runs under a stopwatch; then rows are counted and the pragmas in effect asked."""
-        return bash(_RUN, _place(target), _file(target), str(self.runs), self._pragmas)
-
-    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
-        """Remove the database and the statements."""
-        return (("rm", "-rf", _place(target), _file(target)),)
+        return bash(_RUN, self.place(target), self.beside(target), str(self.runs), self._pragmas)
 
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from the stopwatch; raises WorkloadError unless all rows are there and the pragmas were in effect."""
@@ -156,11 +142,3 @@ class Sqlite(Workload):
             raise WorkloadError(f"SQLite did not run with {asked}.", output=text)
         seconds = seconds_of(("insert",), text)["insert"]
         return {"seconds": seconds, "insertions": wanted / seconds}
-
-
-def _place(target: Target) -> str:
-    return f"{target.folder}/vmstorage-sqlite"
-
-
-def _file(target: Target) -> str:
-    return f"{target.scratch}/vmstorage-sqlite.sql"

@@ -10,7 +10,8 @@ from pydantic import Field
 from pytest_vmstorage.config import Count
 from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes, format_size
-from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.base import Target
+from pytest_vmstorage.workloads.file_workload import FileWorkload
 from pytest_vmstorage.workloads.stopwatch import TIMED, bash, seconds_of
 
 _PARTS = ("pack_1", "pack_2", "unpack_1", "unpack_2")
@@ -73,7 +74,7 @@ part unpack_2 unpack 2.tar 2
 )
 
 
-class Tar(Workload):
+class Tar(FileWorkload):
     """A tree of `files` in `folders` is packed into an archive, then into a second one, then both are unpacked.
 
     The tree is made before each round, on the disk under test, of `total_size` bytes altogether; `seed` decides the
@@ -91,7 +92,6 @@ class Tar(Workload):
     """
 
     tool: ClassVar[str] = "tar"
-    needs_folder: ClassVar[bool] = True
 
     files: Count = 400
     folders: Count = 25
@@ -135,16 +135,6 @@ class Tar(Workload):
         return ("seconds", "pack_bw", "unpack_bw")
 
     @property
-    def region_bytes(self) -> int:
-        """None of the test file: it makes files beside it."""
-        return 0
-
-    @property
-    def reads(self) -> bool:
-        """It reads only what it made itself."""
-        return False
-
-    @property
     def expected_seconds(self) -> float:
         """Two seconds, and what four copies would take at 50 MiB/s."""
         return 2.0 + 4 * self.total_size / _MIB / _GUESSED_MIB_PER_SECOND
@@ -153,15 +143,11 @@ class Tar(Workload):
         """Make the tree; fails where there is no room for it, two archives and what comes out of them."""
         room = _COPIES * (self.total_size + _PER_FILE * (self.files + self.folders))
         numbers = (self.files, self.folders, self.total_size, self.seed, room)
-        return (bash(_MAKE, _place(target), *map(str, numbers)),)
+        return (bash(_MAKE, self.place(target), *map(str, numbers)),)
 
     def argv(self, target: Target) -> tuple[str, ...]:
         """One script for the four parts."""
-        return bash(_RUN, _place(target), str(int(self.sync)))
-
-    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
-        """Remove the tree, the archives and what came out of them."""
-        return (("rm", "-rf", _place(target)),)
+        return bash(_RUN, self.place(target), str(int(self.sync)))
 
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from the script's times; raises WorkloadError where one is missing."""
@@ -173,7 +159,3 @@ class Tar(Workload):
             "unpack_bw": mib / (seconds["unpack_1"] + seconds["unpack_2"]),
             **seconds,
         }
-
-
-def _place(target: Target) -> str:
-    return f"{target.folder}/vmstorage-tar"

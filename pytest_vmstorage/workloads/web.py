@@ -12,7 +12,8 @@ from pytest_vmstorage.config import Count
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes, Seconds, format_size
-from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.base import Target
+from pytest_vmstorage.workloads.file_workload import FileWorkload
 from pytest_vmstorage.workloads.stopwatch import bash
 
 _MIB = 2**20
@@ -67,8 +68,7 @@ exit $status
 """
 
 _STOP = r"""
-[ ! -e "$2/nginx.pid" ] || kill "$(cat "$2/nginx.pid")"
-rm -rf "$1" "$2"
+[ ! -e "$1/nginx.pid" ] || kill "$(cat "$1/nginx.pid")" || true
 """
 
 _CONF = """\
@@ -101,7 +101,7 @@ _LATENCY = re.compile(r"^\s+(50|99)%\s+([\d.]+)(us|ms|s|m|h)$", re.MULTILINE)
 _WRONG = re.compile(r"^\s*(Socket errors:.*|Non-2xx or 3xx responses:.*)$", re.MULTILINE)
 
 
-class Web(Workload):
+class Web(FileWorkload):
     """nginx serves `pages` files of `size` bytes from the disk under test; wrk asks for them in random order.
 
     wrk keeps `connections` open for `duration` seconds, each asking again as soon as it is answered; `seed` decides
@@ -118,7 +118,6 @@ class Web(Workload):
     """
 
     tool: ClassVar[str] = "nginx"
-    needs_folder: ClassVar[bool] = True
 
     pages: Count = 1000
     size: Bytes = 16 * 2**10
@@ -174,23 +173,13 @@ class Web(Workload):
         return ("requests", "lat_p99")
 
     @property
-    def region_bytes(self) -> int:
-        """None of the test file: it makes files beside it."""
-        return 0
-
-    @property
-    def reads(self) -> bool:
-        """It reads only what it made itself."""
-        return False
-
-    @property
     def expected_seconds(self) -> float:
         """The time it was given, and what starting and stopping take."""
         return self.duration + _START_SECONDS
 
     def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
         """Make the pages, nginx's settings and wrk's script; fails without room."""
-        place, own = _place(target), _own(target)
+        place, own = self.place(target), self.beside(target)
         conf = _CONF.format(
             place=own,
             root=place,
@@ -204,11 +193,11 @@ class Web(Workload):
 
     def argv(self, target: Target) -> tuple[str, ...]:
         """nginx starts, wrk runs, nginx ends."""
-        return bash(_RUN, _own(target), str(self.connections), f"{self.duration:.0f}s", str(self.port))
+        return bash(_RUN, self.beside(target), str(self.connections), f"{self.duration:.0f}s", str(self.port))
 
     def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
         """Stop an nginx that still runs, remove pages and settings."""
-        return (bash(_STOP, _place(target), _own(target)),)
+        return (bash(_STOP, self.beside(target)), *super().cleanup(target))
 
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from wrk; raises WorkloadError for answers that were no pages, UnsupportedError without the tools."""
@@ -230,11 +219,3 @@ class Web(Workload):
             "lat_p99": latency["99"],
             "bw": float(moved[1]) * _BYTES[moved[2]] / _MIB,
         }
-
-
-def _place(target: Target) -> str:
-    return f"{target.folder}/vmstorage-web"
-
-
-def _own(target: Target) -> str:
-    return f"{target.scratch}/vmstorage-web"

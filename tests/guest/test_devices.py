@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -362,6 +364,76 @@ def test_a_partition_is_found_by_its_uuid_and_its_label(loop: Loop, tmp_path: Pa
     remove_block(SHELL, made)
     assert run("wipefs", "--no-act", "--noheadings", f"{node}p1") == ""
     assert "gpt" in run("wipefs", "--no-act", "--noheadings", node)
+
+
+def test_a_device_is_found_by_its_link_below_dev_disk(loop: Loop, tmp_path: Path, undo: ExitStack) -> None:
+    """As `ls /dev/disk/by-id` shows it, with and without the folder; udev makes such links, and here is none."""
+    node, name = loop(), f"vmstorage-trial-{uuid.uuid4().hex}"
+    folder = Path("/dev/disk/by-id")
+    for made in (folder.parent, folder):
+        if not made.is_dir():
+            made.mkdir()
+            undo.callback(made.rmdir)
+    (folder / name).symlink_to(f"../../{Path(node).name}")
+    undo.callback((folder / name).unlink)
+    for stable in (f"/dev/disk/by-id/{name}", f"by-id/{name}", name):
+        host = host_of(tmp_path, f'[hosts.local.devices.trial]\nid = "{stable}"')
+        place = find_block(SHELL, host, DEVICE)
+        assert (place.path, place.description) == (node, f"device trial: {node}, 128 MiB, {name}")
+
+
+ON_A_PARTITION = """
+import pytest
+from pytest_vmstorage import Fio
+
+@pytest.mark.storage(backing="partition", size="8M")
+@pytest.mark.parametrize("format", ["raw", "qcow2"])
+def test_it(measure, guest):
+    assert measure(Fio(rw="randwrite", bs="4k", size="4M", runtime=1), rounds=1, warmup=0).iops > 10
+    assert ("backing", "proven") in [(proof.field, proof.status) for proof in guest.proof]
+"""
+
+
+def pytest_in(folder: Path, *options: str) -> str:
+    """What a pytest run there that ends green prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--vm-dir={folder}/disks", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "COLUMNS": "160"},
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_cells_on_a_partition_are_planned_and_measured(loop: Loop, tmp_path: Path, undo: ExitStack) -> None:
+    """The plan names it and writes nothing; the run names it first, measures, and leaves the neighbour as it was."""
+    node, one = partitioned(loop, undo)
+    SIGNED["ext4"](f"{node}p1")
+    before = [digest(f"{node}p{number}") for number in (1, 2)]
+    entry = f'[hosts.local.partitions.p]\nid = "by-partuuid/{one}"\nallow_destroy = true\n'
+    (tmp_path / "list.toml").write_text(entry)
+    (tmp_path / "test_it.py").write_text(ON_A_PARTITION)
+    line = f"backing=partition: partition p: {node}p1, 16 MiB, by-partuuid/{one}: "
+    plan = pytest_in(tmp_path, "--vm-inventory=list.toml", "--vm-plan")
+    assert re.search(rf"^{re.escape(line)}.*ext4", plan, re.MULTILINE)
+    assert [digest(f"{node}p{number}") for number in (1, 2)] == before
+    text = pytest_in(tmp_path, "--vm-inventory=list.toml")
+    assert text.index(f"vmstorage: {line}") < text.index("test_it.py ..")
+    assert "backing partition" in text
+    assert re.search(r"^raw .*IOPS", text, re.MULTILINE)
+    assert re.search(r"^qcow2 .*IOPS", text, re.MULTILINE)
+    assert digest(f"{node}p2") == before[1]
+    assert digest(f"{node}p1") != before[0]
+    assert run("wipefs", "--no-act", "--noheadings", f"{node}p1") == ""
+
+
+def digest(node: str) -> str:
+    """Of all that is on it."""
+    return run("sha256sum", node).split()[0]
 
 
 def test_two_partitions_with_one_label_are_told_apart_by_nobody(loop: Loop, tmp_path: Path, undo: ExitStack) -> None:

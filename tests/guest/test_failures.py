@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pytest_vmstorage import Fio, StorageConfig
-from pytest_vmstorage.errors import GuestError, VmStorageError, WorkloadError
+from pytest_vmstorage.errors import (
+    BootTimeoutError,
+    DiskMissingError,
+    GuestDiedError,
+    GuestError,
+    VmStorageError,
+    WorkloadError,
+)
 from pytest_vmstorage.guest import Guest
+from pytest_vmstorage.inventory import ListedDevice
 from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.provision.boot import BootFiles
+from pytest_vmstorage.provision.testdisk import TEST_ALIAS
 from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan
 
@@ -33,7 +46,7 @@ class Hasty(Fio):
 
 def cell(**values: object) -> StorageConfig:
     """A cell of its own."""
-    return StorageConfig(**values, size=next(SIZES) * 2**20)
+    return StorageConfig(**{"size": next(SIZES) * 2**20, **values})
 
 
 def failed(lab: Lab, guest: Guest) -> VmStorageError:
@@ -71,9 +84,116 @@ def test_a_full_host_is_told_as_such(lab: Lab) -> None:
     lab.shell.run(["sh", "-c", f"head -c 3G /dev/zero >{filler}"])
     error = failed(lab, guest)
     assert error.what.startswith("no space on the host: ")
-    assert "its folder has 0 B free" in error.what
+    assert "of the disk: No space left on device; its folder has 0 B free" in error.what
+    assert error.what.endswith("; its agent answers).")
     lab.shell.run(["rm", "-f", filler])
     lab.drop()
+
+
+@pytest.fixture
+def device(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """A loop device of 256 MiB, the one that this host lists."""
+    image = tmp_path / "device"
+    with image.open("wb") as stream:
+        stream.truncate(256 * 2**20)
+    node = lab.shell.run(["losetup", "--find", "--show", str(image)]).stdout.strip()
+    listed = ListedDevice(name="spare", kind="device", id=f"loop:{image}")
+    monkeypatch.setattr(lab.pool._disks, "_host", lab.host.model_copy(update={"devices": (listed,)}))
+    yield node
+    lab.drop()
+    lab.pool.settle()
+    lab.shell.run(["losetup", "--detach", node])
+
+
+def test_an_image_that_no_longer_fits_its_device_is_told(lab: Lab, device: str, tmp_path: Path) -> None:
+    """The device below a qcow2 becomes smaller than the image wants to grow."""
+    guest = lab.guest(cell(format="qcow2", backing="device", size="192M"))
+    os.truncate(tmp_path / "device", 16 * 2**20)
+    lab.shell.run(["losetup", "--set-capacity", device])
+    error = failed(lab, guest)
+    assert error.what.startswith("no space on the device: ")
+    assert "I/O errors of the disk: No space left on device; guest's kernel: " in error.what
+
+
+def test_a_full_file_system_in_the_guest_is_told(lab: Lab) -> None:
+    """Its test file is sparse, and something else took the room."""
+    guest = lab.guest(cell(guest_fs="ext4"))
+    made = guest.file_system
+    assert made is not None
+    guest.run(f"fallocate -l {made.size_bytes} {made.mountpoint}/filler; cat /dev/zero >{made.mountpoint}/rest")
+    error = failed(lab, guest)
+    assert error.what.startswith("no space in the guest: Filling /mnt/vmstorage/test ")
+    assert re.search(r"\(its file system has 0 B and \d+ inodes free; its agent answers\)", error.what)
+    assert guest.run("true").ok
+    lab.drop()
+
+
+def append_to_cmdline(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    """Let guests' kernels boot with these words too."""
+    real = BootFiles.cmdline
+    monkeypatch.setattr(BootFiles, "cmdline", lambda files, config: f"{real(files, config)} {words}")
+
+
+@pytest.mark.parametrize(("bus", "module"), [("virtio-scsi", "virtio_scsi"), ("nvme", "nvme")])
+def test_a_disk_that_does_not_appear_is_told_and_the_next_cell_is_measured(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, bus: str, module: str
+) -> None:
+    """The guest's kernel has no driver for it: what it sees, what it logged, its console."""
+    config = cell(bus=bus)
+    with monkeypatch.context() as patch:
+        append_to_cmdline(patch, f"module_blacklist={module}")
+        error = not_made(lab, config)
+    assert isinstance(error, DiskMissingError)
+    assert error.what.startswith(
+        f"disk did not appear: The guest of {config} does not see its disk of {config.size} bytes on {bus} (disks: vda "
+    )
+    assert re.search(rf" \(guest's kernel: .*Module {module} is blacklisted; its agent answers\)\.$", error.what)
+    assert f"can't load module {module}" in error.console
+    assert measure(lab.subject(lab.guest(cell(bus=bus))), WRITE, ONCE).bw > 0
+
+
+def test_a_guest_that_does_not_answer_is_told_with_its_console(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernel boots, and starts something that sleeps in place of all else."""
+    config = cell()
+    with monkeypatch.context() as patch:
+        append_to_cmdline(patch, "loglevel=7 rdinit=/bin/busybox -- sleep 600")
+        patch.setattr(lab, "settings", lab.settings.model_copy(update={"timeout_s": 8.0}))
+        error = not_made(lab, config)
+    assert isinstance(error, BootTimeoutError)
+    assert error.what == (
+        f"guest did not answer: The guest of {config} did not answer within 8.0 s (its agent does not answer)."
+    )
+    assert "Run /bin/busybox as init process" in error.console
+
+
+def test_a_guest_that_ends_as_it_boots_is_told_with_its_console(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that finds no PCI bus finds no root, says so and powers off."""
+    config = cell()
+    with monkeypatch.context() as patch:
+        append_to_cmdline(patch, "pci=off")
+        error = not_made(lab, config)
+    assert isinstance(error, GuestDiedError)
+    assert error.what.startswith("guest ended: ")
+    assert error.console
+
+
+def not_made(lab: Lab, config: StorageConfig) -> GuestError:
+    """What a cell is told as whose guest cannot be used; nothing is left of it, and it is not tried again."""
+    before = set(disks(lab))
+    with pytest.raises(GuestError) as caught:
+        lab.guest(config)
+    lab.pool.settle()
+    assert set(disks(lab)) <= before
+    assert not lab.shell.run(["pgrep", "-f", "--", f"guest=vms-{lab.lease.run_id}-"]).ok
+    with pytest.raises(GuestError) as again:
+        lab.guest(config)
+    assert again.value is caught.value
+    return caught.value
+
+
+def disks(lab: Lab) -> list[str]:
+    """Images in the run's folder."""
+    return [path.name for path in Path(lab.pool.folder).glob("disk-*")]
 
 
 def test_an_injected_error_is_told_with_the_kernels_words(lab: Lab) -> None:
@@ -82,6 +202,7 @@ def test_an_injected_error_is_told_with_the_kernels_words(lab: Lab) -> None:
     inject_errors(guest)
     error = failed(lab, guest)
     assert error.what.startswith("I/O error: ")
+    assert "I/O errors of the disk: Input/output error; " in error.what
     assert "I/O error, dev vdb" in error.what
     lab.drop()
 
@@ -112,6 +233,7 @@ def test_a_guest_that_is_gone_is_told_and_the_next_cell_is_measured(lab: Lab, nu
         measure(subject, WRITE, ONCE)
     error = lab.explain(guest, caught.value)
     assert error.what.startswith(f"{name}: ")
+    assert error.what.endswith(" (its agent does not answer).") is (number == signal.SIGSTOP)
     assert isinstance(error, GuestError)
     assert error.console
     with pytest.raises(GuestError, match=name):
@@ -129,4 +251,17 @@ def test_a_tool_past_its_limit_is_told_and_its_guest_lives(lab: Lab) -> None:
     with pytest.raises(WorkloadError) as caught:
         measure(lab.subject(guest), job, Plan(rounds=1, warmup=0, timeout_s=1.0))
     assert lab.explain(guest, caught.value).what.startswith("past its time limit: ")
+    assert guest.run("true").ok
+
+
+def test_a_fill_past_its_limit_is_told(lab: Lab) -> None:
+    """A disk that is slow, as QEMU throttles it: what is done before the rounds has a limit too."""
+    guest = lab.guest(cell())
+    device = next(one["qdev"] for one in guest.machine.domain.monitor("query-block") if TEST_ALIAS in one["qdev"])
+    limits = {"bps": 0, "bps_rd": 0, "bps_wr": 300_000, "iops": 0, "iops_rd": 0, "iops_wr": 0}
+    guest.machine.domain.monitor("block_set_io_throttle", id=device, **limits)
+    with pytest.raises(WorkloadError) as caught:
+        measure(lab.subject(guest), Fio(rw="randread", bs="4k", size="4M"), Plan(rounds=1, warmup=0, timeout_s=0.5))
+    told = lab.explain(guest, caught.value)
+    assert told.what.startswith("past its time limit: Filling /dev/vdb before the measurement did not end within ")
     assert guest.run("true").ok

@@ -87,7 +87,7 @@ def test_postmark_counts_its_transactions(lab: Lab) -> None:
     assert result.read_bw < result.write_bw
     assert result.seconds > 1000 / result.tps
     assert left_behind(lab, EXT4) == []
-    assert not lab.guest(EXT4).run("ls /tmp/vmstorage-postmark.settings").ok
+    assert not lab.guest(EXT4).run("ls /tmp/vmstorage-postmark.own").ok
 
 
 def test_a_postmark_that_cannot_make_its_files_gives_no_figure(lab: Lab) -> None:
@@ -134,7 +134,7 @@ def test_a_page_that_is_missing_gives_no_figure(lab: Lab) -> None:
 
     class Fewer(Web):
         def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
-            return (*super().setup(target), ("rm", f"{target.folder}/vmstorage-web/p1"))
+            return (*super().setup(target), ("rm", f"{target.folder}/vmstorage-nginx/p1"))
 
     with pytest.raises(WorkloadError, match="Not every page was served: Non-2xx or 3xx responses"):
         run(lab, EXT4, Fewer(pages=2, duration=1))
@@ -155,13 +155,13 @@ def test_a_program_of_the_user_reaches_the_guest_whole(lab: Lab) -> None:
 
     class Watched(Iozone):
         def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
-            look = ("/bin/sh", "-c", f"sha256sum {target.scratch}/vmstorage-iozone/iozone >/tmp/sum")
+            look = ("/bin/sh", "-c", f"sha256sum {target.scratch}/vmstorage-iozone.own/iozone >/tmp/sum")
             return (*super().setup(target), look)
 
     with pytest.raises(WorkloadError, match=r"dd: unrecognized|invalid option|Try '.*--help'"):
         run(lab, EXT4, Watched(binary=str(program)))
-    seen = lab.guest(EXT4).run("cat /tmp/sum; ls /tmp/vmstorage-iozone").stdout.split()
-    assert seen == [hashlib.sha256(program.read_bytes()).hexdigest(), "/tmp/vmstorage-iozone/iozone"]
+    seen = lab.guest(EXT4).run("cat /tmp/sum; ls /tmp/vmstorage-iozone.own").stdout.split()
+    assert seen == [hashlib.sha256(program.read_bytes()).hexdigest(), "/tmp/vmstorage-iozone.own/iozone"]
     assert left_behind(lab, EXT4) == []
 
 

@@ -134,6 +134,22 @@ def test_guest_that_does_not_boot_fails_alone(tmp_path: Path) -> None:
     assert re.search(r"raw .*IOPS", done.stdout)
 
 
+def test_a_failure_stands_in_its_cell_with_its_name(tmp_path: Path) -> None:
+    """A guest without a driver for its disk: the matrix names it, the sentence has the evidence."""
+    conftest = BROKEN_QCOW2.replace("pci=off", "module_blacklist=virtio_scsi")
+    write(tmp_path, MATRIX.replace('size="64M"', 'size="64M", bus="virtio-scsi"'), conftest)
+    done = run(tmp_path, "--vm-report=m.md", "--vm-report=m.csv", f"--vm-dir={tmp_path}/disks", COLUMNS="100")
+    assert done.returncode == 1
+    assert "1 passed, 1 error" in done.stdout
+    assert re.search(r"^raw .*IOPS", done.stdout, re.MULTILINE)
+    assert re.search(r"^qcow2 .*  failed: disk did not appear", done.stdout, re.MULTILINE)
+    assert "Module virtio_scsi is blacklisted; its agent answers)." in " ".join(done.stdout.split())
+    assert "| failed: disk did not appear: " in (tmp_path / "m.md").read_text()
+    assert "disk did not appear: The guest of " in (tmp_path / "m.csv").read_text()
+    assert list((tmp_path / "disks").iterdir()) == []
+    assert run_ids(tmp_path) == set()
+
+
 def test_boot_time_limit_is_kept(tmp_path: Path) -> None:
     """A guest that takes longer than --vm-timeout is an error that says so, and what to do."""
     write(tmp_path, MATRIX)

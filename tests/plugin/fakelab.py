@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import fnmatch
+import itertools
 import json
 import os
 import time
@@ -169,6 +170,18 @@ def make_native(config, say):
     return Native(HostDisk(config=config, path="/srv/disk.raw"), FakeShell(config), "/srv", ())
 
 
+LOOKS = itertools.count()
+
+
+def look():
+    """Nothing, or where the test wants bytes to be counted more each time, as much on each layer."""
+    from pytest_vmstorage.accounting import IoCounters
+    from pytest_vmstorage.host_look import Look
+
+    names = [f"{layer}_{way}_bytes" for layer in ("guest", "layer", "host") for way in ("read", "written")]
+    return Look(moved=IoCounters(**dict.fromkeys(names, next(LOOKS) * 2**40))) if wish("counts") else Look()
+
+
 def as_it_is(_lab, _row, error):
     """An error of a guest that has no more to tell."""
     return error
@@ -176,7 +189,6 @@ def as_it_is(_lab, _row, error):
 
 def fake_lab_type():
     """The lab itself with its ways to the world cut."""
-    from pytest_vmstorage.host_look import Look
     from pytest_vmstorage.lab import Lab
     from pytest_vmstorage.looks import Looks
 
@@ -190,7 +202,7 @@ def fake_lab_type():
             return wish("changed", "") if matches("changes", guest.config) else ""
 
         def look(self, guest, watch=None):
-            return Look()
+            return look()
 
     class FakeLab(Lab):
         """The lab itself with its ways to the world cut."""

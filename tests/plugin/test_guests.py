@@ -177,3 +177,25 @@ def test_a_guest_that_changed_while_it_was_measured_gives_no_figure(project):
     result = project.run()
     result.assert_outcomes(passed=1, failed=1)
     assert "INVALID: after the last round cache is write through (guest sysfs), not write back." in flat(result)
+
+
+FASTER = "2.01 times the native row of the same device, and 100% of its bytes reached that device"
+
+
+def test_a_row_above_the_native_one_gives_no_figure(project):
+    """A guest that is twice as fast as its host, where no cache served it: its test fails, the native row stands."""
+    project.write(test_a=NATIVE)
+    project.wish(counts=True, speed={"raw-*": 2.03})
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    assert f"The figure of fio randwrite 4k qd32 is INVALID: it is {FASTER}" in flat(result)
+    result.stdout.fnmatch_lines(["file *failed: *", "native *10k IOPS*"])
+    project.wish(counts=True, speed={"raw-*": 1.02})
+    project.run().assert_outcomes(passed=2)
+
+
+def test_a_cache_may_be_faster_than_the_device(project):
+    """Without bytes that reached the device nothing is held against the row."""
+    project.write(test_a=NATIVE)
+    project.wish(speed={"raw-*": 2.03})
+    project.run().assert_outcomes(passed=2)

@@ -144,6 +144,10 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
         {"format": "qcow2", "backing_chain": 2, "state": "aged"},
         {"format": "vmdk", "subformat": "streamOptimized", "state": "rewritten"},
     ],
+    "layers-lie-under-files": [
+        {"format": "qcow2", "compression": "zstd", "guest_fs": "ext4"},
+        {"format": "qcow2", "snapshots": 1, "guest_fs": "xfs"},
+    ],
     "layers-allocate-late": [{"format": "qcow2", "snapshots": 1, "preallocation": "metadata"}],
     "snapshots-stand-alone": [
         {"format": "qcow2", "snapshots": 1, "backing_chain": 1},

@@ -36,7 +36,7 @@ def test_the_pairs_are_what_is_run(tmp_path: Path) -> None:
     iozone = Iozone(file_size=("64k", "1M"), record_size=("4k", "128k"), tests=(2, 0), close=True, direct=True)
     target = Target(path="/dev/vdb", size_bytes=0, folder="/mnt/x", scratch="/tmp")
     assert iozone.argv(target)[6:] == (
-        "/mnt/x/vmstorage-iozone", "/tmp/vmstorage-iozone", "-i 0 -i 2 -e -c -I", "64:4", "1024:4", "1024:128",
+        "/mnt/x/vmstorage-iozone", "/tmp/vmstorage-iozone.own", "-i 0 -i 2 -e -c -I", "64:4", "1024:4", "1024:128",
     )  # fmt: skip
     assert iozone.label == "iozone 64k/1M 4k/128k i=02 direct close"
     assert Iozone(flush=False).label == "iozone 16M 4k/64k/1M i=012 buffered"
@@ -52,7 +52,7 @@ def test_a_given_binary_is_copied_whole_and_run(tmp_path: Path) -> None:
     assert max(len(word) for command in commands for word in command) < 32_000
     for command in commands:
         subprocess.run(command, check=True, timeout=20)
-    copied = tmp_path / "scratch" / "vmstorage-iozone"
+    copied = tmp_path / "scratch" / "vmstorage-iozone.own"
     assert [path.name for path in copied.iterdir()] == ["iozone"]
     assert (copied / "iozone").read_bytes() == given.read_bytes()
     done = subprocess.run([copied / "iozone", "-v"], capture_output=True, text=True, check=True, timeout=20)
@@ -70,7 +70,7 @@ def test_a_large_binary_is_sent_in_several_pieces(tmp_path: Path, monkeypatch: p
     assert len(commands) > 10
     for command in commands:
         subprocess.run(command, check=True, timeout=20)
-    assert (tmp_path / "scratch/vmstorage-iozone/iozone").read_bytes() == Path(python).read_bytes()
+    assert (tmp_path / "scratch/vmstorage-iozone.own/iozone").read_bytes() == Path(python).read_bytes()
 
 
 def test_without_any_iozone_the_test_is_skipped(tmp_path: Path) -> None:

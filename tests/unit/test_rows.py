@@ -24,9 +24,7 @@ class Host:
         self.events: list[str] = []
         self.dead: set[StorageConfig] = set()
         self.held = 0
-        self.rows = Rows(
-            self, let_go=self._note("gone"), put_by=self._put_by, call_back=self._note("back"), upcoming=(A, B, C)
-        )
+        self.rows = Rows(self, let_go=self._note("gone"), put_by=self._put_by, upcoming=(A, B, C))
 
     def _note(self, what: str) -> Any:
         return lambda row: self.events.append(f"{what} {row.config.format}")
@@ -53,8 +51,12 @@ class Host:
         if self.rows.turn_to(config) is not None:
             return False
         self.rows.make_room(config)
-        self.rows.begin(cast("Row", SimpleNamespace(config=config)))
+        self.rows.begin(cast("Row", self._row(config)))
         return True
+
+    def _row(self, config: StorageConfig) -> object:
+        domain = SimpleNamespace(resume=lambda: self.events.append(f"back {config.format}"))
+        return SimpleNamespace(config=config, machine=SimpleNamespace(domain=domain))
 
 
 def test_rows_wait_for_their_next_turn() -> None:

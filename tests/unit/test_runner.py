@@ -13,7 +13,7 @@ from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.cost import Process, Thread
-from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.errors import ConfigError, LateError, WorkloadError
 from pytest_vmstorage.host_look import Look, Pressure
 from pytest_vmstorage.host_state import HostState
 from pytest_vmstorage.hygiene import Hygiene
@@ -384,7 +384,7 @@ def test_a_filling_that_never_ends_says_so() -> None:
     """Its time limit grows with what is to be written."""
     scene = Scene()
     scene.shell.answer(re.compile("--name=fill"), seconds=1000)
-    with pytest.raises(WorkloadError, match=r"no end after 46 s\."):
+    with pytest.raises(LateError, match=r"Filling /dev/vdb before the measurement did not end within 46 s\. Raise"):
         scene.measure(rounds=1, timeout_s=30)
 
 
@@ -499,7 +499,7 @@ def test_a_tool_that_never_ends_is_told_with_its_limit() -> None:
     """The limit is the plan's plus three times what the workload expects."""
     scene = Scene()
     scene.shell.answer(re.compile("^tool "), "half a resu", seconds=1000)
-    with pytest.raises(WorkloadError) as caught:
+    with pytest.raises(LateError) as caught:
         scene.measure(rounds=1, timeout_s=30)
     assert str(caught.value).startswith("tool write did not end within 36 s. Raise --vm-timeout.")
     assert "half a resu" in str(caught.value)
@@ -701,6 +701,21 @@ def test_files_that_cannot_be_made_are_told_with_the_command() -> None:
     scene = scene_of_files()
     scene.shell.answer(("make", "/mnt"), stderr="No space left on device", returncode=1)
     with pytest.raises(WorkloadError, match=r"(?s)`make /mnt` failed with exit status 1.*No space left"):
+        scene.measure(Folder(), rounds=1)
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("make", r"Around a round of .* `make /mnt` did not end within \d+ s\. Raise --vm-timeout\."),
+        ("drop_caches", r"Dropping the guest's cached pages of the disk did not end within 120 s\. Raise"),
+    ],
+)
+def test_what_is_done_around_a_round_has_its_time_too(command: str, sentence: str) -> None:
+    """A disk that hangs hangs there as well."""
+    scene = scene_of_files()
+    scene.shell.answer(re.compile(command), seconds=10_000)
+    with pytest.raises(LateError, match=sentence):
         scene.measure(Folder(), rounds=1)
 
 

@@ -28,11 +28,11 @@ def test_the_database_is_on_the_disk_and_the_statements_are_not() -> None:
     sqlite = Sqlite(insertions=300, runs=2, seed=9)
     (setup,) = sqlite.setup(TARGET)
     pragmas = "PRAGMA journal_mode=DELETE; PRAGMA synchronous=FULL; "
-    assert setup[6] == "/mnt/x/vmstorage-sqlite"
+    assert setup[6] == "/mnt/x/vmstorage-sqlite3"
     assert setup[7].startswith(pragmas + "CREATE TABLE pts1 (I SMALLINT NOT NULL, DT TIMESTAMP")
-    assert setup[8:] == ("/tmp/vmstorage-sqlite.sql", "300", "9")
-    assert sqlite.argv(TARGET)[6:] == ("/mnt/x/vmstorage-sqlite", "/tmp/vmstorage-sqlite.sql", "2", pragmas)
-    assert sqlite.cleanup(TARGET) == (("rm", "-rf", "/mnt/x/vmstorage-sqlite", "/tmp/vmstorage-sqlite.sql"),)
+    assert setup[8:] == ("/tmp/vmstorage-sqlite3.own", "300", "9")
+    assert sqlite.argv(TARGET)[6:] == ("/mnt/x/vmstorage-sqlite3", "/tmp/vmstorage-sqlite3.own", "2", pragmas)
+    assert sqlite.cleanup(TARGET) == (("rm", "-rf", "/mnt/x/vmstorage-sqlite3", "/tmp/vmstorage-sqlite3.own"),)
 
 
 @pytest.mark.parametrize("index", [False, True])

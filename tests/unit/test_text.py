@@ -10,6 +10,8 @@ import pytest
 from pytest_vmstorage.baseline import Baseline
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.gate import compare
+from pytest_vmstorage.outcome import OUTCOMES
+from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
 from pytest_vmstorage.results import Run
@@ -62,6 +64,18 @@ def test_parts_of_a_column_stand_below_each_other() -> None:
         "raw     14.2k IOPS  ±3 % ▲ +1.4 %",
         "qcow2    1000 IOPS ±10 % ▼ -0.1 %",
     ]
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_the_name_of_a_failure_stands_in_the_cell_in_full(name: str) -> None:
+    """In both forms of the matrix; the sentence and its evidence stand below it."""
+    failed = make_failure(StorageConfig(format="qcow2"), reason=f"{name}: fio failed: (its agent answers).")
+    table = build_table(make_run(make_measurement(iops=(1,), clat_p99=(0.002,)), failures=[failed]))
+    text = render_text(table, 80)
+    assert f"qcow2   failed: {name}" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert f"local: {name}: fio failed: (its agent answers)." in " ".join(text.split())
+    assert f"| failed: {name}: " in render_markdown(table)
 
 
 def big_run() -> Run:

@@ -27,17 +27,18 @@ def test_pages_and_settings_are_made_and_removed(tmp_path: Path) -> None:
     target = places(tmp_path)
     web = Web(pages=7, size="5k", seed=3, workers=2, sendfile=False, port=8181)
     subprocess.run(web.setup(target)[0], check=True, timeout=30)
-    pages = sorted((tmp_path / "disk" / "vmstorage-web").iterdir())
+    pages = sorted((tmp_path / "disk" / "vmstorage-nginx").iterdir())
     assert [page.name for page in pages] == [f"p{n}" for n in range(7)]
     assert {len(page.read_bytes()) for page in pages} == {5120}
     assert len({page.read_bytes() for page in pages}) == 7
-    conf = (tmp_path / "scratch" / "vmstorage-web" / "nginx.conf").read_text()
+    conf = (tmp_path / "scratch" / "vmstorage-nginx.own" / "nginx.conf").read_text()
     for line in ("worker_processes 2;", "sendfile off;", f"listen 127.0.0.1:8181; root {pages[0].parent};"):
         assert line in conf
-    lua = (tmp_path / "scratch" / "vmstorage-web" / "pages.lua").read_text()
+    lua = (tmp_path / "scratch" / "vmstorage-nginx.own" / "pages.lua").read_text()
     assert "math.randomseed(3)" in lua
     assert "math.random(0, 6)" in lua
-    subprocess.run(web.cleanup(target)[0], check=True, timeout=30)
+    for command in web.cleanup(target):
+        subprocess.run(command, check=True, timeout=30)
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["disk", "scratch"]
 
 
@@ -47,8 +48,9 @@ def test_a_server_that_was_left_running_is_stopped(tmp_path: Path) -> None:
     web = Web(pages=1)
     subprocess.run(web.setup(target)[0], check=True, timeout=30)
     server = subprocess.Popen(["sleep", "60"])
-    (tmp_path / "scratch" / "vmstorage-web" / "nginx.pid").write_text(f"{server.pid}\n")
-    subprocess.run(web.cleanup(target)[0], check=True, timeout=30)
+    (tmp_path / "scratch" / "vmstorage-nginx.own" / "nginx.pid").write_text(f"{server.pid}\n")
+    for command in web.cleanup(target):
+        subprocess.run(command, check=True, timeout=30)
     assert server.wait(10) == -15
 
 
@@ -58,7 +60,7 @@ def test_pages_without_room_are_refused_with_both_sizes(tmp_path: Path) -> None:
         Web(pages=10**12).setup(places(tmp_path))[0], capture_output=True, text=True, timeout=30, check=False
     )
     assert done.returncode == 1
-    assert f"need 20480000000000000 bytes, and {tmp_path}/disk/vmstorage-web has " in done.stderr
+    assert f"need 20480000000000000 bytes, and {tmp_path}/disk/vmstorage-nginx has " in done.stderr
 
 
 def test_figures_of_a_real_run() -> None:

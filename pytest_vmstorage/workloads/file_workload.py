@@ -1,0 +1,36 @@
+"""Workloads that make files of their own: each has a folder on the file system under test, gone after each round."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pytest_vmstorage.workloads.base import Target, Workload
+
+
+class FileWorkload(Workload):
+    """A tool that works on files of its own, in a folder beside the test file; it reads only what it made itself."""
+
+    needs_folder: ClassVar[bool] = True
+
+    @property
+    def region_bytes(self) -> int:
+        """None of the test file: it makes files beside it."""
+        return 0
+
+    @property
+    def reads(self) -> bool:
+        """It reads only what it made itself."""
+        return False
+
+    def place(self, target: Target) -> str:
+        """Its folder on the file system under test."""
+        return f"{target.folder}/vmstorage-{self.tool}"
+
+    def beside(self, target: Target) -> str:
+        """A file or folder of its own in the scratch folder, for what is no I/O of the disk, as the tool's settings."""
+        # a native row's scratch folder is the one in which its files are made
+        return f"{target.scratch}/vmstorage-{self.tool}.own"
+
+    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Remove both."""
+        return (("rm", "-rf", self.place(target), self.beside(target)),)
