@@ -34,6 +34,7 @@ LAYERS = """
     workloads.fio_job
     workloads.fio  workloads.dd  workloads.hdparm
     workloads.ioping  workloads.tar  workloads.postmark  workloads.sqlite  workloads.web  workloads.iozone
+    workloads.fio_presets
     journal  subject
     preconditioning
     runner

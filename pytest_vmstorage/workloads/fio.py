@@ -16,7 +16,7 @@ from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes, MaybeBytes, MaybeSeconds, format_size
 from pytest_vmstorage.workloads import fio_json
 from pytest_vmstorage.workloads.base import Target, Workload
-from pytest_vmstorage.workloads.fio_job import FioJob
+from pytest_vmstorage.workloads.fio_job import GUESSED_SECONDS, LARGE_BS, FioJob
 from pytest_vmstorage.workloads.fio_reading import ASYNC_ENGINES, REPORT, Reading
 from pytest_vmstorage.workloads.fio_slips import slips
 
@@ -26,18 +26,17 @@ Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pv
 Verify = Literal["crc32c", "crc64", "crc32", "crc16", "crc7", "md5", "sha1", "sha256", "sha512", "xxhash"]
 
 _KNOWN = {"rw": get_args(Rw), "ioengine": get_args(Engine), "verify": get_args(Verify)}
-_LARGE_BS = 64 * 2**10
-_GUESSED_SECONDS = 5.0
-_SIZES = ("bs", "size", "offset_increment", "rate")
+_SIZES = ("bs", "size", "io_size", "offset_increment", "rate")
 _TIMES = ("runtime", "ramp_time", "ss_dur", "ss_ramp")
 _FIO_DOES = {
     "time_based": False, "norandommap": False, "refill_buffers": False, "randrepeat": True, "verify_fatal": False,
-    "end_fsync": False,
+    "end_fsync": False, "sync": False, "pre_read": False,
 }  # fmt: skip
 _LABELLED = (
-    "rwmixread", "fsync", "fdatasync", "ioengine", "size", "offset_increment", "norandommap", "randrepeat", "randseed",
-    "refill_buffers", "end_fsync", "rate", "rate_iops", "thinktime", "thinktime_blocks", "random_distribution",
-    "verify", "verify_fatal", "verify_backlog", "steadystate", "ss_dur", "ss_ramp",
+    "rwmixread", "fsync", "fdatasync", "sync", "pre_read", "ioengine", "size", "io_size", "offset_increment",
+    "norandommap", "randrepeat", "randseed", "refill_buffers", "end_fsync", "rate", "rate_iops", "thinktime",
+    "thinktime_blocks", "random_distribution", "verify", "verify_fatal", "verify_backlog", "steadystate", "ss_dur",
+    "ss_ramp",
 )  # fmt: skip
 
 
@@ -49,8 +48,9 @@ class Fio(Workload):
     `ioengine="libaio"`, without which a queue depth is not reached, and `refill_buffers`, without which fio
     3.33 writes data that gzip shrinks 45 times, so that a compressing layer would store next to nothing.
     `randrepeat` gives every round the same order of blocks. `rate` is bytes a second and `thinktime` microseconds,
-    as fio counts them. With `verify` a job reads back what it wrote, and corrupt data is an error, no figure. A job
-    file as it is runs with `Fio.from_job("file.fio")`. fio must be 3.18 or later.
+    as fio counts them; `sync` is O_SYNC, `io_size` what a job moves where that is not `size`, and `pre_read` reads a
+    buffered job's blocks into the guest's page cache first. With `verify` a job reads back what it wrote, and corrupt
+    data is an error, no figure. A job file as it is runs with `Fio.from_job("file.fio")`. fio must be 3.18 or later.
 
     Figures: `iops`, `bw` in MiB/s (both directions together), latencies in seconds: of submission, completion and
     in total (`slat_p99`, `clat_p99`, `lat_p99`), of fsync (`fsync_p99`). A mixed job has them per direction
@@ -60,6 +60,7 @@ class Fio(Workload):
     """
 
     tool: ClassVar[str] = "fio"
+    called: ClassVar[str] = "fio"
 
     rw: Rw
     bs: Bytes = 4096
@@ -67,6 +68,7 @@ class Fio(Workload):
     iodepth: Count = 1
     numjobs: Count = 1
     size: Bytes = 256 * 2**20
+    io_size: MaybeBytes = None
     offset_increment: MaybeBytes = None
     runtime: MaybeSeconds = None
     ramp_time: MaybeSeconds = None
@@ -77,6 +79,8 @@ class Fio(Workload):
     fsync: Count | None = None
     fdatasync: Count | None = None
     end_fsync: bool = False
+    sync: bool = False
+    pre_read: bool = False
     rate: MaybeBytes = None
     rate_iops: Count | None = None
     thinktime: Count | None = None
@@ -167,7 +171,8 @@ class Fio(Workload):
     def fresh_is_possible(self) -> bool:
         """Whether no block is written twice: not when time, jobs or chance bring it back to one."""
         by_chance = self.is_random and (self.norandommap or self.random_distribution is not None)
-        return not self.reads and self.jobs_are_apart and not self.time_based and not by_chance
+        again = self.time_based or by_chance or (self.io_size or 0) > self.size
+        return not self.reads and self.jobs_are_apart and not again
 
     @property
     def jobs_are_apart(self) -> bool:
@@ -177,13 +182,16 @@ class Fio(Workload):
     @property
     def label(self) -> str:
         """Its shape, then whatever differs from the defaults; how long it is measured is left out."""
-        parts = ["fio", self.rw, self.bssplit or format_size(self.bs), f"qd{self.iodepth}"]
+        parts = [self.called, self.rw, self.bssplit or format_size(self.bs), f"qd{self.iodepth}"]
         parts += [f"x{self.numjobs}"] if self.numjobs > 1 else []
         parts += [] if self.direct else ["buffered"]
         for name in _LABELLED:
-            if getattr(self, name) != type(self).model_fields[name].default:
+            if getattr(self, name) != self._usual(name):
                 parts.append(f"{name}={self._text(name)}")
         return " ".join(parts)
+
+    def _usual(self, name: str) -> object:
+        return type(self).model_fields[name].default
 
     @property
     def _reading(self) -> Reading:
@@ -205,7 +213,7 @@ class Fio(Workload):
     @property
     def primary(self) -> str:
         """`bw` for sequential blocks of 64k and more, else `iops`."""
-        return "bw" if not self.is_random and self.bs >= _LARGE_BS else "iops"
+        return "bw" if not self.is_random and self.bs >= LARGE_BS else "iops"
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -222,7 +230,7 @@ class Fio(Workload):
     @property
     def expected_seconds(self) -> float:
         """Ramp, runtime (5 s where fio decides by size, twice that to verify) and a second for the rest."""
-        seconds = self.runtime or _GUESSED_SECONDS
+        seconds = self.runtime or GUESSED_SECONDS
         return (self.ramp_time or 0.0) + seconds * (2 if self.verify else 1) + 1.0
 
     def output_file(self, target: Target) -> str:
