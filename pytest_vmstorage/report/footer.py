@@ -13,6 +13,7 @@ from pytest_vmstorage.report.circumstances import caution_lines, cost_lines, hos
 from pytest_vmstorage.report.columns import function_of
 from pytest_vmstorage.report.native import against_native
 from pytest_vmstorage.results import HostFacts, Measurement, Run
+from pytest_vmstorage.rules.ground import ON_THE_HOST
 from pytest_vmstorage.units import format_about
 
 
@@ -130,10 +131,15 @@ def _proof(run: Run) -> Section:
     """What every row with a proof has proven of itself, what not and why, and what makes no difference there."""
     rows = [m for m in run.measurements if m.proof]
     fields = list(dict.fromkeys(proof.field for m in rows for proof in m.proof))
-    everywhere = [name for name in fields if all(name in proven_fields(m.proof) for m in rows)]
+    everywhere = [name for name in fields if all(name in proven_fields(m.proof) for m in rows if _has(m, name))]
     lines = [f"proven: {', '.join(everywhere)}"] if everywhere else []
     lines += [f"{said}{_in_rows(count, len(rows))}" for said, count in _reservations(rows)]
     return Section(title="proof, before the first I/O", lines=tuple(lines))
+
+
+def _has(m: Measurement, field: str) -> bool:
+    """Whether the row has that field at all: without a guest it has few."""
+    return not m.config.is_native or field in ON_THE_HOST or any(proof.field == field for proof in m.proof)
 
 
 def _reservations(rows: Sequence[Measurement]) -> Iterable[tuple[str, int]]:
