@@ -15,7 +15,7 @@ from pytest_vmstorage.preconditioning import check_fits, check_folder, prepare, 
 from pytest_vmstorage.results import Measurement, Sample
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Plan, Subject
-from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.base import Target, Workload, figures_of
 
 # the disk's own cached pages and no others (BLKFLSBUF): the tools are not read anew in each round
 FORGET = 'sync; blockdev --flushbufs "$1"; rm -f "$2"'
@@ -148,7 +148,7 @@ def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> 
     raw = _raw_output(subject, workload, target, result)
     after = subject.look()
     moved = after.moved_since(before)
-    figures = dict(workload.parse(raw))
+    figures = figures_of(workload, raw)
     reason = impossible(moved, workload.moved_bytes(raw)) or unflushed(moved, subject.config.cache)
     if reason:
         raise WorkloadError(f"The figure of {workload.label} is INVALID: {reason}.")

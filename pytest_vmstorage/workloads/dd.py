@@ -117,6 +117,11 @@ class Dd(Workload):
         return self.rw == "read"
 
     @property
+    def writes(self) -> bool:
+        """Whether the disk is dd's output."""
+        return not self.reads
+
+    @property
     def region_bytes(self) -> int:
         """All that is copied."""
         return self.bs * self.count

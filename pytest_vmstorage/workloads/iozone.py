@@ -166,16 +166,6 @@ class Iozone(Workload):
         return tuple(_name(column, *self.pairs[-1]) for column in self.columns)
 
     @property
-    def region_bytes(self) -> int:
-        """None of the test file: it makes one beside it."""
-        return 0
-
-    @property
-    def reads(self) -> bool:
-        """It reads only what it made itself."""
-        return False
-
-    @property
     def expected_seconds(self) -> float:
         """A second, and what all its passes would take at 50 MiB/s."""
         passes = sum(file for file, _record in self.pairs) * len(self.columns)

@@ -170,16 +170,6 @@ class Postmark(Workload):
         return ("tps", "read_bw", "write_bw")
 
     @property
-    def region_bytes(self) -> int:
-        """None of the test file: it makes files beside it."""
-        return 0
-
-    @property
-    def reads(self) -> bool:
-        """It reads only what it made itself."""
-        return False
-
-    @property
     def expected_seconds(self) -> float:
         """A second, and what a thousand files or transactions a second would take."""
         return 1.0 + (2 * self.number + self.transactions) / _GUESSED_PER_SECOND

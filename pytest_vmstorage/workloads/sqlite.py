@@ -108,16 +108,6 @@ class Sqlite(Workload):
         return ("seconds", "insertions")
 
     @property
-    def region_bytes(self) -> int:
-        """None of the test file: it makes a database beside it."""
-        return 0
-
-    @property
-    def reads(self) -> bool:
-        """It reads only what it made itself."""
-        return False
-
-    @property
     def expected_seconds(self) -> float:
         """A second, and what a hundred insertions a second would take."""
         return 1.0 + self.insertions * self.runs / _GUESSED_PER_SECOND

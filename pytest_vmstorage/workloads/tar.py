@@ -135,16 +135,6 @@ class Tar(Workload):
         return ("seconds", "pack_bw", "unpack_bw")
 
     @property
-    def region_bytes(self) -> int:
-        """None of the test file: it makes files beside it."""
-        return 0
-
-    @property
-    def reads(self) -> bool:
-        """It reads only what it made itself."""
-        return False
-
-    @property
     def expected_seconds(self) -> float:
         """Two seconds, and what four copies would take at 50 MiB/s."""
         return 2.0 + 4 * self.total_size / _MIB / _GUESSED_MIB_PER_SECOND

@@ -174,16 +174,6 @@ class Web(Workload):
         return ("requests", "lat_p99")
 
     @property
-    def region_bytes(self) -> int:
-        """None of the test file: it makes files beside it."""
-        return 0
-
-    @property
-    def reads(self) -> bool:
-        """It reads only what it made itself."""
-        return False
-
-    @property
     def expected_seconds(self) -> float:
         """The time it was given, and what starting and stopping take."""
         return self.duration + _START_SECONDS

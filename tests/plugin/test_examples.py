@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PLANS = [
     ("quickstart", 16, 16, 48),
     ("demonstration", 30, 30, 30),
+    ("own_workload", 4, 4, 4),
     ("studies/test_proxmox4.py", 21, 20, 188),
     ("studies/test_devices.py", 2, 1, 16),
     ("studies/test_kvm_disk_2013.py", 12, 12, 48),
