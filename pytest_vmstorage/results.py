@@ -121,6 +121,8 @@ class Measurement(BaseModel):
     `workload` is the column it stands in, `command` the line the tool was run with, `hygiene` what was done
     before each round, `guest` the guest's kernel and tool versions, `proof` that the cell is what its id says,
     `around` what the host was like (None where an earlier version saved it), `cautions` what speaks against the figure.
+    `point` is where it stands on the curve that is called `shape`, such as {"iodepth": 8, "numjobs": 1} on
+    "fio randread 4k"; empty for a workload that is on none, or saved by an earlier version.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -140,6 +142,8 @@ class Measurement(BaseModel):
     around: HostState | None = None
     cautions: tuple[Caution, ...] = ()
     nodeid: str = ""
+    point: Mapping[str, float] = {}
+    shape: str = ""
 
     def metric(self, name: str) -> Metric:
         """The metric of that name; raises AttributeError that lists those there are."""

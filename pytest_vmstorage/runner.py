@@ -91,6 +91,8 @@ def measure(
         metrics=workload.metrics,
         primary=workload.primary,
         shown=workload.shown,
+        point=workload.point,
+        shape=workload.shape,
         samples=tuple(samples),
         hygiene={
             **_hygiene(subject, warmup, host_caches),

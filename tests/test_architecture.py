@@ -29,7 +29,7 @@ LAYERS = """
     results
     matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json  workloads.stopwatch
-    workloads.fio_reading  workloads.fio_slips
+    workloads.fio_reading  workloads.fio_slips  workloads.fio_text
     workloads.fio_job_file
     workloads.fio_job
     workloads.fio  workloads.dd  workloads.hdparm
@@ -40,8 +40,8 @@ LAYERS = """
     runner
     baseline
     gate
-    report.columns  report.native  report.circumstances  report
-    report.footer
+    report.columns  report.native  report.circumstances  report.spread  report
+    report.footer  report.curves
     report.table
     report.text  report.markdown  report.csv_file
     report.files  show

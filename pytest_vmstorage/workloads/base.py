@@ -81,6 +81,16 @@ class Workload(BaseModel, ABC):
         return (self.primary,)
 
     @property
+    def point(self) -> Mapping[str, float]:
+        """Options that a sweep goes over, by name: where it stands on a curve. {} where it is on none."""
+        return {}
+
+    @property
+    def shape(self) -> str:
+        """What its curve is called: the label without what `point` holds."""
+        return self.label
+
+    @property
     def needs_folder(self) -> bool:
         """Whether it makes files of its own: the cell then needs a file system, and `region_bytes` is 0."""
         return False

@@ -19,6 +19,7 @@ from pytest_vmstorage.workloads.base import Target, Workload
 from pytest_vmstorage.workloads.fio_job import GUESSED_SECONDS, LARGE_BS, FioJob
 from pytest_vmstorage.workloads.fio_reading import ASYNC_ENGINES, REPORT, Reading
 from pytest_vmstorage.workloads.fio_slips import slips
+from pytest_vmstorage.workloads.fio_text import FIO_DOES, option_text
 
 Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]
@@ -26,12 +27,6 @@ Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pv
 Verify = Literal["crc32c", "crc64", "crc32", "crc16", "crc7", "md5", "sha1", "sha256", "sha512", "xxhash"]
 
 _KNOWN = {"rw": get_args(Rw), "ioengine": get_args(Engine), "verify": get_args(Verify)}
-_SIZES = ("bs", "size", "io_size", "offset_increment", "rate")
-_TIMES = ("runtime", "ramp_time", "ss_dur", "ss_ramp")
-_FIO_DOES = {
-    "time_based": False, "norandommap": False, "refill_buffers": False, "randrepeat": True, "verify_fatal": False,
-    "end_fsync": False, "sync": False, "pre_read": False,
-}  # fmt: skip
 _LABELLED = (
     "rwmixread", "fsync", "fdatasync", "sync", "pre_read", "ioengine", "size", "io_size", "offset_increment",
     "norandommap", "randrepeat", "randseed", "refill_buffers", "end_fsync", "rate", "rate_iops", "thinktime",
@@ -110,7 +105,7 @@ class Fio(Workload):
     def over(self, **sweep: Sequence[object]) -> tuple[Fio, ...]:
         """This job once for each combination of values, the last option's fastest: `job.over(iodepth=(1, 8, 32))`.
 
-        Each is a workload of its own, with a label and a column of its own: in that order they are a curve. Raises
+        Each is a workload of its own, with a column of its own; the report shows three or more as one curve. Raises
         ConfigError for an option without values, and for a combination that cannot run.
         """
         for name, values in sweep.items():
@@ -182,8 +177,20 @@ class Fio(Workload):
     @property
     def label(self) -> str:
         """Its shape, then whatever differs from the defaults; how long it is measured is left out."""
-        parts = [self.called, self.rw, self.bssplit or format_size(self.bs), f"qd{self.iodepth}"]
-        parts += [f"x{self.numjobs}"] if self.numjobs > 1 else []
+        return self._named(f"qd{self.iodepth}", *([f"x{self.numjobs}"] if self.numjobs > 1 else []))
+
+    @property
+    def point(self) -> Mapping[str, float]:
+        """How much it has in flight, which sweeps go over."""
+        return {"iodepth": self.iodepth, "numjobs": self.numjobs}
+
+    @property
+    def shape(self) -> str:
+        """Its label without depth and jobs: the curve."""
+        return self._named()
+
+    def _named(self, *point: str) -> str:
+        parts = [self.called, self.rw, self.bssplit or format_size(self.bs), *point]
         parts += [] if self.direct else ["buffered"]
         for name in _LABELLED:
             if getattr(self, name) != self._usual(name):
@@ -262,17 +269,14 @@ class Fio(Workload):
     def _options(self) -> Iterator[str]:
         """Each field that says something fio would not do by itself, under fio's name."""
         for name in type(self).model_fields:
-            if getattr(self, name) not in (None, _FIO_DOES.get(name)) and not (name == "bs" and self.bssplit):
+            if getattr(self, name) not in (None, FIO_DOES.get(name)) and not (name == "bs" and self.bssplit):
                 yield f"--{name}={self._text(name)}"
         if self.verify:
             # or it leaves a file behind, in whatever folder it was started
             yield "--verify_state_save=0"
 
     def _text(self, name: str) -> str:
-        value = getattr(self, name)
-        if name in _SIZES:
-            return format_size(value)
-        return _fio_time(value) if name in _TIMES else str(int(value) if isinstance(value, bool) else value)
+        return option_text(name, getattr(self, name))
 
     def moved_bytes(self, text: str) -> int | None:
         """All that fio counted, if its I/O was direct."""
@@ -292,8 +296,3 @@ class Fio(Workload):
         """That its queue depth was not reached, or its steady state not attained."""
         (job,), _ = fio_json.entries(text, 1)
         return tuple(self._reading.remarks(job))
-
-
-def _fio_time(seconds: float) -> str:
-    """Whole seconds, or milliseconds: "1.5" is 1 s for fio (tried with 3.33)."""
-    return f"{seconds:.0f}" if seconds == int(seconds) else f"{round(seconds * 1000)}ms"
