@@ -2,8 +2,8 @@
 
 What tests import from here:
 
-- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, `Web`, `Iozone`, and `Workload` to write
-  one's own
+- workloads: `Fio`, `Tiobench`, `AioStress`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, `Web`, `Iozone`, and
+  `Workload` to write one's own
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.base import Target, Workload
     from pytest_vmstorage.workloads.dd import Dd
     from pytest_vmstorage.workloads.fio import Fio
+    from pytest_vmstorage.workloads.fio_presets import AioStress, Tiobench
     from pytest_vmstorage.workloads.hdparm import Hdparm
     from pytest_vmstorage.workloads.ioping import Ioping
     from pytest_vmstorage.workloads.iozone import Iozone
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.web import Web
 
 _HOMES = {
+    "AioStress": "workloads.fio_presets",
     "Dd": "workloads.dd",
     "Figure": "results",
     "Fio": "workloads.fio",
@@ -47,12 +49,14 @@ _HOMES = {
     "StorageConfig": "config",
     "Tar": "workloads.tar",
     "Target": "workloads.base",
+    "Tiobench": "workloads.fio_presets",
     "VmStorageError": "errors",
     "Web": "workloads.web",
     "Workload": "workloads.base",
 }
 
 __all__ = [
+    "AioStress",
     "Dd",
     "Figure",
     "Fio",
@@ -68,6 +72,7 @@ __all__ = [
     "StorageConfig",
     "Tar",
     "Target",
+    "Tiobench",
     "VmStorageError",
     "Web",
     "Workload",

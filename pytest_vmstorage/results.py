@@ -128,6 +128,8 @@ class Measurement(BaseModel):
     `around` what the host was like (None where an earlier version saved it), `cautions` what speaks against the figure,
     `ended` why there are no more rounds,
     `without` which steps of the hygiene the user left out.
+    `point` is where it stands on the curve that is called `shape`, such as {"iodepth": 8, "numjobs": 1} on
+    "fio randread 4k"; empty for a workload that is on none, or saved by an earlier version.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -149,6 +151,8 @@ class Measurement(BaseModel):
     ended: Ending = Ending(reason="count")
     without: tuple[str, ...] = ()
     nodeid: str = ""
+    point: Mapping[str, float] = {}
+    shape: str = ""
 
     def metric(self, name: str) -> Metric:
         """The metric of that name; raises AttributeError that lists those there are."""

@@ -22,7 +22,7 @@ from pytest_vmstorage.results import Measurement, Proof, Sample
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.stopping import Ending
 from pytest_vmstorage.subject import Plan, Regions, Subject
-from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.base import Target, Workload, figures_of
 
 _SHOWN = 200
 # together no more than a WorkloadError shows
@@ -143,6 +143,8 @@ class Measuring:
             metrics=workload.metrics,
             primary=workload.primary,
             shown=workload.shown,
+            point=workload.point,
+            shape=workload.shape,
             samples=tuple(samples),
             hygiene={
                 **last.hygiene,
@@ -228,7 +230,7 @@ def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> 
     raw = _raw_output(subject, workload, target, result)
     after = subject.look()
     moved = after.moved_since(before)
-    figures = dict(workload.parse(raw))
+    figures = figures_of(workload, raw)
     # of a disk without storage no flush is owed to a device
     kept = stored(moved) if subject.config.is_null else unflushed(moved, subject.config.cache)
     reason = impossible(moved, workload.moved_bytes(raw)) or kept

@@ -29,18 +29,19 @@ LAYERS = """
     results
     matrix_file  claim  natives
     workloads.base  workloads  workloads.fio_json  workloads.stopwatch
-    workloads.fio_reading  workloads.fio_slips  workloads.file_workload
+    workloads.fio_reading  workloads.fio_slips  workloads.fio_text  workloads.file_workload
     workloads.fio_job_file
     workloads.fio_job
     workloads.fio  workloads.dd  workloads.hdparm
     workloads.ioping  workloads.tar  workloads.postmark  workloads.sqlite  workloads.web  workloads.iozone
+    workloads.fio_presets
     journal  subject
     preconditioning  forgetting
     runner
     baseline
     gate
-    report.columns  report.native  report.circumstances  report
-    report.footer
+    report.columns  report.native  report.circumstances  report.spread  report
+    report.footer  report.curves
     report.table
     report.text  report.markdown  report.csv_file
     report.files  show

@@ -9,7 +9,7 @@ import pytest
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.inventory import find_host
 from pytest_vmstorage.plugin import options
-from pytest_vmstorage.plugin.keys import CONFIG
+from pytest_vmstorage.plugin.keys import CONFIG, is_skipped
 from pytest_vmstorage.provision.block import find_block, needs_block, plan_line
 
 
@@ -18,7 +18,7 @@ def device_lines(config: pytest.Config, items: Iterable[pytest.Item]) -> list[st
 
     Raises ConfigError where a cell's backing is not listed, or may be any of several.
     """
-    cells = dict.fromkeys(item.stash[CONFIG] for item in items if CONFIG in item.stash)
+    cells = dict.fromkeys(item.stash[CONFIG] for item in items if CONFIG in item.stash and not is_skipped(item))
     wanted = [cell for cell in cells if needs_block(cell)]
     if not wanted:
         return []

@@ -14,7 +14,7 @@ from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.history import GUEST_S, Estimate, History, read_history, stem_of
 from pytest_vmstorage.matrix import listed
 from pytest_vmstorage.plugin import options
-from pytest_vmstorage.plugin.keys import CONFIG
+from pytest_vmstorage.plugin.keys import CONFIG, is_skipped
 from pytest_vmstorage.units import format_duration
 
 NO_TIME = Estimate(0.0, "measured")
@@ -39,7 +39,7 @@ def forecast(config: pytest.Config, items: Sequence[pytest.Item]) -> list[CellFo
     """The cells of these tests in the order in which they are run."""
     cells: dict[StorageConfig, list[pytest.Item]] = {}
     for item in items:
-        if CONFIG in item.stash:
+        if CONFIG in item.stash and not is_skipped(item):
             cells.setdefault(item.stash[CONFIG], []).append(item)
     history = read_history(_journals(config))
     cache = getattr(config, "cache", None)

@@ -32,6 +32,12 @@ MEASURED: pytest.StashKey[list[Measurement]] = pytest.StashKey()
 FAILED: pytest.StashKey[str] = pytest.StashKey()
 """On an item: why its cell has no figure."""
 
+
+def is_skipped(item: pytest.Item) -> bool:
+    """Whether its mark `skip` keeps the test from running: then it needs no guest, and writes to no device."""
+    return item.get_closest_marker("skip") is not None
+
+
 _FIXTURES = ("storage", "guest", "measure")
 _HOME = "pytest_vmstorage.plugin.fixtures"
 

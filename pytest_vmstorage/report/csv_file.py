@@ -34,6 +34,7 @@ HEADER = (
         *AXES,
         "size_bytes",
         "workload",
+        "curve",
         "tool",
         "metric",
         "unit",
@@ -44,9 +45,10 @@ HEADER = (
     *("native", "of_native", "null", "of_null", "failure"),
     *("command", "guest_kernel", "tool_version", *(f"host_{name}" for name in _HOST), "started"),
 )
-"""The columns, always all of them; after them `round_1` and so on, the figure of each round.
+"""The columns, always all of them; after them `round_1` and so on, the figure of each round, and `at_iodepth` and such.
 
 `native` and `null` are the medians of the rows beside which this one stands, `of_native` and `of_null` the fractions.
+Measurements of one `curve` in one cell are its points; `at_iodepth` is where each stands on it.
 """
 
 
@@ -57,7 +59,8 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
     """
     rounds = max((len(m.samples) for m in run.measurements), default=0)
     out = io.StringIO()
-    fields = [*HEADER, *(f"round_{number}" for number in range(1, rounds + 1))]
+    swept = dict.fromkeys(f"at_{name}" for m in run.measurements for name in m.point)
+    fields = [*HEADER, *(f"round_{number}" for number in range(1, rounds + 1)), *swept]
     writer = csv.DictWriter(out, fields, restval="", lineterminator="\n")
     writer.writeheader()
     rows = Yardsticks(run)
@@ -79,6 +82,8 @@ def _measured(
     common = {
         **_cell(run, m.nodeid, m.host, m.config),
         "workload": m.workload,
+        "curve": m.shape if m.point else "",
+        **{f"at_{name}": f"{value:g}" for name, value in m.point.items()},
         "tool": m.tool,
         "command": m.command,
         "guest_kernel": m.guest.get("kernel", ""),

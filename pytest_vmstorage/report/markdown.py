@@ -20,6 +20,12 @@ def render_markdown(table: Table) -> str:
         rows = [[*map(_escape, row.axes), *map(_cell, row.cells)] for row in table.rows]
         parts.append("\n".join(map(_line, [heads, rule, *rows])))
     parts.append(_escape(table.legend))
+    for curves in table.curves:
+        heads = ["metric", "cell", *curves.points]
+        rule = ["---", "---", *("---:" for _ in curves.points)]
+        rows = [[row.metric, row.cell, *row.points] for row in curves.rows]
+        lines = [_line(heads), _line(rule), *(_line([*map(_escape, row)]) for row in rows)]
+        parts.append(f"### {_escape(curves.title)}\n\n" + "\n".join(lines))
     for section in table.sections:
         items = "\n".join(f"- {_escape(line)}" for line in section.lines)
         parts.append(f"### {_escape(section.title)}\n\n{items}")

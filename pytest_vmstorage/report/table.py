@@ -14,8 +14,10 @@ from pytest_vmstorage.config import AXES, StorageConfig, axis_text
 from pytest_vmstorage.gate import Comparison, Kind, Verdict
 from pytest_vmstorage.outcome import OUTCOMES
 from pytest_vmstorage.report.columns import Column, Placed, columns_of, function_of, place
+from pytest_vmstorage.report.curves import Curves, build_curves
 from pytest_vmstorage.report.footer import Section, build_sections, host_names
-from pytest_vmstorage.results import Figure, Run
+from pytest_vmstorage.report.spread import spread_text
+from pytest_vmstorage.results import Figure, Measurement, Run
 from pytest_vmstorage.units import format_figure, format_size
 
 BEST, WORST = "▲", "▼"
@@ -62,7 +64,10 @@ class Row(BaseModel):
 
 
 class Table(BaseModel):
-    """The matrix: what all rows have in common, the axes in which they differ, and what stands below."""
+    """The matrix: what all rows have in common, the axes in which they differ, and what stands below.
+
+    `curves` are sweeps of the same rows, each once more in the order of what was swept.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -71,6 +76,7 @@ class Table(BaseModel):
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     legend: str
+    curves: tuple[Curves, ...] = ()
     sections: tuple[Section, ...]
 
 
@@ -106,6 +112,7 @@ def build_table(run: Run, comparison: Comparison | None = None) -> Table:
             for row in rows
         ),
         legend=_legend(grid.values(), rows),
+        curves=build_curves(placed, lambda m: _cell_name(_row_of(m, run), axes)),
         sections=build_sections(run, comparison),
     )
 
@@ -117,7 +124,7 @@ def _fill(
     medians = {}
     for each in placed:
         m = each.measurement
-        row = _Place(m.host, host_of(run, m.host).accel_of(m.config), m.config)
+        row = _row_of(m, run)
         for name, column in zip(m.shown, each.columns, strict=True):
             verdict = comparison.of(each.key, m.host, name) if comparison else None
             figure = m.figure(name)
@@ -127,21 +134,21 @@ def _fill(
     return grid, medians
 
 
+def _row_of(m: Measurement, run: Run) -> _Place:
+    return _Place(m.host, host_of(run, m.host).accel_of(m.config), m.config)
+
+
+def _cell_name(row: _Place, axes: Sequence[str]) -> str:
+    """A row in a few words: its values of the table's axes, or its configuration where rows do not differ."""
+    words = [_axis(row, name) for name in axes if name != "accel"]
+    return " ".join(word for word in words if word != NOTHING) or str(row.config)
+
+
 def _cell(figure: Figure, verdict: Verdict | None) -> Cell:
     if not all(math.isfinite(value) for value in figure.values):
         return Cell(figure="no number", change=change_text(verdict))
     text = format_figure(figure, figure.metric.unit)
     return Cell(figure=text, spread=spread_text(figure), change=change_text(verdict))
-
-
-def spread_text(figure: Figure) -> str:
-    """Half of smallest-to-largest in percent of the median: "±3 %", "±0.4 %"; "n=1" for a single round."""
-    if len(figure.values) == 1:
-        return "n=1"
-    if not figure:
-        return f"n={len(figure.values)}"
-    half = (max(figure.values) - min(figure.values)) / 2 / abs(figure) * 100
-    return f"±{half:.0f} %" if half >= 0.95 or half == 0 else f"±{half:.1f} %"
 
 
 def change_text(verdict: Verdict | None) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from pytest_vmstorage.report.columns import Column
+from pytest_vmstorage.report.curves import Curves
 from pytest_vmstorage.report.table import Cell, Table
 
 _GAP = 2
@@ -27,11 +28,19 @@ def render_text(table: Table, width: int) -> str:
     """The table on lines of at most `width` characters, as far as one column and the axes fit into that."""
     blocks = _blocks(table, width) if table.rows else []
     parts = [table.caption, *blocks, *_wrapped(table.legend, width)]
+    parts += [part for curves in table.curves for part in (f"{curves.title}:", *_curves(curves, width))]
     for section in table.sections:
         texts = [line for text in section.lines for line in text.splitlines()]
         lines = [line for text in texts for line in _wrapped(text, width, "  ")]
         parts.append("\n".join([f"{section.title}:", *lines]))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _curves(curves: Curves, width: int) -> _Lines:
+    """A row for each cell and metric, a column for each point, in as few blocks as fit."""
+    leading = [["metric", *(row.metric for row in curves.rows)], ["cell", *(row.cell for row in curves.rows)]]
+    points = [_rjust([name, *(row.points[index] for row in curves.rows)]) for index, name in enumerate(curves.points)]
+    return [_draw([*leading, *group]) for group in _split(leading, points, width)]
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> _Lines:
@@ -124,6 +133,11 @@ def _width(columns: Sequence[_Lines]) -> int:
 def _ljust(values: Sequence[str]) -> _Lines:
     width = max(map(len, values))
     return [value.ljust(width) for value in values]
+
+
+def _rjust(values: Sequence[str]) -> _Lines:
+    width = max(map(len, values))
+    return [value.rjust(width) for value in values]
 
 
 def _draw(columns: Sequence[_Lines]) -> str:

@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results import Metric
+
+_GUESSED_SECONDS = 5.0
 
 
 class Target(BaseModel):
@@ -39,10 +41,13 @@ class Target(BaseModel):
 class Workload(BaseModel, ABC):
     """A tool with its parameters; frozen, checked when made, so that a slip is found before a guest is.
 
-    A subclass names its tool, its metrics, the argv that runs it, and reads what it printed.
+    A subclass names its `tool` and its `metrics` and has an `argv`; its options are fields. What is not said is taken
+    at its most careful: that all of the disk is used, read and written. One that makes files says `needs_folder`. What
+    takes no argument may be a plain attribute: `metrics = (Metric(name="seconds", unit="s", better="lower"),)`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # what may stand without an annotation, since it is no option: `needs_folder = True`, `metrics = (...)`
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(bool, str, tuple))
 
     tool: ClassVar[str]
     package: ClassVar[str] = ""
@@ -53,11 +58,12 @@ class Workload(BaseModel, ABC):
             super().__init__(**options)
         except ValidationError as error:
             raise ConfigError(_sentence(type(self), error)) from None
+        check_promises(self)
 
     @property
-    @abstractmethod
     def label(self) -> str:
-        """The column this workload stands in, such as "fio randwrite 4k qd32"."""
+        """The column this workload stands in, such as "fio randwrite 4k qd32"; by default its name and options."""
+        return " ".join([type(self).__name__, *(f"{name}={value}" for name, value in self)])
 
     @property
     @abstractmethod
@@ -65,9 +71,9 @@ class Workload(BaseModel, ABC):
         """All that `parse` returns, with unit and direction."""
 
     @property
-    @abstractmethod
     def primary(self) -> str:
-        """Name of the metric that is gated and saved as a time."""
+        """Name of the metric that is gated and saved as a time; by default the first."""
+        return self.metrics[0].name
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -75,19 +81,14 @@ class Workload(BaseModel, ABC):
         return (self.primary,)
 
     @property
-    @abstractmethod
-    def region_bytes(self) -> int | None:
-        """How much of the target it touches from the offset on; None is all of it."""
+    def point(self) -> Mapping[str, float]:
+        """Options that a sweep goes over, by name: where it stands on a curve. {} where it is on none."""
+        return {}
 
     @property
-    @abstractmethod
-    def reads(self) -> bool:
-        """Whether it reads, so that what it reads must have been written before."""
-
-    @property
-    def writes(self) -> bool:
-        """Whether it writes."""
-        return not self.reads
+    def shape(self) -> str:
+        """What its curve is called: the label without what `point` holds."""
+        return self.label
 
     @property
     def writes_zeros(self) -> bool:
@@ -105,14 +106,29 @@ class Workload(BaseModel, ABC):
         return False
 
     @property
+    def region_bytes(self) -> int | None:
+        """How much of the target it touches from the offset on; None, all of it, unless it makes files of its own."""
+        return 0 if self.needs_folder else None
+
+    @property
+    def reads(self) -> bool:
+        """Whether it reads what it did not write, so that this must have been written before."""
+        return not self.needs_folder
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes."""
+        return True
+
+    @property
     def fresh_is_possible(self) -> bool:
         """Whether it can measure first writes: it only writes and can be given an untouched region."""
         return not self.reads
 
     @property
-    @abstractmethod
     def expected_seconds(self) -> float:
         """About how long one round takes; a measurement is not disturbed by questions before that."""
+        return _GUESSED_SECONDS
 
     @abstractmethod
     def argv(self, target: Target) -> tuple[str, ...]:
@@ -148,9 +164,49 @@ class Workload(BaseModel, ABC):
         del text
         return ()
 
-    @abstractmethod
     def parse(self, text: str) -> Mapping[str, float]:
-        """Figures by metric name from the tool's raw output; raises WorkloadError."""
+        """Figures by metric name from the tool's raw output; raises WorkloadError.
+
+        By default from lines of a metric's name and its number, such as "seconds 1.25".
+        """
+        words = [line.split() for line in text.splitlines()]
+        said = {line[0]: line[1] for line in words if len(line) == 2}
+        try:
+            return {metric.name: float(said[metric.name]) for metric in self.metrics}
+        except (KeyError, ValueError) as error:
+            raise WorkloadError(f"{self.label} printed no line with a number for {error}.", output=text) from None
+
+
+def check_promises(workload: Workload) -> None:
+    """Raise ConfigError for a workload whose class does not say what is measured, or says it against itself."""
+    kind = type(workload).__name__
+    if not getattr(workload, "tool", ""):
+        raise ConfigError(f"{kind} names no tool.", hint=f'Write in the class: tool = "{kind.lower()}"')
+    names = [metric.name for metric in workload.metrics]
+    twice = [name for name in names if names.count(name) > 1]
+    if not names or twice:
+        what = f"has two metrics {twice[0]!r}" if twice else "has no metrics"
+        raise ConfigError(f"{kind} {what}.", hint="Give each figure that it returns one Metric.")
+    for name in (workload.primary, *workload.shown):
+        if name not in names:
+            raise ConfigError(
+                f"{kind} has no metric {name!r}, which its primary or shown names.", hint=f"It has: {', '.join(names)}."
+            )
+
+
+def figures_of(workload: Workload, text: str) -> dict[str, float]:
+    """What its `parse` returns, all of it and nothing else; raises WorkloadError where metrics promise another."""
+    figures = dict(workload.parse(text))
+    names = [metric.name for metric in workload.metrics]
+    for name in [*names, *figures]:
+        if name not in names:
+            raise WorkloadError(
+                f"parse of {workload.label} returned {name!r}, which is not among its metrics: {', '.join(names)}."
+            )
+        if not isinstance(figures.get(name), int | float):
+            got = f"{figures[name]!r} for" if name in figures else "no"
+            raise WorkloadError(f"parse of {workload.label} returned {got} {name!r}.", output=text)
+    return figures
 
 
 def _sentence(kind: type[Workload], error: ValidationError) -> str:

@@ -122,6 +122,11 @@ class Dd(Workload):
         return self.writes and self.if_ in (None, "/dev/zero")
 
     @property
+    def writes(self) -> bool:
+        """Whether the disk is dd's output."""
+        return not self.reads
+
+    @property
     def region_bytes(self) -> int:
         """All that is copied."""
         return self.bs * self.count

@@ -12,16 +12,6 @@ class FileWorkload(Workload):
 
     needs_folder: ClassVar[bool] = True
 
-    @property
-    def region_bytes(self) -> int:
-        """None of the test file: it makes files beside it."""
-        return 0
-
-    @property
-    def reads(self) -> bool:
-        """It reads only what it made itself."""
-        return False
-
     def place(self, target: Target) -> str:
         """Its folder on the file system under test."""
         return f"{target.folder}/vmstorage-{self.tool}"

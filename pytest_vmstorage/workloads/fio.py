@@ -16,9 +16,10 @@ from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes, MaybeBytes, MaybeSeconds, format_size
 from pytest_vmstorage.workloads import fio_json
 from pytest_vmstorage.workloads.base import Target, Workload
-from pytest_vmstorage.workloads.fio_job import FioJob
+from pytest_vmstorage.workloads.fio_job import GUESSED_SECONDS, LARGE_BS, FioJob
 from pytest_vmstorage.workloads.fio_reading import ASYNC_ENGINES, REPORT, Reading
 from pytest_vmstorage.workloads.fio_slips import slips
+from pytest_vmstorage.workloads.fio_text import FIO_DOES, option_text
 
 Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]
@@ -26,18 +27,11 @@ Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pv
 Verify = Literal["crc32c", "crc64", "crc32", "crc16", "crc7", "md5", "sha1", "sha256", "sha512", "xxhash"]
 
 _KNOWN = {"rw": get_args(Rw), "ioengine": get_args(Engine), "verify": get_args(Verify)}
-_LARGE_BS = 64 * 2**10
-_GUESSED_SECONDS = 5.0
-_SIZES = ("bs", "size", "offset_increment", "rate")
-_TIMES = ("runtime", "ramp_time", "ss_dur", "ss_ramp")
-_FIO_DOES = {
-    "time_based": False, "norandommap": False, "refill_buffers": False, "randrepeat": True, "verify_fatal": False,
-    "end_fsync": False,
-}  # fmt: skip
 _LABELLED = (
-    "rwmixread", "fsync", "fdatasync", "ioengine", "size", "offset_increment", "norandommap", "randrepeat", "randseed",
-    "refill_buffers", "end_fsync", "rate", "rate_iops", "thinktime", "thinktime_blocks", "random_distribution",
-    "verify", "verify_fatal", "verify_backlog", "steadystate", "ss_dur", "ss_ramp",
+    "rwmixread", "fsync", "fdatasync", "sync", "pre_read", "ioengine", "size", "io_size", "offset_increment",
+    "norandommap", "randrepeat", "randseed", "refill_buffers", "end_fsync", "rate", "rate_iops", "thinktime",
+    "thinktime_blocks", "random_distribution", "verify", "verify_fatal", "verify_backlog", "steadystate", "ss_dur",
+    "ss_ramp",
 )  # fmt: skip
 
 
@@ -49,8 +43,9 @@ class Fio(Workload):
     `ioengine="libaio"`, without which a queue depth is not reached, and `refill_buffers`, without which fio
     3.33 writes data that gzip shrinks 45 times, so that a compressing layer would store next to nothing.
     `randrepeat` gives every round the same order of blocks. `rate` is bytes a second and `thinktime` microseconds,
-    as fio counts them. With `verify` a job reads back what it wrote, and corrupt data is an error, no figure. A job
-    file as it is runs with `Fio.from_job("file.fio")`. fio must be 3.18 or later.
+    as fio counts them; `sync` is O_SYNC, `io_size` what a job moves where that is not `size`, and `pre_read` reads a
+    buffered job's blocks into the guest's page cache first. With `verify` a job reads back what it wrote, and corrupt
+    data is an error, no figure. A job file as it is runs with `Fio.from_job("file.fio")`. fio must be 3.18 or later.
 
     Figures: `iops`, `bw` in MiB/s (both directions together), latencies in seconds: of submission, completion and
     in total (`slat_p99`, `clat_p99`, `lat_p99`), of fsync (`fsync_p99`). A mixed job has them per direction
@@ -60,6 +55,7 @@ class Fio(Workload):
     """
 
     tool: ClassVar[str] = "fio"
+    called: ClassVar[str] = "fio"
 
     rw: Rw
     bs: Bytes = 4096
@@ -67,6 +63,7 @@ class Fio(Workload):
     iodepth: Count = 1
     numjobs: Count = 1
     size: Bytes = 256 * 2**20
+    io_size: MaybeBytes = None
     offset_increment: MaybeBytes = None
     runtime: MaybeSeconds = None
     ramp_time: MaybeSeconds = None
@@ -77,6 +74,8 @@ class Fio(Workload):
     fsync: Count | None = None
     fdatasync: Count | None = None
     end_fsync: bool = False
+    sync: bool = False
+    pre_read: bool = False
     rate: MaybeBytes = None
     rate_iops: Count | None = None
     thinktime: Count | None = None
@@ -106,7 +105,7 @@ class Fio(Workload):
     def over(self, **sweep: Sequence[object]) -> tuple[Fio, ...]:
         """This job once for each combination of values, the last option's fastest: `job.over(iodepth=(1, 8, 32))`.
 
-        Each is a workload of its own, with a label and a column of its own: in that order they are a curve. Raises
+        Each is a workload of its own, with a column of its own; the report shows three or more as one curve. Raises
         ConfigError for an option without values, and for a combination that cannot run.
         """
         for name, values in sweep.items():
@@ -172,7 +171,8 @@ class Fio(Workload):
     def fresh_is_possible(self) -> bool:
         """Whether no block is written twice: not when time, jobs or chance bring it back to one."""
         by_chance = self.is_random and (self.norandommap or self.random_distribution is not None)
-        return not self.reads and self.jobs_are_apart and not self.time_based and not by_chance
+        again = self.time_based or by_chance or (self.io_size or 0) > self.size
+        return not self.reads and self.jobs_are_apart and not again
 
     @property
     def jobs_are_apart(self) -> bool:
@@ -182,13 +182,28 @@ class Fio(Workload):
     @property
     def label(self) -> str:
         """Its shape, then whatever differs from the defaults; how long it is measured is left out."""
-        parts = ["fio", self.rw, self.bssplit or format_size(self.bs), f"qd{self.iodepth}"]
-        parts += [f"x{self.numjobs}"] if self.numjobs > 1 else []
+        return self._named(f"qd{self.iodepth}", *([f"x{self.numjobs}"] if self.numjobs > 1 else []))
+
+    @property
+    def point(self) -> Mapping[str, float]:
+        """How much it has in flight, which sweeps go over."""
+        return {"iodepth": self.iodepth, "numjobs": self.numjobs}
+
+    @property
+    def shape(self) -> str:
+        """Its label without depth and jobs: the curve."""
+        return self._named()
+
+    def _named(self, *point: str) -> str:
+        parts = [self.called, self.rw, self.bssplit or format_size(self.bs), *point]
         parts += [] if self.direct else ["buffered"]
         for name in _LABELLED:
-            if getattr(self, name) != type(self).model_fields[name].default:
+            if getattr(self, name) != self._usual(name):
                 parts.append(f"{name}={self._text(name)}")
         return " ".join(parts)
+
+    def _usual(self, name: str) -> object:
+        return type(self).model_fields[name].default
 
     @property
     def _reading(self) -> Reading:
@@ -210,7 +225,7 @@ class Fio(Workload):
     @property
     def primary(self) -> str:
         """`bw` for sequential blocks of 64k and more, else `iops`."""
-        return "bw" if not self.is_random and self.bs >= _LARGE_BS else "iops"
+        return "bw" if not self.is_random and self.bs >= LARGE_BS else "iops"
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -227,7 +242,7 @@ class Fio(Workload):
     @property
     def expected_seconds(self) -> float:
         """Ramp, runtime (5 s where fio decides by size, twice that to verify) and a second for the rest."""
-        seconds = self.runtime or _GUESSED_SECONDS
+        seconds = self.runtime or GUESSED_SECONDS
         return (self.ramp_time or 0.0) + seconds * (2 if self.verify else 1) + 1.0
 
     def output_file(self, target: Target) -> str:
@@ -259,17 +274,14 @@ class Fio(Workload):
     def _options(self) -> Iterator[str]:
         """Each field that says something fio would not do by itself, under fio's name."""
         for name in type(self).model_fields:
-            if getattr(self, name) not in (None, _FIO_DOES.get(name)) and not (name == "bs" and self.bssplit):
+            if getattr(self, name) not in (None, FIO_DOES.get(name)) and not (name == "bs" and self.bssplit):
                 yield f"--{name}={self._text(name)}"
         if self.verify:
             # or it leaves a file behind, in whatever folder it was started
             yield "--verify_state_save=0"
 
     def _text(self, name: str) -> str:
-        value = getattr(self, name)
-        if name in _SIZES:
-            return format_size(value)
-        return _fio_time(value) if name in _TIMES else str(int(value) if isinstance(value, bool) else value)
+        return option_text(name, getattr(self, name))
 
     def moved_bytes(self, text: str) -> int | None:
         """All that fio counted, if its I/O was direct."""
@@ -289,8 +301,3 @@ class Fio(Workload):
         """That its queue depth was not reached, or its steady state not attained."""
         (job,), _ = fio_json.entries(text, 1)
         return tuple(self._reading.remarks(job))
-
-
-def _fio_time(seconds: float) -> str:
-    """Whole seconds, or milliseconds: "1.5" is 1 s for fio (tried with 3.33)."""
-    return f"{seconds:.0f}" if seconds == int(seconds) else f"{round(seconds * 1000)}ms"

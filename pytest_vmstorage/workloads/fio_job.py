@@ -20,8 +20,12 @@ from pytest_vmstorage.workloads.base import Target, Workload
 from pytest_vmstorage.workloads.fio_job_file import Job, read_jobs
 from pytest_vmstorage.workloads.fio_reading import REPORT
 
-_LARGE_BS = 64 * 2**10
-_GUESSED_SECONDS = 5.0
+LARGE_BS = 64 * 2**10
+"""Sequential blocks from this size on are judged by MiB/s, smaller ones by IOPS."""
+
+GUESSED_SECONDS = 5.0
+"""What a job is expected to take where fio decides by size."""
+
 _SHOWN_JOBS = 4
 _LONGEST = 32 * 2**10
 """Bytes of a job file that reach a guest as one argument: its agent loses the thread of messages above 64 KiB."""
@@ -164,7 +168,7 @@ class FioJob(Workload):
     @property
     def expected_seconds(self) -> float:
         """The longest job of each stage (5 s where its size decides), and a second for the rest."""
-        stages = ([job.seconds or _GUESSED_SECONDS for job in stage] for stage in _stages(self.jobs))
+        stages = ([job.seconds or GUESSED_SECONDS for job in stage] for stage in _stages(self.jobs))
         return sum(map(max, stages)) + 1.0
 
     def output_file(self, target: Target) -> str:
@@ -242,7 +246,7 @@ def _one_in_flight(job: Job) -> Iterator[str]:
 
 
 def _is_stream(job: Job) -> bool:
-    return not job.is_random and job.bs >= _LARGE_BS
+    return not job.is_random and job.bs >= LARGE_BS
 
 
 def _comes_back(job: Job) -> bool:

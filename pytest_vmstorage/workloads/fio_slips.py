@@ -91,6 +91,11 @@ def _time_slips(fio: Fio) -> Iterator[Slip]:
         yield f"runtime={fio.runtime:g} is too short", "Give at least a millisecond; some seconds measure better."
     if fio.time_based and fio.runtime is None:
         yield "time_based without runtime has no end", "Give runtime=10, or leave time_based out."
+    if fio.io_size is not None and (fio.time_based or fio.io_size < fio.bs):
+        yield (
+            f"io_size={format_size(fio.io_size)} with time_based, or below a block, does not end the job",
+            "Give one of io_size and time_based, and a block at least.",
+        )
 
 
 def _depth_slips(fio: Fio) -> Iterator[Slip]:
@@ -112,8 +117,10 @@ def _depth_slips(fio: Fio) -> Iterator[Slip]:
 def _direction_slips(fio: Fio) -> Iterator[Slip]:
     if fio.rwmixread is not None and not fio.is_mixed:
         yield "rwmixread needs a mixed job", 'Use rw="rw" or rw="randrw", or leave rwmixread out.'
-    if (fio.fsync or fio.fdatasync or fio.end_fsync) and not fio.writes:
-        yield "a job that only reads has nothing to sync", "Leave fsync, fdatasync and end_fsync out."
+    if (fio.fsync or fio.fdatasync or fio.end_fsync or fio.sync) and not fio.writes:
+        yield "a job that only reads has nothing to sync", "Leave fsync, fdatasync, end_fsync and sync out."
+    if fio.pre_read and (fio.direct or not fio.reads):
+        yield "pre_read fills the page cache, which a direct job goes past and a write needs not", "Leave it out."
     if fio.fsync and fio.fdatasync:
         yield "fsync and fdatasync would be timed as one", "Give one of them."
 

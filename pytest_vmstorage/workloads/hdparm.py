@@ -84,6 +84,11 @@ class Hdparm(Workload):
         return True
 
     @property
+    def writes(self) -> bool:
+        """It only reads."""
+        return False
+
+    @property
     def expected_seconds(self) -> float:
         """With the 3 s that hdparm sleeps before each timing, and 2 s more around -T."""
         return _DEVICE_SECONDS * self.t + _CACHE_SECONDS * self.T

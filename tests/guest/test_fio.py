@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage import Fio, StorageConfig
+from pytest_vmstorage import AioStress, Fio, StorageConfig, Tiobench
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.runner import measure
@@ -138,3 +138,36 @@ def test_a_sweep_over_depths_reaches_them(lab: Lab) -> None:
         result = measure(place, job, ONCE)
         assert 0.9 * job.iodepth < result.iodepth_reached <= job.iodepth
         assert job.remarks(result.raw[0]) == ()
+
+
+def test_tiobench_writes_each_block_to_the_disk(lab: Lab) -> None:
+    """O_SYNC: in each of its regions what it wrote has reached the guest's disk when it ends."""
+    job = Tiobench(rw="randwrite", size="1M", numjobs=4, io_size="256k")
+    result = measure(lab.subject(lab.guest(CONFIG)), job, ONCE)
+    written = result.samples[0].moved.guest_written_bytes
+    assert written is not None
+    assert written >= 4 * 2**18
+    assert json.loads(result.raw[0])["jobs"][0]["write"]["total_ios"] == 4 * 64
+
+
+def test_tiobench_reads_pages_that_are_there(lab: Lab) -> None:
+    """They are read once beforehand, all of them, and none from the disk when it is measured."""
+    place, job = lab.subject(lab.guest(CONFIG)), Tiobench(rw="randread", size="1M", numjobs=4)
+    warm, cold = (
+        measure(place, job, ONCE),
+        measure(place, Tiobench(rw="randread", size="1M", numjobs=4, pre_read=0), ONCE),
+    )
+    assert warm.samples[0].moved.guest_read_bytes == pytest.approx(4 * 2**20, rel=0.1)
+    assert warm.clat_p50 < cold.clat_mean
+    assert warm.bw > cold.bw
+
+
+@pytest.mark.parametrize(("options", "depth"), [({}, 1), ({"direct": True}, 64)], ids=["pts", "direct"])
+def test_aio_stress_runs_at_its_depth(lab: Lab, options: dict[str, Any], depth: int) -> None:
+    """As many in flight as its label says, records of 64k, as many as fit its size."""
+    job = AioStress(size="48M", **options)
+    result = measure(lab.subject(lab.guest(CONFIG)), job, ONCE)
+    assert job.iodepth == depth
+    assert result.iodepth_reached <= depth
+    assert job.remarks(result.raw[0]) == ()
+    assert result.bw == pytest.approx(result.iops / 16, rel=0.01)

@@ -180,3 +180,21 @@ def test_no_live_line(two_cells, monkeypatch, how):
     assert "\x1b7" not in text
     assert "booting" not in text
     assert "10k IOPS" in text
+
+
+def test_a_test_that_is_skipped_by_mark_needs_nothing(project):
+    """Neither a guest in the plan nor a dataset in vmstorage.toml; it is skipped with its reason."""
+    project.write(
+        test_it=RANDOM_WRITE
+        + """
+@pytest.mark.skip(reason="no ZFS in this house")
+@pytest.mark.storage(backing="zvol")
+def test_zvol(measure): measure(FIO)
+
+def test_raw(measure): measure(FIO)
+"""
+    )
+    assert "1 cell, 1 guest, 1 test\n" in text_of(project.run("--vm-plan"))
+    result = project.run("-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    assert "no ZFS in this house" in text_of(result)

@@ -14,9 +14,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PLANS = [
     ("quickstart", 16, 16, 48),
     ("demonstration", 30, 30, 30),
+    ("own_workload", 4, 4, 4),
     ("studies/test_proxmox4.py", 21, 20, 188),
     ("studies/test_devices.py", 3, 2, 24),
     ("studies/test_kvm_disk_2013.py", 12, 12, 48),
+    ("studies/test_vm_io_2010.py", 7, 6, 28),
+    ("studies/test_zfs_formats.py", 2, 2, 12),
 ]
 
 
@@ -26,6 +29,46 @@ def test_an_example_sweeps_what_it_says(project, name, cells, guests, tests):
     result = project.run("--vm-plan", str(EXAMPLES / name))
     assert result.ret == 0, text_of(result)
     assert f"{cells} cells, {guests} guest{'' if guests == 1 else 's'}, {tests} tests" in text_of(result)
+
+
+# with devices and datasets of vmstorage.toml: what they are not the plan says, and that is not an error
+LISTED = """
+[hosts.local.devices.fast]
+id = "no-such-device"
+[hosts.local.partitions.p1]
+id = "by-partuuid/no-such-partition"
+[hosts.local.volume_groups.vg0]
+[hosts.local.datasets.tank]
+name = "no-such-pool/vms"
+"""
+PUBLISHED = [
+    ("test_proxmox4.py", "32 GiB", 188, {}),
+    ("test_devices.py", "64 GiB", 72, {}),
+    ("test_devices.py", "64 GiB", 144, {"DEVICE": "fast", "GROUP": "vg0"}),
+    ("test_vm_io_2010.py", "300 GiB", 28, {}),
+    ("test_kvm_disk_2013.py", "100 GiB", 48, {}),
+    ("test_kvm_disk_2013.py", "100 GiB", 60, {"PARTITION": "p1"}),
+    ("test_zfs_formats.py", "16 GiB", 12, {}),
+    ("test_zfs_formats.py", "16 GiB", 18, {"DATASET": "tank", "CACHE": "writeback"}),
+]
+
+
+@pytest.mark.parametrize(("name", "disk", "tests", "names"), PUBLISHED)
+def test_a_study_can_be_planned_in_its_own_size(project, monkeypatch, name, disk, tests, names):
+    """STUDY=published makes cells that can be, with and without devices to name."""
+    for variable, value in {"STUDY": "published", **names}.items():
+        monkeypatch.setenv(variable, value)
+    project.write(vmstorage__toml=LISTED)
+    result = project.run("--vm-plan", str(EXAMPLES / "studies" / name), f"--rootdir={project.path}")
+    assert result.ret == 0, text_of(result)
+    assert f" {tests} tests" in text_of(result)
+    assert f"largest disk {disk}" in text_of(result)
+    assert ("will have no figure" in text_of(result)) is bool(names)
+
+
+def test_every_study_is_planned_in_its_own_size():
+    """A new one is entered above."""
+    assert {name for name, *_ in PUBLISHED} == {path.name for path in (EXAMPLES / "studies").glob("test_*.py")}
 
 
 def test_every_example_is_tried_here():

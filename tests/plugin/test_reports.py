@@ -61,6 +61,33 @@ def test_a_report_that_cannot_be_written_in_the_end(project):
     assert (project.path / "r.csv").exists()
 
 
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one", "xdist"])
+def test_a_sweep_over_depths_is_one_curve(project, workers):
+    """By `over` and by parametrize alike, with one process or several; two depths are none."""
+    project.write(
+        test_it=RANDOM_WRITE
+        + """
+@pytest.mark.parametrize("job", Fio(rw="randwrite", runtime=5).over(iodepth=(1, 8, 32)))
+def test_over(measure, job): measure(job)
+
+@pytest.mark.parametrize("numjobs", [4, 2, 1])
+def test_jobs(measure, numjobs): measure(Fio(rw="randread", numjobs=numjobs))
+
+@pytest.mark.parametrize("iodepth", [1, 2])
+def test_two(measure, iodepth): measure(Fio(rw="randread", bs="8k", iodepth=iodepth))
+"""
+    )
+    text = text_of(project.run(*workers, "--vm-report=r.csv", own_process=bool(workers)))
+    assert text.count("curve over ") == 2
+    over = text.partition("curve over iodepth, fio randwrite 4k:")[2]
+    assert over.split()[:5] == ["metric", "cell", "iodepth=1", "iodepth=8", "iodepth=32"]
+    jobs = text.partition("curve over numjobs, fio randread 4k:")[2]
+    assert jobs.split()[:5] == ["metric", "cell", "numjobs=1", "numjobs=2", "numjobs=4"]
+    header, *rows = (project.path / "r.csv").read_text().splitlines()
+    assert "at_iodepth,at_numjobs" in header
+    assert any(row.endswith(",32,1") for row in rows)
+
+
 def test_the_hook_adds_to_the_report(two_cells):
     """pytest_vmstorage_report gets the run and may add lines."""
     two_cells.write(

@@ -82,6 +82,9 @@ def test_argv_of_a_typical_job_is_exact() -> None:
         ({"thinktime": 1000, "thinktime_blocks": 4}, "--thinktime=1000"),
         ({"random_distribution": "zipf:1.2"}, "--random_distribution=zipf:1.2"),
         ({"end_fsync": True}, "--end_fsync=1"),
+        ({"sync": True}, "--sync=1"),
+        ({"io_size": "4000k"}, "--io_size=4000k"),
+        ({"rw": "randread", "direct": False, "pre_read": True}, "--pre_read=1"),
         ({"verify": "crc32c"}, "--verify=crc32c"),
         ({"verify": "crc32c"}, "--verify_state_save=0"),
         ({"verify": "md5", "verify_fatal": True}, "--verify_fatal=1"),
@@ -170,6 +173,11 @@ def test_a_region_that_does_not_fit_is_refused() -> None:
         ({"random_distribution": "zipf:often"}, "random_distribution='zipf:often' is not known here"),
         ({"rw": "write", "random_distribution": "zipf:1.2"}, "random_distribution needs a random job"),
         ({"rw": "randread", "end_fsync": True}, "a job that only reads has nothing to sync"),
+        ({"rw": "randread", "sync": True}, "a job that only reads has nothing to sync"),
+        ({"rw": "randread", "pre_read": True}, "pre_read fills the page cache, which a direct job goes past"),
+        ({"direct": False, "pre_read": True}, "and a write needs not"),
+        ({"io_size": "1M", "time_based": True, "runtime": 5}, "io_size=1M with time_based"),
+        ({"io_size": 512}, "or below a block, does not end the job"),
         ({"verify": "crc33"}, "verify='crc33'\\) is not known here. Did you mean 'crc32'"),
         ({"rw": "randread", "verify": "crc32c"}, "verify checks what the job itself wrote"),
         ({"rw": "randrw", "verify": "crc32c"}, "verify checks what the job itself wrote"),
@@ -221,12 +229,15 @@ def test_jobs_that_do_something_else_have_another_label() -> None:
     changes: list[dict[str, Any]] = [
         {"rw": "randread"}, {"rw": "randrw"}, {"bs": "16k"}, {"iodepth": 2}, {"numjobs": 2}, {"size": "1M"},
         {"offset_increment": "1M"}, {"ioengine": "io_uring"}, {"direct": False}, {"fsync": 1},
-        {"fdatasync": 1}, {"rw": "randrw", "rwmixread": 7}, {"refill_buffers": False}, {"norandommap": True},
+        {"fdatasync": 1}, {"sync": True}, {"io_size": "2M"},
+        {"rw": "randrw", "rwmixread": 7}, {"refill_buffers": False}, {"norandommap": True},
         {"randrepeat": False}, {"randseed": 0}, {"end_fsync": True}, {"rate": "1M"}, {"rate_iops": 5}, {"thinktime": 5},
         {"thinktime": 5, "thinktime_blocks": 2}, {"random_distribution": "zipf:1.2"}, {"verify": "md5"},
         {"verify": "md5", "verify_fatal": True}, {"verify": "md5", "verify_backlog": 9}, STEADY,
         STEADY | {"ss_dur": 20}, STEADY | {"ss_ramp": 1}, STEADY | {"steadystate": "bw:5%"},
     ]  # fmt: skip
+    warm = {"rw": "randread", "direct": False}
+    changes += [warm, warm | {"pre_read": True}]
     labels = [Fio(**usual).label, *(Fio(**usual | change).label for change in changes)]
     assert len(set(labels)) == len(labels)
     assert Fio(rw="randwrite", bssplit="8k/50:4k/50").label == "fio randwrite 8k/50:4k/50 qd1"
@@ -262,6 +273,8 @@ def test_shown_are_the_rate_and_the_tail(options: dict[str, Any], shown: tuple[s
         ({"rw": "randwrite", "numjobs": 2}, False),
         ({"rw": "randwrite", "runtime": 5, "time_based": True}, False),
         ({"rw": "randwrite", "norandommap": True}, False),
+        ({"rw": "randwrite", "io_size": "1M"}, True),
+        ({"rw": "randwrite", "io_size": "1G"}, False),
         ({"rw": "randwrite", "random_distribution": "zipf:1.2"}, False),
         ({"rw": "randwrite", "verify": "crc32c"}, True),
         ({"rw": "randrw"}, False),

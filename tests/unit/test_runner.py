@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -60,6 +60,11 @@ class Tool(Workload):
     def reads(self) -> bool:
         """What it was told."""
         return self.is_reader
+
+    @property
+    def writes(self) -> bool:
+        """What it does not read."""
+        return not self.is_reader
 
     @property
     def expected_seconds(self) -> float:
@@ -131,6 +136,31 @@ class Scene:
         """Offset and size of each run of the tool, in MiB."""
         runs = [asked.argv for asked in self.shell.asked if asked.argv[0] == "tool"]
         return [(int(offset) // MIB, int(size) // MIB) for _tool, _path, offset, size in runs]
+
+
+class Strange(Tool):
+    """A tool whose reading goes wrong."""
+
+    figures: Mapping[str, Any] = {}
+
+    def parse(self, text: str) -> Mapping[str, float]:
+        """What it was given."""
+        return self.figures
+
+
+@pytest.mark.parametrize(
+    ("figures", "sentence"),
+    [
+        ({}, "parse of tool write returned no 'bw'"),
+        ({"bw": 1.0, "iops": 2.0}, "parse of tool write returned 'iops', which is not among its metrics: bw"),
+        ({"bw": "fast"}, "parse of tool write returned 'fast' for 'bw'"),
+        ({"bw": None}, "parse of tool write returned None for 'bw'"),
+    ],
+)
+def test_figures_are_those_that_were_promised(figures: dict[str, Any], sentence: str) -> None:
+    """A workload of the user's that returns something else is told so, and gives no measurement."""
+    with pytest.raises(WorkloadError, match=sentence):
+        Scene().measure(Strange(figures=figures))
 
 
 def test_a_sample_is_kept_before_the_next_round_begins() -> None:

@@ -55,6 +55,15 @@ def test_the_report_says_what_could_not_be_proven_and_why() -> None:
     )
 
 
+def test_a_native_row_leaves_what_only_guests_have_to_the_others() -> None:
+    """It has no cache mode to prove, and the guests' proof of theirs is said all the same."""
+    backing = Proof(field="backing", asked="native", found="a regular file", status="proven", where="host")
+    native = proven(StorageConfig(backing="native"), backing)
+    file = backing.model_copy(update={"asked": "file"})
+    assert section(make_run(native, proven(RAW, FORMAT, CACHE, file))) == ("proven: backing, format, cache",)
+    assert section(make_run(native, proven(RAW, FORMAT, CACHE))) == ("proven: format, cache",)
+
+
 def test_a_run_without_proofs_has_no_section_of_them() -> None:
     """As those have that were saved by an earlier version."""
     assert section(make_run(make_measurement())) == ()

@@ -11,7 +11,8 @@ from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.baseline import Baseline
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.gate import Comparison, compare
-from pytest_vmstorage.report.table import Table, build_table, spread_text
+from pytest_vmstorage.report.spread import spread_text
+from pytest_vmstorage.report.table import Table, build_table
 from pytest_vmstorage.results import Run
 from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_run
 

@@ -1,0 +1,103 @@
+"""Sweeps as curves: one workload at three depths or more in one cell, in the order of what was swept. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.report.columns import Placed
+from pytest_vmstorage.report.spread import spread_text
+from pytest_vmstorage.results import Figure, Measurement
+from pytest_vmstorage.units import format_figure
+
+LEAST_POINTS = 3
+"""Two points are a line, and stand beside each other in the matrix anyway."""
+
+_MEAN_LATENCY = "clat_mean"
+
+
+class CurveRow(BaseModel):
+    """One metric in one cell: a text for each point, "-" where the cell was not measured there."""
+
+    model_config = ConfigDict(frozen=True)
+
+    metric: str
+    cell: str
+    points: tuple[str, ...]
+
+
+class Curves(BaseModel):
+    """All cells' curves of one workload over one option: what is swept, its values, and a row a cell and metric."""
+
+    model_config = ConfigDict(frozen=True)
+
+    title: str
+    points: tuple[str, ...]
+    rows: tuple[CurveRow, ...]
+
+
+class _Sweep(NamedTuple):
+    """What points of one set of curves have in common: the option swept, workload, test, the other options."""
+
+    axis: str
+    shape: str
+    test: str
+    others: tuple[tuple[str, float], ...]
+
+    @property
+    def title(self) -> str:
+        """What the set is called."""
+        said = [self.shape, *(f"{name}={value:g}" for name, value in self.others if value != 1), self.test]
+        return f"curve over {self.axis}, {', '.join(part for part in said if part)}"
+
+
+_Points = dict[float, Measurement]
+
+
+def build_curves(placed: Sequence[Placed], cell_of: Callable[[Measurement], str]) -> tuple[Curves, ...]:
+    """A set for each workload and each option that has three values or more in some cell; rates, then latencies.
+
+    `cell_of` names the row of a measurement, each differently.
+    """
+    sweeps: dict[_Sweep, dict[str, _Points]] = {}
+    for each in placed:
+        m = each.measurement
+        for axis, value in m.point.items():
+            others = tuple((name, at) for name, at in m.point.items() if name != axis)
+            sweep = _Sweep(axis, m.shape, next((column.test for column in each.columns), ""), others)
+            sweeps.setdefault(sweep, {}).setdefault(cell_of(m), {})[value] = m
+    long = {
+        sweep: {cell: points for cell, points in cells.items() if len(points) >= LEAST_POINTS}
+        for sweep, cells in sweeps.items()
+    }
+    return tuple(_curves(sweep, cells) for sweep, cells in long.items() if cells)
+
+
+def _curves(sweep: _Sweep, cells: Mapping[str, _Points]) -> Curves:
+    values = sorted({value for points in cells.values() for value in points})
+    rows = [row for cell, points in cells.items() for row in _rows(cell, points, values)]
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    return Curves(
+        title=sweep.title,
+        points=tuple(f"{sweep.axis}={value:g}" for value in values),
+        rows=tuple(sorted(rows, key=lambda row: metrics.index(row.metric))),
+    )
+
+
+def _rows(cell: str, points: _Points, values: Sequence[float]) -> Iterator[CurveRow]:
+    first = next(iter(points.values()))
+    latencies = [metric.name for metric in first.metrics if metric.name.endswith(_MEAN_LATENCY)]
+    for name in dict.fromkeys([first.primary, *latencies]):
+        figures = [points[value].figure(name) if value in points else None for value in values]
+        yield CurveRow(metric=name, cell=cell, points=tuple(map(_text, figures)))
+
+
+def _text(figure: Figure | None) -> str:
+    if figure is None:
+        return "-"
+    if not all(map(math.isfinite, figure.values)):
+        return "no number"
+    return f"{format_figure(figure, figure.metric.unit)} {spread_text(figure)}"
