@@ -140,16 +140,15 @@ def _proof(run: Run) -> Section:
     """What every row with a proof has proven of itself, what not and why, and what makes no difference there."""
     rows = [m for m in run.measurements if m.proof]
     fields = list(dict.fromkeys(proof.field for m in rows for proof in m.proof))
-    # a row without a guest, or without storage, has fewer fields
-    lacking = {name for m in rows for name in _fields(m) - {*proven_fields(m.proof)}}
-    everywhere = [name for name in fields if name not in lacking]
+    everywhere = [name for name in fields if all(name in proven_fields(m.proof) for m in rows if _has(m, name))]
     lines = [f"proven: {', '.join(everywhere)}"] if everywhere else []
     lines += [f"{said}{_in_rows(count, len(rows))}" for said, count in _reservations(rows)]
     return Section(title="proof, before the first I/O", lines=tuple(lines))
 
 
-def _fields(m: Measurement) -> set[str]:
-    return {proof.field for proof in m.proof}
+def _has(m: Measurement, field: str) -> bool:
+    """Whether the row has that field at all: without a guest, or without storage, it has few."""
+    return not m.config.lacks(field) or any(proof.field == field for proof in m.proof)
 
 
 def _reservations(rows: Sequence[Measurement]) -> Iterable[tuple[str, int]]:

@@ -6,7 +6,7 @@ import difflib
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -19,12 +19,7 @@ from pytest_vmstorage.workloads.base import Target, Workload
 from pytest_vmstorage.workloads.fio_job import GUESSED_SECONDS, LARGE_BS, FioJob
 from pytest_vmstorage.workloads.fio_reading import ASYNC_ENGINES, REPORT, Reading
 from pytest_vmstorage.workloads.fio_slips import slips
-from pytest_vmstorage.workloads.fio_text import FIO_DOES, option_text
-
-Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
-Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]
-
-Verify = Literal["crc32c", "crc64", "crc32", "crc16", "crc7", "md5", "sha1", "sha256", "sha512", "xxhash"]
+from pytest_vmstorage.workloads.fio_text import FIO_DOES, Engine, Rw, Verify, option_text
 
 _KNOWN = {"rw": get_args(Rw), "ioengine": get_args(Engine), "verify": get_args(Verify)}
 _LABELLED = (

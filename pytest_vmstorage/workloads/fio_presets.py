@@ -10,7 +10,8 @@ from pydantic import ModelWrapValidatorHandler, model_validator
 from pytest_vmstorage.config import Count
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.units import Bytes, parse_size
-from pytest_vmstorage.workloads.fio import Engine, Fio, Rw
+from pytest_vmstorage.workloads.fio import Fio
+from pytest_vmstorage.workloads.fio_text import Engine, Rw
 
 _TIOBENCH_OPERATIONS = 1000
 _AIO_STRESS_DEPTH = 64

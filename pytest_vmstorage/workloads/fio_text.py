@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pytest_vmstorage.units import format_size
+
+Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
+Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]
+
+Verify = Literal["crc32c", "crc64", "crc32", "crc16", "crc7", "md5", "sha1", "sha256", "sha512", "xxhash"]
 
 _SIZES = ("bs", "size", "io_size", "offset_increment", "rate")
 _TIMES = ("runtime", "ramp_time", "ss_dur", "ss_ramp")

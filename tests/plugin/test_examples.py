@@ -43,8 +43,8 @@ name = "no-such-pool/vms"
 """
 PUBLISHED = [
     ("test_proxmox4.py", "32 GiB", 188, {}),
-    ("test_devices.py", "64 GiB", 72, {}),
-    ("test_devices.py", "64 GiB", 144, {"DEVICE": "fast", "GROUP": "vg0"}),
+    ("test_devices.py", "64 GiB", 108, {}),
+    ("test_devices.py", "64 GiB", 180, {"DEVICE": "fast", "GROUP": "vg0"}),
     ("test_vm_io_2010.py", "300 GiB", 28, {}),
     ("test_kvm_disk_2013.py", "100 GiB", 48, {}),
     ("test_kvm_disk_2013.py", "100 GiB", 60, {"PARTITION": "p1"}),
