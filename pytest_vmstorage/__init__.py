@@ -2,8 +2,8 @@
 
 What tests import from here:
 
-- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, `Web`, `Iozone`, and `Workload` to write
-  one's own
+- workloads: `Fio`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, `Web`, `Iozone`, `ImageOperations`, and
+  `Workload` to write one's own
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.dd import Dd
     from pytest_vmstorage.workloads.fio import Fio
     from pytest_vmstorage.workloads.hdparm import Hdparm
+    from pytest_vmstorage.workloads.image_operations import ImageOperations
     from pytest_vmstorage.workloads.ioping import Ioping
     from pytest_vmstorage.workloads.iozone import Iozone
     from pytest_vmstorage.workloads.postmark import Postmark
@@ -37,6 +38,7 @@ _HOMES = {
     "Fio": "workloads.fio",
     "Guest": "guest",
     "Hdparm": "workloads.hdparm",
+    "ImageOperations": "workloads.image_operations",
     "Ioping": "workloads.ioping",
     "Iozone": "workloads.iozone",
     "Measurement": "results",
@@ -58,6 +60,7 @@ __all__ = [
     "Fio",
     "Guest",
     "Hdparm",
+    "ImageOperations",
     "Ioping",
     "Iozone",
     "Measurement",

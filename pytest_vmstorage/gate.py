@@ -139,7 +139,7 @@ def judge(
     if flaw:
         return _with(base, Kind.INVALID, f"{name} of {_cell(base)} is invalid: {flaw}.")
     saved = baseline.find(key, measurement.host)
-    obstacle = _obstacle(saved, baseline, host, now.metric, measurement.config)
+    obstacle = _obstacle(saved, baseline, host, now.metric, measurement)
     if saved is None or obstacle:
         sentence = f"{name} of {_cell(base)} was not compared with baseline {baseline.name!r}: {obstacle}."
         return _with(base, Kind.INCONCLUSIVE, sentence)
@@ -150,19 +150,21 @@ def _flaw(figure: Figure) -> str:
     """Why the figure cannot be one, or an empty text."""
     if not all(math.isfinite(value) for value in figure.values):
         return "a round gave no number"
-    if figure.metric.unit != "%" and min(figure.values) <= 0:
+    # a file system may be found to have taken or given nothing, and then has
+    if figure.metric.unit not in ("%", "B") and min(figure.values) <= 0:
         return f"a round gave {format_figure(min(figure.values), figure.metric.unit)}"
     return ""
 
 
 def _obstacle(
-    saved: Measurement | None, baseline: Baseline, host: HostFacts, metric: Metric, config: StorageConfig
+    saved: Measurement | None, baseline: Baseline, host: HostFacts, metric: Metric, measured: Measurement
 ) -> str:
     """Why the saved measurement is nothing to compare with, or an empty text."""
     if saved is None:
         return "the baseline has no such cell"
     then = host_of(baseline.run, saved.host)
-    if then.accel_of(config) != host.accel_of(config):
+    in_guest = not (measured.config.is_native or measured.on_host)
+    if in_guest and then.accel != host.accel:
         return f"it was saved under {then.accel} and measured under {host.accel} now"
     for what, before, today in (
         ("host", then.name, host.name),

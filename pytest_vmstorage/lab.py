@@ -19,6 +19,8 @@ from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect
 from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostWatch
+from pytest_vmstorage.image_bench import image_bench
+from pytest_vmstorage.image_runner import Bench
 from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.kernel_log import disk_trouble, read_only_mount
 from pytest_vmstorage.native import Native
@@ -37,6 +39,7 @@ from pytest_vmstorage.recheck import changed_in_guest
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Regions, Subject
+from pytest_vmstorage.workloads.image_operations import ImageOperations
 
 Row = Guest | Native
 """Where a cell's workloads run: a guest, or the host itself."""
@@ -182,6 +185,14 @@ class Lab:
             notes=row.host_disk.notes,
             fragments=lambda: fragments(self.shell, row.config, row.disk),
         )
+
+    def images(
+        self, config: StorageConfig, workload: ImageOperations, say: Say = silent
+    ) -> AbstractContextManager[Bench]:
+        """Where operations on whole images of that cell are measured; another cell's guest is let go first."""
+        if self._row is not None and self._row.config != config:
+            self.drop()
+        return image_bench(self.shell, self.host, self.pool, config, workload, say)
 
     def drop_host_caches(self, path: str) -> str:
         """Make the host forget what it cached of a disk; says how."""

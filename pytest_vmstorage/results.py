@@ -23,7 +23,7 @@ Better = Literal["higher", "lower"]
 
 
 class Metric(BaseModel):
-    """A named figure of a workload: its unit ("IOPS", "MiB/s", "s", "%", or "somethings/s") and which way is better."""
+    """A named figure of a workload: its unit ("IOPS", "MiB/s", "s", "B", "%", "things/s") and which way is better."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -115,12 +115,22 @@ class Proof(BaseModel):
     why: str = ""
 
 
+class LeftOut(BaseModel):
+    """A metric without a figure, because nothing there can do what it is of, and why in a clause."""
+
+    model_config = ConfigDict(frozen=True)
+
+    metric: Metric
+    why: str
+
+
 class Measurement(BaseModel):
     """All samples of one workload in one cell on one host; metrics are also attributes: `result.iops`.
 
     `workload` is the column it stands in, `command` the line the tool was run with, `hygiene` what was done
     before each round, `guest` the guest's kernel and tool versions, `proof` that the cell is what its id says,
     `around` what the host was like (None where an earlier version saved it), `cautions` what speaks against the figure.
+    With `on_host` no guest was part of it; `left_out` are metrics that the workload has elsewhere, and why not here.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -140,12 +150,17 @@ class Measurement(BaseModel):
     around: HostState | None = None
     cautions: tuple[Caution, ...] = ()
     nodeid: str = ""
+    on_host: bool = False
+    left_out: tuple[LeftOut, ...] = ()
 
     def metric(self, name: str) -> Metric:
-        """The metric of that name; raises AttributeError that lists those there are."""
+        """The metric of that name; raises AttributeError that lists those there are, or says why it was left out."""
         for metric in self.metrics:
             if metric.name == name:
                 return metric
+        for one in self.left_out:
+            if one.metric.name == name:
+                raise AttributeError(f"{self.workload} has no {name} of {self.config}: {one.why}")
         there = ", ".join(metric.name for metric in self.metrics)
         raise AttributeError(f"{self.workload} has no metric {name!r}; it has: {there}")
 
@@ -209,9 +224,9 @@ class HostFacts(BaseModel):
     device: str = "unknown"
     governor: str = "unknown"
 
-    def accel_of(self, config: StorageConfig) -> str:
+    def accel_of(self, config: StorageConfig, *, on_host: bool = False) -> str:
         """What a cell's row was measured under: this host's acceleration, or "native" without a guest."""
-        return "native" if config.is_native else self.accel
+        return "native" if config.is_native or on_host else self.accel
 
     @property
     def is_emulated(self) -> bool:
@@ -229,6 +244,7 @@ class Failure(BaseModel):
     host: str
     reason: str
     outcome: Literal["failed", "skipped"] = "failed"
+    on_host: bool = False
 
 
 class Run(BaseModel):

@@ -32,7 +32,7 @@ MEASURED: pytest.StashKey[list[Measurement]] = pytest.StashKey()
 FAILED: pytest.StashKey[str] = pytest.StashKey()
 """On an item: why its cell has no figure."""
 
-_FIXTURES = ("storage", "guest", "measure")
+_FIXTURES = ("storage", "guest", "measure", "measure_image")
 _HOME = "pytest_vmstorage.plugin.fixtures"
 
 
@@ -43,6 +43,11 @@ def is_storage_item(item: pytest.Item) -> bool:
     return info is not None and any(
         name in used and _leads_to_ours(name, info.name2fixturedefs.get(name, ())) for name in _FIXTURES
     )
+
+
+def uses(item: pytest.Item, fixture: str) -> bool:
+    """Whether the test, or a fixture that it asks for, asks for that fixture."""
+    return fixture in getattr(item, "fixturenames", ())
 
 
 def _leads_to_ours(name: str, definitions: Sequence[Any]) -> bool:

@@ -13,7 +13,6 @@ from pytest_vmstorage.matrix import by_reason, listed
 from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
 from pytest_vmstorage.plugin.sweep import CELLLESS, matrix_sweep
-from pytest_vmstorage.provision.hostdisk import folder_bytes
 from pytest_vmstorage.units import format_about, format_duration
 
 _SHOWN = 6
@@ -89,7 +88,7 @@ def _total_lines(cells: Sequence[CellForecast]) -> list[str]:
     disks = [cell for cell in cells if cell.needs_disk]
     if disks:
         largest = max(cell.config.size for cell in disks)
-        rooms = [folder_bytes(cell.config) for cell in disks]
+        rooms = [cell.folder_bytes for cell in disks]
         most = max(map(sum, zip(rooms, [*rooms[1:], 0], strict=True)))
         lines.append(
             f"largest disk {format_about(largest)}; disk space at most {format_about(most)}:"

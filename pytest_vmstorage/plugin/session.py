@@ -16,18 +16,20 @@ import pytest
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, GuestError, UnsupportedError, VmStorageError, WorkloadError
 from pytest_vmstorage.gate import compare
+from pytest_vmstorage.image_runner import measure_images
 from pytest_vmstorage.journal import Journal
 from pytest_vmstorage.lab import Lab, Row
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.natives import Natives
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.plugin import options
-from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED
+from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, uses
 from pytest_vmstorage.plugin.live import LiveLine
 from pytest_vmstorage.results import Failure, Measurement, Run, Sample
 from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.base import Workload
+from pytest_vmstorage.workloads.image_operations import ImageOperations
 
 
 class StorageSession:
@@ -91,6 +93,8 @@ class StorageSession:
             self._journal.write(item.nodeid, workload.label, row.config, lab.host.name, sample)
 
         with self._outcomes(item), lab.alone(self.live.say):
+            if workload.needs_image:
+                raise ConfigError(f"measure cannot run {workload.label}.", hint="Run it with measure_image.")
             plan = self._plan(rounds, warmup)
             # teardowns of earlier guests would run beside the measurement
             lab.pool.settle()
@@ -103,6 +107,25 @@ class StorageSession:
             if workload.moved_bytes(measured.raw[0]) is not None:
                 # what went through a guest's page cache may be faster than any device, and is not counted anywhere
                 self._natives.check(measured, lab.facts)
+        measured = measured.model_copy(update={"nodeid": item.nodeid})
+        item.stash.setdefault(MEASURED, []).append(measured)
+        return measured
+
+    def measure_image(
+        self, item: pytest.Item, config: StorageConfig, workload: ImageOperations, rounds: int | None, warmup: int
+    ) -> Measurement:
+        """Time operations on images of the test's cell, alone on the host; kept for the report like any other."""
+        self.live.begin_cell(str(config))
+
+        def keep_sample(sample: Sample) -> None:
+            self._journal.write(item.nodeid, workload.label, config, lab.host.name, sample)
+
+        with self._outcomes(item):
+            if not workload.needs_image:
+                raise ConfigError(f"measure_image cannot run {workload.label}.", hint="Run it with measure.")
+            plan, lab = self._plan(rounds, warmup), self.lab()
+            with lab.alone(self.live.say), lab.images(config, workload, self.live.say) as bench:
+                measured = measure_images(bench, workload, plan, say=self.live.say, keep_sample=keep_sample)
         measured = measured.model_copy(update={"nodeid": item.nodeid})
         item.stash.setdefault(MEASURED, []).append(measured)
         return measured
@@ -157,6 +180,7 @@ class StorageSession:
         host = self._lab.host.name if self._lab is not None else (self._settings.host or "local")
         config: StorageConfig = item.stash[CONFIG]
         cell = {"nodeid": item.nodeid, "config": config, "host": host, "reason": reason, "outcome": outcome}
+        cell["on_host"] = uses(item, "measure_image") and not uses(item, "guest")
         return Failure.model_validate(cell).model_dump(mode="json")
 
     def close(self) -> None:

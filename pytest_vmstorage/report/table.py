@@ -111,7 +111,11 @@ def _fill(
     medians = {}
     for each in placed:
         m = each.measurement
-        row = _Place(m.host, host_of(run, m.host).accel_of(m.config), m.config)
+        row = _Place(m.host, host_of(run, m.host).accel_of(m.config, on_host=m.on_host), m.config)
+        for one in m.left_out:
+            # it is seen where other rows have the figure
+            column = each.columns[0].model_copy(update={"metric": one.metric})
+            grid.setdefault((row, column), Cell(failure=one.why, outcome="left out"))
         for name, column in zip(m.shown, each.columns, strict=True):
             verdict = comparison.of(each.key, m.host, name) if comparison else None
             figure = m.figure(name)
@@ -172,7 +176,8 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
     for each in placed:
         columns.setdefault(function_of(each.key.nodeid), {}).update(dict.fromkeys(each.columns))
     for failure in run.failures:
-        row = _Place(failure.host, host_of(run, failure.host).accel_of(failure.config), failure.config)
+        accel = host_of(run, failure.host).accel_of(failure.config, on_host=failure.on_host)
+        row = _Place(failure.host, accel, failure.config)
         function = function_of(failure.nodeid)
         for column in columns.get(function, {Column(workload=function): None}):
             grid.setdefault((row, column), Cell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome))

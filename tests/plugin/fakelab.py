@@ -153,6 +153,18 @@ def make_native(config, say):
     return Native(HostDisk(config=config, path="/srv/disk.raw"), FakeShell(config), "/srv", ())
 
 
+def make_image_bench(_lab, config, workload, _say):
+    """Where images of a cell are worked on, or the error that the test wants."""
+    from pytest_vmstorage.errors import SpaceError
+    from pytest_vmstorage.testing.bench import make_bench
+
+    if matches("broken", config):
+        raise SpaceError(f"{config} does not fit.", hint="Free some space.")
+    workload.check_fits(config)
+    note(f"images {config}")
+    return contextlib.nullcontext(make_bench(config, workload)[0])
+
+
 def as_it_is(_lab, _row, error):
     """An error of a guest that has no more to tell."""
     return error
@@ -177,6 +189,8 @@ def pytest_vmstorage_open_lab(config, settings, say):
 
         def drop_host_caches(self, path):
             return "not dropped"
+
+        images = make_image_bench
 
         explain = as_it_is
 

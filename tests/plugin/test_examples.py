@@ -17,6 +17,7 @@ PLANS = [
     ("studies/test_proxmox4.py", 21, 20, 188),
     ("studies/test_devices.py", 2, 1, 16),
     ("studies/test_kvm_disk_2013.py", 12, 12, 48),
+    ("studies/test_whole_images.py", 9, 0, 9),
 ]
 
 
