@@ -2,7 +2,8 @@
 
 What tests import from here:
 
-- workloads: `Fio`, `Tiobench`, `AioStress`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, `Web`, `Iozone`, and
+- workloads: `Fio`, `Tiobench`, `AioStress`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, `Web`, `Iozone`,
+  `ImageOperations`, and
   `Workload` to write one's own
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.fio import Fio
     from pytest_vmstorage.workloads.fio_presets import AioStress, Tiobench
     from pytest_vmstorage.workloads.hdparm import Hdparm
+    from pytest_vmstorage.workloads.image_operations import ImageOperations
     from pytest_vmstorage.workloads.ioping import Ioping
     from pytest_vmstorage.workloads.iozone import Iozone
     from pytest_vmstorage.workloads.postmark import Postmark
@@ -39,6 +41,7 @@ _HOMES = {
     "Fio": "workloads.fio",
     "Guest": "guest",
     "Hdparm": "workloads.hdparm",
+    "ImageOperations": "workloads.image_operations",
     "Ioping": "workloads.ioping",
     "Iozone": "workloads.iozone",
     "Measurement": "results",
@@ -62,6 +65,7 @@ __all__ = [
     "Fio",
     "Guest",
     "Hdparm",
+    "ImageOperations",
     "Ioping",
     "Iozone",
     "Measurement",

@@ -151,7 +151,8 @@ def _flaw(figure: Figure) -> str:
     """Why the figure cannot be one, or an empty text."""
     if not all(math.isfinite(value) for value in figure.values):
         return "a round gave no number"
-    if figure.metric.unit != "%" and min(figure.values) <= 0:
+    # a file system may be found to have taken or given nothing, and then has
+    if figure.metric.unit not in ("%", "B") and min(figure.values) <= 0:
         return f"a round gave {format_figure(min(figure.values), figure.metric.unit)}"
     return ""
 
@@ -163,8 +164,8 @@ def _obstacle(
     if saved is None:
         return "the baseline has no such cell"
     then = host_of(baseline.run, saved.host)
-    config = measured.config
-    if then.accel_of(config) != host.accel_of(config):
+    config, on_host = measured.config, measured.on_host
+    if then.accel_of(config, on_host=on_host) != host.accel_of(config, on_host=on_host):
         return f"it was saved under {then.accel} and measured under {host.accel} now"
     for what, before, today in (
         ("host", then.name, host.name),

@@ -28,6 +28,8 @@ from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect
 from pytest_vmstorage.host_wishes import HostWishes
 from pytest_vmstorage.hygiene import Hygiene
+from pytest_vmstorage.image_bench import image_bench
+from pytest_vmstorage.image_runner import Bench
 from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.looks import Looks
 from pytest_vmstorage.made_file import file_note
@@ -50,6 +52,7 @@ from pytest_vmstorage.rows import Row, Rows
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Regions, Subject
 from pytest_vmstorage.symptoms import look_for_symptoms
+from pytest_vmstorage.workloads.image_operations import ImageOperations
 from pytest_vmstorage.zeros import zeros_vanish
 
 
@@ -223,6 +226,13 @@ class Lab:
         set_on_host = self.host_settings.notes(disk.path) if self.host_settings is not None else {}
         file_system = None if isinstance(row, Native) else row.file_system
         return {**made, **set_on_host, **file_note(disk, file_system, keep=self.settings.keep)}
+
+    def images(
+        self, config: StorageConfig, workload: ImageOperations, say: Say = silent
+    ) -> AbstractContextManager[Bench]:
+        """Where operations on whole images of that cell are measured; another cell's guest is put by first."""
+        self._rows.leave(config)
+        return image_bench(self.shell, self.host, self.pool, config, workload, say)
 
     def explain(self, row: Row, error: VmStorageError) -> VmStorageError:
         """The error with the name of what happened and the evidence; a guest that is of no more use is let go."""

@@ -24,7 +24,7 @@ Better = Literal["higher", "lower"]
 
 
 class Metric(BaseModel):
-    """A named figure of a workload: its unit ("IOPS", "MiB/s", "s", "%", or "somethings/s") and which way is better."""
+    """A named figure of a workload: its unit ("IOPS", "MiB/s", "s", "B", "%", "things/s") and which way is better."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -120,6 +120,15 @@ class Proof(BaseModel):
     why: str = ""
 
 
+class LeftOut(BaseModel):
+    """A metric without a figure, because nothing there can do what it is of, and why in a clause."""
+
+    model_config = ConfigDict(frozen=True)
+
+    metric: Metric
+    why: str
+
+
 class Measurement(BaseModel):
     """All samples of one workload in one cell on one host; metrics are also attributes: `result.iops`.
 
@@ -130,6 +139,7 @@ class Measurement(BaseModel):
     `without` which steps of the hygiene the user left out.
     `point` is where it stands on the curve that is called `shape`, such as {"iodepth": 8, "numjobs": 1} on
     "fio randread 4k"; empty for a workload that is on none, or saved by an earlier version.
+    With `on_host` no guest was part of it; `left_out` are metrics that the workload has elsewhere, and why not here.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -153,12 +163,17 @@ class Measurement(BaseModel):
     nodeid: str = ""
     point: Mapping[str, float] = {}
     shape: str = ""
+    on_host: bool = False
+    left_out: tuple[LeftOut, ...] = ()
 
     def metric(self, name: str) -> Metric:
-        """The metric of that name; raises AttributeError that lists those there are."""
+        """The metric of that name; raises AttributeError that lists those there are, or says why it was left out."""
         for metric in self.metrics:
             if metric.name == name:
                 return metric
+        for one in self.left_out:
+            if one.metric.name == name:
+                raise AttributeError(f"{self.workload} has no {name} of {self.config}: {one.why}")
         there = ", ".join(metric.name for metric in self.metrics)
         raise AttributeError(f"{self.workload} has no metric {name!r}; it has: {there}")
 
@@ -224,9 +239,9 @@ class HostFacts(BaseModel):
     device: str = "unknown"
     governor: str = "unknown"
 
-    def accel_of(self, config: StorageConfig) -> str:
+    def accel_of(self, config: StorageConfig, *, on_host: bool = False) -> str:
         """What a cell's row was measured under: this host's acceleration, or "native" without a guest."""
-        return "native" if config.is_native else self.accel
+        return "native" if config.is_native or on_host else self.accel
 
     @property
     def is_emulated(self) -> bool:
@@ -244,6 +259,7 @@ class Failure(BaseModel):
     host: str
     reason: str
     outcome: Literal["failed", "skipped"] = "failed"
+    on_host: bool = False
 
 
 class Run(BaseModel):

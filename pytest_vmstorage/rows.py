@@ -57,14 +57,19 @@ class Rows:
 
     def turn_to(self, config: StorageConfig) -> Held | None:
         """The row of that cell, at work; None where there is none, and nothing is at work then."""
-        if self.current is not None and self.current.row.config == config:
+        self.leave(config)
+        if self.current is not None:
             return self.current
-        self._put_by()
         found = self.waiting.pop(config, None)
         if found is not None:
             self.current = found
             _call_back(found.row)
         return found
+
+    def leave(self, config: StorageConfig) -> None:
+        """Nothing is at work but that cell's row, if it is."""
+        if self.current is not None and self.current.row.config != config:
+            self._put_by()
 
     def begin(self, row: Row) -> Held:
         """A row that was made is the one at work."""

@@ -84,12 +84,14 @@ def format_duration(seconds: float) -> str:
 
 
 def format_figure(value: float, unit: str) -> str:
-    """A figure with its unit, scaled so that a column can be read: "14.2k IOPS", "1.84 ms", "310 MiB/s"."""
+    """A figure with its unit, scaled so that a column can be read: "14.2k IOPS", "1.84 ms", "310 MiB/s", "1.3 GiB"."""
     if unit == "s":
         for suffix, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
             if abs(value) >= factor:
                 return f"{_digits(value / factor)} {suffix}"
         return "0 s"
+    if unit == "B":
+        return f"-{format_about(-value)}" if value < 0 else format_about(value)
     if unit != "%":
         for suffix, factor, least in (("G", 1e9, 1e9), ("M", 1e6, 1e6), ("k", 1e3, 1e4)):
             if abs(value) >= least:

@@ -33,6 +33,7 @@ LAYERS = """
     workloads.fio_job_file
     workloads.fio_job
     workloads.fio  workloads.dd  workloads.hdparm
+    workloads.image_operations
     workloads.ioping  workloads.tar  workloads.postmark  workloads.sqlite  workloads.web  workloads.iozone
     workloads.fio_presets
     journal  subject
@@ -48,8 +49,8 @@ LAYERS = """
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
     provision.libvirt_text
     provision
-    provision.host_fs
-    provision.block
+    provision.host_fs  provision.image_files
+    provision.block  provision.image_volumes
     attest_image  attest_block  attest_fs  guest_fs  scheduler  provision.fragments  provision.hostdisk
     provision.hypervisor  provision.accel  provision.appliance
     provision.boot  provision.embedded  provision.reaper  facts  zeros
@@ -61,13 +62,16 @@ LAYERS = """
     attest  native  kernel_log
     recheck  rows  made_file  symptoms
     looks
-    attest_native
+    attest_native  attest_images
+    image_runner
+    image_bench
     lab
     opening
     kept
     testing.builders  testing.shell  testing.monitor
     testing.hypervisor  testing.images
     testing.lab
+    testing.bench
     testing
     doctor  doctor.finding  doctor.trials
     doctor.seen  doctor.listed

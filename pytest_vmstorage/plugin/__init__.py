@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.plugin import hookspecs, options
-from pytest_vmstorage.plugin.fixtures import guest, measure, storage
+from pytest_vmstorage.plugin.fixtures import guest, measure, measure_image, storage
 from pytest_vmstorage.plugin.keys import SESSION, is_storage_item
 
-__all__ = ["guest", "measure", "storage"]
+__all__ = ["guest", "measure", "measure_image", "storage"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

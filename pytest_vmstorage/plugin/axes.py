@@ -11,7 +11,8 @@ import pytest
 
 from pytest_vmstorage.config import AXES, StorageConfig, axis_text, make_config
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.plugin.keys import CONFIG, REFUSAL, is_storage_item
+from pytest_vmstorage.plugin.keys import CONFIG, REFUSAL, is_storage_item, uses
+from pytest_vmstorage.workloads.image_operations import check_cell
 
 if TYPE_CHECKING:
     from pytest_vmstorage.plugin.sweep import MatrixSweep
@@ -151,7 +152,10 @@ def attach_configs(items: Sequence[pytest.Item], sweep: MatrixSweep | None = Non
     for item in items:
         if is_storage_item(item):
             try:
-                item.stash[CONFIG] = item_config(item, sweep.storage(item) if sweep else {})
+                config = item_config(item, sweep.storage(item) if sweep else {})
+                if uses(item, "measure_image"):
+                    check_cell(config)
+                item.stash[CONFIG] = config
             except ConfigError as error:
                 item.stash[REFUSAL] = error
 

@@ -1,4 +1,4 @@
-"""The fixtures: `storage`, `guest` and `measure`."""
+"""The fixtures: `storage`, `guest`, `measure` and `measure_image`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.results import Measurement
     from pytest_vmstorage.rows import Row
     from pytest_vmstorage.workloads.base import Workload
+    from pytest_vmstorage.workloads.image_operations import ImageOperations
 
 
 class Measure(Protocol):
@@ -22,9 +23,16 @@ class Measure(Protocol):
         """Run the workload on the disk under test; all rounds' figures come back in one Measurement."""
 
 
+class MeasureImage(Protocol):
+    """What the `measure_image` fixture is."""
+
+    def __call__(self, workload: ImageOperations, *, rounds: int | None = None, warmup: int = 0) -> Measurement:
+        """Make an image of the cell in each round and time what is done to it; all figures in one Measurement."""
+
+
 _TOO_LATE = (
-    "A storage configuration cannot be made for a test that is already running. List `storage`, `guest` or "
-    "`measure` among the test's arguments instead of asking for it with getfixturevalue()."
+    "A storage configuration cannot be made for a test that is already running. List `storage`, `guest`, `measure` or "
+    "`measure_image` among the test's arguments instead of asking for it with getfixturevalue()."
 )
 
 
@@ -62,5 +70,16 @@ def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
 
     def run(workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
         return session.measure(request.node, storage, workload, rounds, warmup)
+
+    return run
+
+
+@pytest.fixture
+def measure_image(request: pytest.FixtureRequest, storage: StorageConfig) -> MeasureImage:
+    """A function that times what is done to whole images, without a guest: `measure_image(ImageOperations())`."""
+    session = request.config.stash[SESSION]
+
+    def run(workload: ImageOperations, *, rounds: int | None = None, warmup: int = 0) -> Measurement:
+        return session.measure_image(request.node, storage, workload, rounds, warmup)
 
     return run

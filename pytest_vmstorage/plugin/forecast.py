@@ -14,25 +14,32 @@ from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.history import GUEST_S, Estimate, History, read_history, stem_of
 from pytest_vmstorage.matrix import listed
 from pytest_vmstorage.plugin import options
-from pytest_vmstorage.plugin.keys import CONFIG, is_skipped
+from pytest_vmstorage.plugin.keys import CONFIG, is_skipped, uses
+from pytest_vmstorage.provision.hostdisk import folder_bytes, images_bytes
 from pytest_vmstorage.units import format_duration
 
 NO_TIME = Estimate(0.0, "measured")
 
 
 class CellForecast(NamedTuple):
-    """A cell, its selected tests in order, what the budget wants to know of it, and what the times rest on."""
+    """A cell, its selected tests in order, what the budget wants to know of it, and what the times rest on.
+
+    A guest is booted for it if it `needs_guest`: a native row has its disk on the host, and so have images.
+    """
 
     config: StorageConfig
     items: tuple[pytest.Item, ...]
     candidate: Candidate
     needs_disk: bool
     bases: Counter[str]
+    needs_guest: bool = False
+    works_on_images: bool = False
 
     @property
-    def needs_guest(self) -> bool:
-        """Whether a guest is booted for it: a native row has its disk on the host."""
-        return self.needs_disk and not self.config.is_native
+    def folder_bytes(self) -> int:
+        """What the host's folder holds of it at most: its disk, or images for operations on whole ones."""
+        images = images_bytes(self.config) if self.works_on_images else 0
+        return images + (folder_bytes(self.config) if self.needs_guest or not self.works_on_images else 0)
 
 
 def forecast(config: pytest.Config, items: Sequence[pytest.Item]) -> list[CellForecast]:
@@ -51,9 +58,10 @@ def forecast(config: pytest.Config, items: Sequence[pytest.Item]) -> list[CellFo
 def _cell(
     config: StorageConfig, items: Sequence[pytest.Item], history: History, failed: Any, rounds: int
 ) -> CellForecast:
-    measuring = [item for item in items if _uses(item, "measure")]
+    measuring = [item for item in items if uses(item, "measure") or uses(item, "measure_image")]
     estimates = [history.estimate(item.nodeid, rounds) for item in measuring]
-    needs_disk = any(_uses(item, "guest") or _uses(item, "measure") for item in items)
+    images = any(uses(item, "measure_image") for item in items)
+    needs_disk = any(uses(item, "guest") or uses(item, "measure") for item in items)
     boots = needs_disk and not config.is_native
     candidate = Candidate(
         config=config,
@@ -62,11 +70,8 @@ def _cell(
         failed=any(item.nodeid in failed for item in items),
         last=min((history.last(item.nodeid) for item in measuring), default=""),
     )
-    return CellForecast(config, tuple(items), candidate, needs_disk, Counter(one.basis for one in estimates))
-
-
-def _uses(item: pytest.Item, fixture: str) -> bool:
-    return fixture in getattr(item, "fixturenames", ())
+    bases: Counter[str] = Counter(one.basis for one in estimates)
+    return CellForecast(config, tuple(items), candidate, needs_disk or images, bases, boots, images)
 
 
 def _journals(config: pytest.Config) -> Iterator[Iterator[str]]:

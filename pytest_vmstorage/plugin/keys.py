@@ -38,7 +38,7 @@ def is_skipped(item: pytest.Item) -> bool:
     return item.get_closest_marker("skip") is not None
 
 
-_FIXTURES = ("storage", "guest", "measure")
+_FIXTURES = ("storage", "guest", "measure", "measure_image")
 _HOME = "pytest_vmstorage.plugin.fixtures"
 
 
@@ -49,6 +49,11 @@ def is_storage_item(item: pytest.Item) -> bool:
     return info is not None and any(
         name in used and _leads_to_ours(name, info.name2fixturedefs.get(name, ())) for name in _FIXTURES
     )
+
+
+def uses(item: pytest.Item, fixture: str) -> bool:
+    """Whether the test, or a fixture that it asks for, asks for that fixture."""
+    return fixture in getattr(item, "fixturenames", ())
 
 
 def _leads_to_ours(name: str, definitions: Sequence[Any]) -> bool:

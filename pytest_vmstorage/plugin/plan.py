@@ -14,7 +14,6 @@ from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
 from pytest_vmstorage.plugin.passes import are_taken
 from pytest_vmstorage.plugin.sweep import CELLLESS, matrix_sweep
-from pytest_vmstorage.provision.hostdisk import folder_bytes
 from pytest_vmstorage.units import format_about, format_duration
 
 _SHOWN = 6
@@ -90,7 +89,7 @@ def _total_lines(cells: Sequence[CellForecast], in_turns: bool) -> list[str]:
     disks = [cell for cell in cells if cell.needs_disk and not cell.config.is_null]
     if disks:
         largest = max(cell.config.size for cell in disks)
-        rooms = [folder_bytes(cell.config) for cell in disks]
+        rooms = [cell.folder_bytes for cell in disks]
         most = sum(rooms) if in_turns else max(map(sum, zip(rooms, [*rooms[1:], 0], strict=True)))
         why = (
             "guests wait for their next turn with their disks, as many as there is room for"

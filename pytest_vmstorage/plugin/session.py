@@ -16,13 +16,14 @@ import pytest
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, GuestError, UnsupportedError, VmStorageError, WorkloadError
 from pytest_vmstorage.gate import compare
+from pytest_vmstorage.image_runner import measure_images
 from pytest_vmstorage.journal import Journal
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.natives import Natives
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.plugin import options
-from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED
+from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, uses
 from pytest_vmstorage.plugin.live import LiveLine
 from pytest_vmstorage.plugin.turns import Turn, Turns
 from pytest_vmstorage.results import Failure, Measurement, Run, Sample
@@ -31,6 +32,7 @@ from pytest_vmstorage.runner import Measuring
 from pytest_vmstorage.stopping import Rounds
 from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.base import Workload
+from pytest_vmstorage.workloads.image_operations import ImageOperations
 
 
 class StorageSession:
@@ -139,6 +141,8 @@ class StorageSession:
     def _turn(
         self, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int
     ) -> Turn:
+        if workload.needs_image:
+            raise ConfigError(f"measure cannot run {workload.label}.", hint="Run it with measure_image.")
         host = self.lab().host.name
 
         def keep_sample(sample: Sample) -> None:
@@ -178,6 +182,32 @@ class StorageSession:
             if turn.measuring.samples and not turn.error and nodeid not in self.reported
         ]
         return [measured.model_copy(update={"nodeid": nodeid}) for nodeid, measured in done]
+
+    def measure_image(
+        self, item: pytest.Item, config: StorageConfig, workload: ImageOperations, rounds: int | None, warmup: int
+    ) -> Measurement:
+        """Time operations on images of the test's cell, alone on the host; kept for the report like any other.
+
+        Its rounds are taken in a row, in the first run of the test: each makes an image anew.
+        """
+        self.live.begin_cell(str(config))
+        with self._outcomes(item):
+            measured = self.turns.whole(item.nodeid, lambda: self._images(item, config, workload, rounds, warmup))
+        item.stash.setdefault(MEASURED, []).append(measured)
+        return measured
+
+    def _images(
+        self, item: pytest.Item, config: StorageConfig, workload: ImageOperations, rounds: int | None, warmup: int
+    ) -> Measurement:
+        def keep_sample(sample: Sample) -> None:
+            self._journal.write(item.nodeid, workload.label, config, lab.host.name, sample)
+
+        if not workload.needs_image:
+            raise ConfigError(f"measure_image cannot run {workload.label}.", hint="Run it with measure.")
+        plan, lab = self._plan(self._rounds.least if rounds is None else rounds, warmup), self.lab()
+        with lab.alone(self.live.say), lab.images(config, workload, self.live.say) as bench:
+            measured = measure_images(bench, workload, plan, say=self.live.say, keep_sample=keep_sample)
+        return measured.model_copy(update={"nodeid": item.nodeid})
 
     def _plan(self, wanted: int, warmup: int) -> Plan:
         if wanted < 1 or warmup < 0:
@@ -229,6 +259,7 @@ class StorageSession:
         host = self._lab.host.name if self._lab is not None else (self._settings.host or "local")
         config: StorageConfig = item.stash[CONFIG]
         cell = {"nodeid": item.nodeid, "config": config, "host": host, "reason": reason, "outcome": outcome}
+        cell["on_host"] = uses(item, "measure_image") and not uses(item, "guest")
         return Failure.model_validate(cell).model_dump(mode="json")
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pytest_vmstorage.errors import ConfigError, VmStorageError
+from pytest_vmstorage.results import Measurement
 from pytest_vmstorage.runner import Measuring
 from pytest_vmstorage.stopping import Ending, Rounds
 from pytest_vmstorage.workloads.base import Workload
@@ -39,10 +40,21 @@ class Turns:
     def __init__(self) -> None:
         self._calls: dict[str, list[Turn]] = {}
         self._place: dict[str, int] = {}
+        self._whole: dict[str, list[Measurement]] = {}
+        self._whole_place: dict[str, int] = {}
 
     def begin(self, nodeid: str) -> None:
         """The test begins anew: its next call is its first."""
-        self._place[nodeid] = 0
+        self._place[nodeid] = self._whole_place[nodeid] = 0
+
+    def whole(self, nodeid: str, make: Callable[[], Measurement]) -> Measurement:
+        """The test's next measurement that takes no turns: made in the first run of the test that comes to it."""
+        made = self._whole.setdefault(nodeid, [])
+        place = self._whole_place.get(nodeid, 0)
+        if place == len(made):
+            made.append(make())
+        self._whole_place[nodeid] = place + 1
+        return made[place]
 
     def call(self, nodeid: str, workload: Workload, make: Callable[[], Turn]) -> Turn:
         """The test's next call; raises ConfigError where it measured something else in its place before."""

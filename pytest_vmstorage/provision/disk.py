@@ -79,11 +79,14 @@ def folder_facts(shell: Shell, path: str) -> FolderFacts:
 
 def check_space(facts: FolderFacts, config: StorageConfig) -> None:
     """Raise SpaceError where the disk, once written in full, would not fit the folder."""
-    need = space_needed(config)
+    check_room(facts, space_needed(config), f"a disk of {format_about(config.size)}")
+
+
+def check_room(facts: FolderFacts, need: int, what: str) -> None:
+    """Raise SpaceError where so many bytes do not fit the folder; `what` needs them."""
     if facts.free_bytes < need:
         raise SpaceError(
-            f"{facts.path} has {format_about(facts.free_bytes)} free, but a disk of "
-            f"{format_about(config.size)} may need {format_about(need)}.",
+            f"{facts.path} has {format_about(facts.free_bytes)} free, but {what} may need {format_about(need)}.",
             hint="Free some space, name another folder with --vm-dir, or ask for a smaller size.",
         )
 

@@ -83,9 +83,10 @@ def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
 
 
 def _vcpu(domain: ET.Element, spec: GuestSpec) -> None:
-    # QEMU before 8.1 leaves memory barriers out where one emulated CPU is all there can be, and NVMe loses commands
-    # (qemu commit c914d46d0a64; tried on 7.2: half of the guests waited 30 s for one); a second, absent one helps
-    if spec.vcpus == 1 and spec.accel == "tcg" and spec.config is not None and spec.config.bus == "nvme":
+    # QEMU before 8.1 leaves memory barriers out where one emulated CPU is all there can be (qemu commit c914d46d0a64),
+    # and I/O is lost: on 7.2 half of the guests with NVMe waited 30 s for a command, and one of 300 jobs on virtio-blk
+    # waited for ever on a busy host; a second CPU that is not there helps
+    if spec.vcpus == 1 and spec.accel == "tcg":
         _add(domain, "vcpu", "2", current="1")
     else:
         _add(domain, "vcpu", str(spec.vcpus))

@@ -38,15 +38,19 @@ def luks_options() -> tuple[str, ...]:
     return ("encrypt.format=luks", key, "encrypt.iter-time=10", "encrypt.hash-alg=sha512")
 
 
-def image_name(config: StorageConfig, path: str) -> str:
-    """The cell's image as qemu-img and qemu-io open it by itself, whatever lies below it."""
+def image_name(config: StorageConfig, path: str, below: str = "") -> str:
+    """The cell's image as qemu-img and qemu-io open it by itself, whatever lies below it, or on the image `below`."""
     if config.format != "qcow2":
         return path
+    layer = {**_layer(config, path), "backing": {**_layer(config, below), "backing": None} if below else None}
+    return f"json:{json.dumps(layer)}"
+
+
+def _layer(config: StorageConfig, path: str) -> dict[str, object]:
     layer: dict[str, object] = {"driver": "qcow2", "file": {"driver": driver_of(path), "filename": path}}
-    layer["backing"] = None
     if config.encryption == "luks":
         layer["encrypt"] = {"format": "luks", "key-secret": SECRET}
-    return f"json:{json.dumps(layer)}"
+    return layer
 
 
 def driver_of(path: str) -> str:

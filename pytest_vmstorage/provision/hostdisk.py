@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.command import Shell
+from pytest_vmstorage.command import Shell, check
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.block import BlockPlace, make_block, needs_block, reap_blocks, remove_block
-from pytest_vmstorage.provision.disk import ImageFacts, check_space, folder_facts, make_disk, remove_disk
+from pytest_vmstorage.provision.disk import ImageFacts, check_room, check_space, folder_facts, make_disk, remove_disk
 from pytest_vmstorage.provision.host_fs import HostFs, host_fs_bytes, make_host_fs, remove_folder, remove_host_fs
+from pytest_vmstorage.provision.image_files import room_needed
 from pytest_vmstorage.provision.space import HEADROOM_BYTES, space_needed
 
 
@@ -53,6 +54,14 @@ def folder_bytes(config: StorageConfig) -> int:
     return space_needed(config) - HEADROOM_BYTES
 
 
+def images_bytes(config: StorageConfig) -> int:
+    """How much of the folder operations on the cell's images take, in bytes, with as much data as an image holds."""
+    room = room_needed(config, config.size)
+    if config.backing_name and config.backing_kind == "file":
+        return 0
+    return room if config.host_fs == "as-found" else host_fs_bytes(config, room)
+
+
 class HostDisks:
     """Makes and removes the disks of one run in its folder on the host."""
 
@@ -85,9 +94,39 @@ class HostDisks:
             self._undo(disk)
             raise
 
-    def _host_fs(self, disk: HostDisk, number: int) -> HostFs:
+    def make_place(self, config: StorageConfig, number: int, image_bytes: int) -> HostDisk:
+        """Make a folder for images of the cell, and its host_fs with room for so many bytes of them; no image.
+
+        The path is the folder's. Volumes of LVM and ZFS are left to whoever has the place, and removed by `close` at
+        the latest. Raises as `make` does.
+        """
+        place = HostDisk(config=config, path="")
+        try:
+            self._has_blocks = self._has_blocks or needs_block(config)
+            if config.host_fs != "as-found":
+                if needs_block(config):
+                    block = make_block(self._shell, self._host, config, run_id=self._run_id, number=number)
+                    place = place.model_copy(update={"block": block})
+                place = place.model_copy(update={"host_fs": self._host_fs(place, number, image_bytes)})
+            folder = place.host_fs.mountpoint if place.host_fs else self._folder
+            check_room(folder_facts(self._shell, folder), image_bytes, f"images of {config}")
+            path = f"{folder}/images-{number}"
+            check(self._shell.run(["mkdir", "--", path]), f"making {path}")
+            return place.model_copy(update={"path": path})
+        except BaseException:
+            self._undo(place)
+            raise
+
+    def remove_place(self, place: HostDisk) -> None:
+        """Remove the folder with all that is in it, and what was made under it. Raises ProvisionError."""
+        check(self._shell.run(["rm", "-rf", "--one-file-system", "--", place.path]), f"removing {place.path}")
+        self.remove(place.model_copy(update={"path": ""}))
+
+    def _host_fs(self, disk: HostDisk, number: int, image_bytes: int | None = None) -> HostFs:
         device = disk.block.path if disk.block is not None else None
-        return make_host_fs(self._shell, self._folder, disk.config, number=number, device=device)
+        return make_host_fs(
+            self._shell, self._folder, disk.config, number=number, device=device, image_bytes=image_bytes
+        )
 
     def _undo(self, disk: HostDisk) -> None:
         try:

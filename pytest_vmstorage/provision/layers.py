@@ -93,7 +93,7 @@ def fill(shell: Shell, config: StorageConfig, path: str) -> None:
     """Write the data of a cell that arrives filled into its images, which are there; raises ProvisionError."""
     block = f"{path}.block"
     try:
-        _put(shell, pattern(config), block)
+        put_bytes(shell, pattern(config), block)
         for number, layer in enumerate(layer_paths(config, path)):
             write(shell, config, layer, block, pieces_of_layer(config, number))
         if not config.backing_chain:
@@ -131,7 +131,8 @@ def _qemu_io(config: StorageConfig, path: str) -> Sequence[str]:
     return ("qemu-io", "-t", mode, *secret_argv(config), *chosen, name)
 
 
-def _put(shell: Shell, data: bytes, target: str) -> None:
+def put_bytes(shell: Shell, data: bytes, target: str) -> None:
+    """Write these bytes to a file on the host."""
     with tempfile.NamedTemporaryFile() as local:
         local.write(data)
         local.flush()

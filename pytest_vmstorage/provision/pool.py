@@ -106,6 +106,11 @@ class GuestPool:
         return self._lease.folder
 
     @property
+    def run_id(self) -> str:
+        """The run's id, which all that it makes bears."""
+        return self._lease.run_id
+
+    @property
     def emulator(self) -> str:
         """QEMU's path on the host."""
         return self._boot.emulator
@@ -152,6 +157,21 @@ class GuestPool:
         disk = self._make_disk(config, say)
         self._alive.append(disk)
         return disk
+
+    def make_place(self, config: StorageConfig, image_bytes: int) -> HostDisk:
+        """Make a folder for the cell's images, `image_bytes` of them at most; raises as `make` does."""
+        # the disk before this one may be on its way out, and takes room
+        self.settle()
+        return self._disks.make_place(config, self.next_number(), image_bytes)
+
+    def remove_place(self, place: HostDisk) -> None:
+        """Remove that folder and what was made under it. Raises ProvisionError."""
+        self._disks.remove_place(place)
+
+    def next_number(self) -> int:
+        """A number that nothing else made by this run has."""
+        self._count += 1
+        return self._count
 
     def _undo(self, domain_uuid: str, disk: HostDisk | None) -> None:
         """Remove what `make` left: after Ctrl-C libvirt may have started a guest that nobody holds yet."""

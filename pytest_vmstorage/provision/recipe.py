@@ -40,6 +40,7 @@ _MODULES: Final = (
         "null_blk",
         "brd",
         "dm_mod",
+        "dm_snapshot",
         "bfq",
         "kyber_iosched",
         "mq_deadline",

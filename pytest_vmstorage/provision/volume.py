@@ -83,10 +83,8 @@ def make_lv(shell: Shell, room: Room, size_bytes: int, *, run_id: str, number: i
 
     Signatures of what lay there before are wiped.
     """
-    name = volume_name(run_id, number)
-    argv = ["lvcreate", "--yes", "--wipesignatures", "y", "--type", "linear", "--addtag", f"vmstorage-{run_id}"]
-    done = shell.run([*argv, "--size", f"{size_bytes}b", "--name", name, room.name], timeout_s=_TIME_S)
-    full = f"{room.name}/{name}"
+    full = f"{room.name}/{volume_name(run_id, number)}"
+    done = shell.run(lvcreate_argv(full, size_bytes, run_id), timeout_s=_TIME_S)
     check(done, f"making the LVM volume {full}")
     try:
         (row,) = _lvm(shell, ["lvs", *_UNITS, "-o", "lv_path,lv_size", full], f"looking at {full}")
@@ -96,6 +94,20 @@ def make_lv(shell: Shell, room: Room, size_bytes: int, *, run_id: str, number: i
         raise
     note = f"extents of {format_about(room.unit_bytes)}"
     return Volume(path=row["lv_path"], name=full, size_bytes=int(row["lv_size"]), note=note)
+
+
+def lvcreate_argv(full: str, size_bytes: int, run_id: str) -> tuple[str, ...]:
+    """The line that makes the thick volume GROUP/NAME."""
+    group, _, name = full.partition("/")
+    argv = ("lvcreate", "--yes", "--wipesignatures", "y", "--type", "linear", "--addtag", f"vmstorage-{run_id}")
+    return (*argv, "--size", f"{size_bytes}b", "--name", name, group)
+
+
+def lvs_bytes(shell: Shell, run_id: str, names: Sequence[str]) -> int:
+    """How much of their group those of a run's volumes take that are there, GROUP/NAME each, in bytes."""
+    wanted = f"lv_tags=vmstorage-{_checked(run_id)}"
+    rows = _lvm(shell, ["lvs", *_UNITS, "-o", "vg_name,lv_name,lv_size", "--select", wanted], "looking at LVM volumes")
+    return sum(int(row["lv_size"]) for row in rows if f"{row['vg_name']}/{row['lv_name']}" in names)
 
 
 def leftover_lvs(shell: Shell, run_id: str) -> tuple[str, ...]:
@@ -161,8 +173,7 @@ def make_zvol(shell: Shell, room: Room, size_bytes: int, *, run_id: str, number:
     ZFS rounds the size up to whole blocks of volblocksize (zfs-create(8)).
     """
     name = f"{room.name}/{volume_name(run_id, number)}"
-    mark = f"{RUN_PROPERTY}={run_id}"
-    done = shell.run(["zfs", "create", "-V", str(size_bytes), "-o", mark, name], timeout_s=_TIME_S)
+    done = shell.run(zvol_argv(name, size_bytes, run_id), timeout_s=_TIME_S)
     check(done, f"making the ZFS volume {name}")
     try:
         path = f"/dev/zvol/{name}"
@@ -176,23 +187,40 @@ def make_zvol(shell: Shell, room: Room, size_bytes: int, *, run_id: str, number:
     return Volume(path=path, name=name, size_bytes=int(size), note=note)
 
 
+def zvol_argv(name: str, size_bytes: int, run_id: str) -> tuple[str, ...]:
+    """The line that makes the volume DATASET/NAME."""
+    return ("zfs", "create", "-V", str(size_bytes), "-o", f"{RUN_PROPERTY}={run_id}", name)
+
+
+def zvols_bytes(shell: Shell, names: Sequence[str]) -> int:
+    """How much of their pool those volumes take that are there, in bytes; snapshots and reservations count (`used`)."""
+    done = check(shell.run(["zfs", "list", "-Hp", "-t", "volume", "-o", "name,used"]), "looking at ZFS volumes")
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return sum(int(used) for name, used in rows if name in names)
+
+
 def leftover_zvols(shell: Shell, run_id: str) -> tuple[str, ...]:
-    """All volumes of a run by property and name, in every pool; none where there is no ZFS."""
+    """All volumes of a run by property and name, in every pool, clones first; none where there is no ZFS."""
     done = shell.run(["zfs", "list", "-Hp", "-t", "volume", "-o", f"name,{RUN_PROPERTY}"], timeout_s=_TIME_S)
     if done.returncode == NOT_FOUND or "ZFS modules" in done.stderr or "/dev/zfs" in done.stderr:
         return ()
     rows = [line.split("\t") for line in check(done, "looking for ZFS volumes").stdout.splitlines()]
     _checked(run_id)
-    return tuple(name for name, run in rows if run == run_id and _is_of(name.rpartition("/")[2], run_id))
+    there = [name for name, run in rows if run == run_id and _is_of(name.rpartition("/")[2], run_id)]
+    # a clone has a later number than what it was made of, which cannot go before it
+    return tuple(sorted(there, key=lambda name: int(name.rpartition("-")[2]), reverse=True))
 
 
 def remove_zvol(shell: Shell, name: str, run_id: str) -> None:
-    """Destroy the volume if it bears that run's property; nothing there is no error. Raises ProvisionError."""
+    """Destroy the volume, and its snapshots, if it bears that run's property; nothing there is no error.
+
+    Raises ProvisionError, where another volume was cloned from it too (zfs-destroy(8), -r).
+    """
     if name not in leftover_zvols(shell, run_id):
         return
     deadline = time.monotonic() + _NODE_S
     while True:
-        done = shell.run(["zfs", "destroy", name], timeout_s=_TIME_S)
+        done = shell.run(["zfs", "destroy", "-r", name], timeout_s=_TIME_S)
         # udev looks into a volume that was just closed, and ZFS then calls it busy
         if done.ok or "busy" not in done.stderr or time.monotonic() > deadline:
             break
@@ -200,9 +228,14 @@ def remove_zvol(shell: Shell, name: str, run_id: str) -> None:
     check(done, f"removing the ZFS volume {name}")
 
 
-def _wait_for(shell: Shell, path: str) -> None:
+def wait_argv(path: str) -> tuple[str, ...]:
+    """The line that ends when the block device is there, or fails after 20 s."""
     tries = f'i=0; until [ -b "$1" ]; do i=$((i+1)); [ $i -lt {_NODE_S * 10:.0f} ] || exit 1; sleep 0.1; done'
-    done = shell.run(["sh", "-c", tries, "sh", path], timeout_s=_NODE_S * 2)
+    return ("sh", "-c", tries, "sh", path)
+
+
+def _wait_for(shell: Shell, path: str) -> None:
+    done = shell.run(wait_argv(path), timeout_s=_NODE_S * 2)
     if not done.ok:
         raise ProvisionError(
             f"{path} did not come up within {_NODE_S:.0f} s.", hint="Does udev run there? Is a dataset's volmode none?"

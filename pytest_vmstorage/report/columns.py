@@ -69,10 +69,19 @@ def place(run: Run) -> tuple[Placed, ...]:
 
 def columns_of(placed: Sequence[Placed], failures: Sequence[Failure]) -> tuple[Column, ...]:
     """All columns in the order measured, and one for each test that has failures and no figure."""
-    there = [column for each in placed for column in each.columns]
+    first: dict[tuple[str, str], int] = {}
+    for each in placed:
+        first.setdefault(_group(each), len(first))
+    # where rows have some of a workload's metrics, the row that has the most tells their order
+    ordered = sorted(placed, key=lambda each: (first[_group(each)], -len(each.columns)))
+    there = [column for each in ordered for column in each.columns]
     measured = {function_of(each.key.nodeid) for each in placed}
     failed = dict.fromkeys(function_of(failure.nodeid) for failure in failures)
     return (*dict.fromkeys(there), *(Column(workload=name) for name in failed if name not in measured))
+
+
+def _group(each: Placed) -> tuple[str, str]:
+    return (each.measurement.workload, each.columns[0].test)
 
 
 Tag = Callable[[CellKey], str]

@@ -10,7 +10,7 @@ from pytest_vmstorage.baseline import CellKey, host_of, keyed
 from pytest_vmstorage.config import AXES, StorageConfig
 from pytest_vmstorage.gate import Comparison
 from pytest_vmstorage.report.native import Yardsticks, share_of
-from pytest_vmstorage.results import Measurement, Run
+from pytest_vmstorage.results import Failure, Measurement, Run
 
 _Record = Mapping[str, object]
 
@@ -55,7 +55,7 @@ Measurements of one `curve` in one cell are its points; `at_iodepth` is where ea
 def render_csv(run: Run, comparison: Comparison | None = None) -> str:
     """CSV with a header; figures unrounded in the metric's base unit, empty where there is none.
 
-    A failed cell is a row with `failure` and no metric.
+    A failed cell is a row with `failure` and no metric; a metric that was left out is one with `failure` and no figure.
     """
     rounds = max((len(m.samples) for m in run.measurements), default=0)
     out = io.StringIO()
@@ -69,7 +69,7 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
     for f in run.failures:
         writer.writerow(
             {
-                **_cell(run, f.nodeid, f.host, f.config),
+                **_cell(run, f),
                 "failure": f.reason if f.outcome == "failed" else f"{f.outcome}: {f.reason}",
             }
         )
@@ -80,7 +80,7 @@ def _measured(
     run: Run, key: CellKey, m: Measurement, comparison: Comparison | None, rows: Yardsticks
 ) -> Iterable[_Record]:
     common = {
-        **_cell(run, m.nodeid, m.host, m.config),
+        **_cell(run, m),
         "workload": m.workload,
         "curve": m.shape if m.point else "",
         **{f"at_{name}": f"{value:g}" for name, value in m.point.items()},
@@ -109,6 +109,9 @@ def _measured(
             **_beside(m, metric.name, "null", rows.null_of(m)),
             **{f"round_{number}": value for number, value in enumerate(values, 1)},
         }
+    for one in m.left_out:
+        name, unit, better = one.metric.name, one.metric.unit, one.metric.better
+        yield {**common, "metric": name, "unit": unit, "better": better, "failure": f"left out: {one.why}"}
 
 
 def _beside(m: Measurement, name: str, which: str, other: Measurement | None) -> _Record:
@@ -118,14 +121,14 @@ def _beside(m: Measurement, name: str, which: str, other: Measurement | None) ->
     return {which: float(other.figure(name)), f"of_{which}": share_of(m, other, name)}
 
 
-def _cell(run: Run, nodeid: str, host: str, config: StorageConfig) -> dict[str, object]:
-    facts = host_of(run, host)
+def _cell(run: Run, one: Measurement | Failure) -> dict[str, object]:
+    facts = host_of(run, one.host)
     return {
-        "nodeid": nodeid,
-        "host": host,
-        "accel": facts.accel_of(config),
-        **{name: _axis(config, name) for name in AXES},
-        "size_bytes": config.size,
+        "nodeid": one.nodeid,
+        "host": one.host,
+        "accel": facts.accel_of(one.config, on_host=one.on_host),
+        **{name: _axis(one.config, name) for name in AXES},
+        "size_bytes": one.config.size,
         **{f"host_{name}": getattr(facts, name) for name in _HOST},
         "started": run.started,
     }

@@ -29,7 +29,7 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
     """All sections that have something to say, in reading order."""
     sections = [_failures(run, "failed"), _failures(run, "skipped"), *(_comparison(comparison) if comparison else ())]
     hosts = [host_of(run, name) for name in host_names(run)]
-    sections += [_host(host) for host in hosts]
+    sections += [_left_out(run), *(_host(host, has_guests=_has_guests(run, host)) for host in hosts)]
     sections += [
         Section(title="what speaks against figures", lines=tuple(caution_lines(run.measurements))),
         Section(title="rounds of --vm-rounds=auto", lines=tuple(ending_lines(run.measurements))),
@@ -41,7 +41,8 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
             lines=tuple(cost_lines(run.measurements)),
         ),
         _proof(run),
-        _guests(run),
+        _guests(run, on_host=False),
+        _guests(run, on_host=True),
         _around(run),
         _hygiene(run),
     ]
@@ -82,7 +83,29 @@ def _comparison(comparison: Comparison) -> Iterable[Section]:
     yield Section(title=f"in baseline {name!r} and not in this run", lines=missing)
 
 
-def _host(host: HostFacts) -> Section:
+def _left_out(run: Run) -> Section:
+    """What workloads have elsewhere and not in these rows: operations that nothing there can do, and why."""
+    rows: dict[tuple[str, str], dict[str, None]] = {}
+    for m in run.measurements:
+        for one in m.left_out:
+            if one.metric.unit == "s":
+                rows.setdefault((str(m.config), one.why), {})[one.metric.name] = None
+    lines: dict[tuple[str, str], list[str]] = {}
+    for (cell, why), names in rows.items():
+        lines.setdefault((", ".join(names), why), []).append(cell)
+    return Section(
+        title="left out", lines=tuple(f"{names} of {', '.join(cells)}: {why}" for (names, why), cells in lines.items())
+    )
+
+
+def _has_guests(run: Run, host: HostFacts) -> bool:
+    """Whether any row of that host, measured or failed, had to do with a guest; one without rows is not asked."""
+    rows = [m.on_host for m in run.measurements if m.host == host.name]
+    rows += [f.on_host for f in run.failures if f.host == host.name]
+    return not (rows and all(rows))
+
+
+def _host(host: HostFacts, *, has_guests: bool = True) -> Section:
     memory = format_about(host.memory_bytes) if host.memory_bytes else "unknown"
     lines = [
         f"{host.cpu}, {host.cores or 'unknown'} cores, {memory} memory, governor {host.governor}",
@@ -90,7 +113,7 @@ def _host(host: HostFacts) -> Section:
         f"acceleration {host.accel} (asked: {host.accel_requested}{_because(host.accel_reason)})",
         f"disks in {host.folder or 'unknown'} on {host.file_system}, device {host.device}",
     ]
-    if host.is_emulated:
+    if host.is_emulated and has_guests:
         lines.append(EMULATED)
     return Section(title=f"host {host.name}", lines=tuple(lines))
 
@@ -114,8 +137,9 @@ def _served(run: Run) -> Section:
     return Section(title="which layer served the rounds", lines=tuple(lines))
 
 
-def _guests(run: Run) -> Section:
-    return Section(title="guest", lines=_summary([m.guest for m in run.measurements], ", ", " "))
+def _guests(run: Run, *, on_host: bool) -> Section:
+    facts = [m.guest for m in run.measurements if m.on_host is on_host]
+    return Section(title="tools of rows without a guest" if on_host else "guest", lines=_summary(facts, ", ", " "))
 
 
 def _around(run: Run) -> Section:

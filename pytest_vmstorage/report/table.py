@@ -125,6 +125,10 @@ def _fill(
     for each in placed:
         m = each.measurement
         row = _row_of(m, run)
+        for one in m.left_out:
+            # it is seen where other rows have the figure
+            column = each.columns[0].model_copy(update={"metric": one.metric})
+            grid.setdefault((row, column), Cell(failure=one.why, outcome="left out"))
         for name, column in zip(m.shown, each.columns, strict=True):
             verdict = comparison.of(each.key, m.host, name) if comparison else None
             figure = m.figure(name)
@@ -135,7 +139,7 @@ def _fill(
 
 
 def _row_of(m: Measurement, run: Run) -> _Place:
-    return _Place(m.host, host_of(run, m.host).accel_of(m.config), m.config)
+    return _Place(m.host, host_of(run, m.host).accel_of(m.config, on_host=m.on_host), m.config)
 
 
 def _cell_name(row: _Place, axes: Sequence[str]) -> str:
@@ -185,7 +189,8 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
     for each in placed:
         columns.setdefault(function_of(each.key.nodeid), {}).update(dict.fromkeys(each.columns))
     for failure in run.failures:
-        row = _Place(failure.host, host_of(run, failure.host).accel_of(failure.config), failure.config)
+        accel = host_of(run, failure.host).accel_of(failure.config, on_host=failure.on_host)
+        row = _Place(failure.host, accel, failure.config)
         function = function_of(failure.nodeid)
         for column in columns.get(function, {Column(workload=function): None}):
             grid.setdefault((row, column), Cell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome))

@@ -121,6 +121,11 @@ class Workload(BaseModel, ABC):
         return True
 
     @property
+    def needs_image(self) -> bool:
+        """Whether it works on images of the host and not on a guest's disk: `measure_image` runs it, not `measure`."""
+        return False
+
+    @property
     def fresh_is_possible(self) -> bool:
         """Whether it can measure first writes: it only writes and can be given an untouched region."""
         return not self.reads

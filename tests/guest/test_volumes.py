@@ -18,17 +18,24 @@ import pytest
 from pytest_vmstorage.attest_block import block_proofs
 from pytest_vmstorage.command import CommandResult, Shell, check
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import HostError, ProvisionError
+from pytest_vmstorage.errors import HostError, ProvisionError, SpaceError
+from pytest_vmstorage.image_runner import Bench, measure_images
 from pytest_vmstorage.inventory import LabHost, find_host
 from pytest_vmstorage.inventory_file import load_inventory
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.provision.block import find_block, make_block, plan_line, reap_blocks, remove_block
 from pytest_vmstorage.provision.device import device_facts
+from pytest_vmstorage.provision.image_volumes import LvmImage
 from pytest_vmstorage.provision.node import node_facts
+from pytest_vmstorage.provision.volume import find_group
+from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations
 
 FOLDER = "/run/lvm-trial"
-NO_UDEV = "activation { udev_sync = 0 udev_rules = 0 }\n"
-COMMANDS = ("pvcreate", "vgcreate", "vgs", "lvs", "lvcreate", "lvremove")
+# without udev nothing but LVM makes the nodes; dmeventd is not there
+NO_UDEV = "activation { udev_sync = 0 udev_rules = 0 monitoring = 0 }\nglobal { use_lvmpolld = 0 }\n"
+COMMANDS = ("pvcreate", "vgcreate", "vgs", "lvs", "lvcreate", "lvremove", "lvconvert", "lvextend")
+QEMU_TOOLS = ("qemu-img", "qemu-io")
 
 
 class LvmShell:
@@ -52,18 +59,23 @@ class LvmShell:
 
 
 def lvm_archive() -> bytes:
-    """The program, what it is linked with, and a script for each of its commands."""
-    lvm = shutil.which("lvm", path="/usr/sbin:/sbin")
-    assert lvm, "install lvm2"
-    linked = subprocess.run(["ldd", lvm], capture_output=True, text=True, check=True).stdout
-    libraries = re.findall(r"(/\S+) \(0x", linked)
+    """The programs, what they are linked with, and a script for each of their commands."""
+    programs = {name: shutil.which(name, path="/usr/sbin:/sbin:/usr/bin") for name in ("lvm", *QEMU_TOOLS)}
+    assert all(programs.values()), f"install lvm2 and qemu-utils: {programs}"
+    paths = [str(path) for path in programs.values()]
+    linked = subprocess.run(["ldd", *paths], capture_output=True, text=True, check=True).stdout
+    libraries = sorted({*re.findall(r"(/\S+) \(0x", linked)})
     (loader,) = [path for path in libraries if "ld-linux" in path]
-    start = f"exec {FOLDER}/{Path(loader).name} --library-path {FOLDER} {FOLDER}/lvm"
-    script = f'#!/bin/sh\nexport LVM_SYSTEM_DIR={FOLDER}\n{start} "${{0##*/}}" "$@"\n'
+    start = f"exec {FOLDER}/{Path(loader).name} --library-path {FOLDER} {FOLDER}"
+    script = f'#!/bin/sh\nexport LVM_SYSTEM_DIR={FOLDER}\n{start}/lvm "${{0##*/}}" "$@"\n'
     files = dict.fromkeys(COMMANDS, script) | {"lvm.conf": NO_UDEV}
+    files |= {name: f'#!/bin/sh\n{start}/{name}.bin "$@"\n' for name in QEMU_TOOLS}
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for path in (lvm, *libraries):
+        for name, path in programs.items():
+            # LVM goes by its own name
+            archive.add(Path(str(path)).resolve(), name if name == "lvm" else f"{name}.bin")
+        for path in libraries:
             archive.add(Path(path).resolve(), Path(path).name)
         for name, text in files.items():
             info = tarfile.TarInfo(name)
@@ -82,7 +94,7 @@ def shell(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> LvmShell:
     lvm.run(["mkdir", FOLDER])
     lvm.put(archive, f"{FOLDER}.tar.gz")
     check(lvm.run(["tar", "-xzf", f"{FOLDER}.tar.gz", "-C", FOLDER]), "unpacking LVM")
-    check(lvm.run(["busybox", "modprobe", "dm_mod"]), "loading the device mapper")
+    check(lvm.run(["busybox", "modprobe", "-a", "dm_mod", "dm_snapshot"]), "loading the device mapper")
     check(lvm.run(["vgcreate", "--yes", "vg0", guest.disk]), "making the group")
     return lvm
 
@@ -175,3 +187,31 @@ def test_the_disk_of_a_group_is_refused_as_a_device(shell: LvmShell) -> None:
     remove_block(shell, made)
     assert "is held by vg0-vms--r1--1 (on vdb)." in str(caught.value)
     assert "carries LVM2_member (on vdb)" in str(caught.value)
+
+
+def test_image_operations_on_a_volume(shell: LvmShell) -> None:
+    """Snapshot, rollback by merging, conversion into a file, growth, removal: each looked at, and nothing is left."""
+    config, workload = StorageConfig(backing="lvm", size="50M"), ImageOperations(data="8M")
+    check(shell.run(["mkdir", "-p", "/run/i/images-1"]), "making the folder")
+    (group,) = host().volume_groups
+    place = LvmImage(config, "/run/i/images-1", workload, find_group(shell, group), "r1", (7, 8))
+    place.check_room()
+    bench = Bench(shell=shell, config=config, host="local", place=place, scratch="/run/i")
+    result = measure_images(bench, workload, Plan(rounds=1))
+    assert {one.metric.name for one in result.left_out} & {*OPERATIONS} == {"preallocate", "clone"}
+    assert (result.create_taken, result.delete_before, result.delete_after) == (52 * 2**20, 60 * 2**20, 0)
+    assert result.rollback_before == 68 * 2**20
+    assert result.rollback_after == 52 * 2**20
+    assert 8 * 2**20 <= result.convert_taken < 9 * 2**20
+    assert result.hygiene["rollback"] == "by lvconvert --merge"
+    assert {proof.field for proof in result.proof if proof.status == "proven"} >= {"backing", "size", "format"}
+    assert shell.run(["lvs", "--noheadings"]).stdout.strip() == ""
+
+
+def test_a_volume_and_its_snapshot_must_fit_the_group(shell: LvmShell) -> None:
+    """Before anything is made."""
+    config, workload = StorageConfig(backing="lvm", size="280M"), ImageOperations(data="64M")
+    (group,) = host().volume_groups
+    place = LvmImage(config, "/run/i", workload, find_group(shell, group), "r1", (7, 8))
+    with pytest.raises(SpaceError, match=r"vg0 has 296 MiB free, but the image operations need 41\d MiB: the volume"):
+        place.check_room()

@@ -182,6 +182,18 @@ def look():
     return Look(moved=IoCounters(**dict.fromkeys(names, next(LOOKS) * 2**40))) if wish("counts") else Look()
 
 
+def make_image_bench(_lab, config, workload, _say):
+    """Where images of a cell are worked on, or the error that the test wants."""
+    from pytest_vmstorage.errors import SpaceError
+    from pytest_vmstorage.testing.bench import make_bench
+
+    if matches("broken", config):
+        raise SpaceError(f"{config} does not fit.", hint="Free some space.")
+    workload.check_fits(config)
+    note(f"images {config}")
+    return contextlib.nullcontext(make_bench(config, workload)[0])
+
+
 def as_it_is(_lab, _row, error):
     """An error of a guest that has no more to tell."""
     return error
@@ -216,6 +228,8 @@ def fake_lab_type():
 
         def _make_native(self, config, say):
             return make_native(config, say)
+
+        images = make_image_bench
 
         explain = as_it_is
 

@@ -20,6 +20,7 @@ PLANS = [
     ("studies/test_kvm_disk_2013.py", 12, 12, 48),
     ("studies/test_vm_io_2010.py", 7, 6, 28),
     ("studies/test_zfs_formats.py", 2, 2, 12),
+    ("studies/test_whole_images.py", 9, 0, 9),
 ]
 
 
@@ -48,6 +49,8 @@ PUBLISHED = [
     ("test_vm_io_2010.py", "300 GiB", 28, {}),
     ("test_kvm_disk_2013.py", "100 GiB", 48, {}),
     ("test_kvm_disk_2013.py", "100 GiB", 60, {"PARTITION": "p1"}),
+    ("test_whole_images.py", "32 GiB", 9, {}),
+    ("test_whole_images.py", "32 GiB", 11, {"DATASET": "tank", "GROUP": "vg0"}),
     ("test_zfs_formats.py", "16 GiB", 12, {}),
     ("test_zfs_formats.py", "16 GiB", 18, {"DATASET": "tank", "CACHE": "writeback"}),
 ]

@@ -29,7 +29,7 @@ LIST = ["zfs", "list", "-Hp", "-t", "filesystem", "-o", "name,available", "tank/
 LOOK = ["zfs", "list", "-Hp", "-t", "volume", "-o", "volsize,volblocksize,compression", NAME]
 MARKED = ["zfs", "list", "-Hp", "-t", "volume", "-o", "name,vmstorage:run"]
 CREATE = ["zfs", "create", "-V", "1073741824", "-o", "vmstorage:run=r1", NAME]
-DESTROY = ["zfs", "destroy", NAME]
+DESTROY = ["zfs", "destroy", "-r", NAME]
 ROOT = ["id", "-u"]
 
 
@@ -68,7 +68,7 @@ def test_a_zvol_is_made_marked_and_described() -> None:
     lines = [line for line in shell.lines if "until" in line or line.startswith(("zfs create", "stat"))]
     assert [line.split()[0] for line in lines] == ["zfs", "sh", "stat"]
     remove_block(shell, made)
-    assert shell.lines[-1] == f"zfs destroy {NAME}"
+    assert shell.lines[-1] == f"zfs destroy -r {NAME}"
 
 
 def test_a_zvol_that_was_rounded_up_has_the_size_it_says() -> None:
@@ -92,7 +92,7 @@ def test_a_zvol_whose_node_never_comes_is_removed() -> None:
     room = find_dataset(shell, host().datasets[0])
     with pytest.raises(ProvisionError, match=rf"/dev/zvol/{NAME} did not come up within 20 s\. Does udev run there\?"):
         make_zvol(shell, room, 2**30, run_id="r1", number=1)
-    assert shell.lines[-1] == f"zfs destroy {NAME}"
+    assert shell.lines[-1] == f"zfs destroy -r {NAME}"
 
 
 def test_a_zvol_that_is_busy_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_a_zvol_that_is_busy_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> 
 
     made = make_block(shell, host(), ZVOL, run_id="r1", number=1)
     remove_block(shell.do(DESTROY, busy), made)
-    assert shell.lines.count(f"zfs destroy {NAME}") == 3
+    assert shell.lines.count(f"zfs destroy -r {NAME}") == 3
     monkeypatch.setattr(volume_module, "_NODE_S", 0.0)
     with pytest.raises(ProvisionError, match=r"removing the ZFS volume .* failed: .*dataset is busy"):
         remove_block(shell.answer(DESTROY, stderr="dataset is busy\n", returncode=1), made)
@@ -118,7 +118,7 @@ def test_only_what_bears_property_and_name_is_a_runs() -> None:
     assert leftover_zvols(zfs(), "r2") == ()
     shell = zfs()
     assert reap_blocks(shell, "r1") == [f"removed the ZFS volume {NAME} of run r1"]
-    assert [line for line in shell.lines if "destroy" in line] == [f"zfs destroy {NAME}"]
+    assert [line for line in shell.lines if "destroy" in line] == [f"zfs destroy -r {NAME}"]
 
 
 def test_a_zvol_that_is_gone_is_removed() -> None:
