@@ -117,12 +117,15 @@ def _split(field: str, options: str) -> list[str]:
         raise ConfigError(f"{field}={options!r} cannot be read: {error}.", hint="Close the quote.") from None
 
 
-def make_file_system(shell: Shell, argv: Sequence[str], *, asked: str, where: str) -> None:
+def make_file_system(shell: Shell, argv: Sequence[str], *, asked: str, where: str, before: str = "") -> None:
     """Run that mkfs line; `asked` is the user's field and value, "" if he gave no options, `where` the machine.
+
+    `before` is a line of sh that comes first, whatever becomes of it.
 
     Raises UnsupportedError without the tool, ConfigError with mkfs's own words for options it refuses.
     """
-    done = shell.run(argv, timeout_s=MKFS_S)
+    words = ("/bin/sh", "-c", f'{before}; exec "$@"', "sh", *argv) if before else argv
+    done = shell.run(words, timeout_s=MKFS_S)
     if done.ok:
         return
     tool = argv[0]
@@ -139,7 +142,7 @@ def mount(
     """Mount the device there; the folder is made. Raises UnsupportedError, ConfigError, ProvisionError."""
     chosen = ("-o", ",".join(options)) if options else ()
     # its words are read below
-    script = 'mkdir -p -- "$1" && shift && exec env LC_ALL=C "$@"'
+    script = '[ -d "$1" ] || mkdir -p -- "$1" || exit; shift; export LC_ALL=C; exec "$@"'
     argv = ["mount", "-t", kind, *chosen, "--", device, mountpoint]
     done = shell.run(["sh", "-c", script, "sh", mountpoint, *argv], timeout_s=MKFS_S)
     if done.ok:
@@ -203,13 +206,19 @@ _SUPERBLOCK: Mapping[str, str] = {
 }
 
 
-def look_at(shell: Shell, path: str, *, defaults: bool = True, superblock: bool = False) -> FileSystem | None:
+def look_at(
+    shell: Shell, path: str, *, defaults: bool = True, superblock: bool = False, is_real: bool = False
+) -> FileSystem | None:
     """What the path lies on, found anew; None where no mount holds it.
 
+    With `is_real` the path has no links that would have to be followed first.
     With `defaults` also the options that are in effect without a word in mountinfo, with `superblock` what mkfs made.
     """
-    looked = ["sh", "-c", f'readlink -f -- "$1" && cat {MOUNTS}', "sh", path]
-    real, _, mounts = shell.run(looked, timeout_s=60).stdout.partition("\n")
+    if is_real:
+        real, mounts = path, shell.read(MOUNTS)
+    else:
+        looked = ["sh", "-c", f'readlink -f -- "$1" && cat {MOUNTS}', "sh", path]
+        real, _, mounts = shell.run(looked, timeout_s=60).stdout.partition("\n")
     found = mount_of(read_mounts(mounts), real)
     if found is None:
         return None

@@ -8,24 +8,27 @@ from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.subject import Subject
 from pytest_vmstorage.workloads.base import Target, Workload
 
-# the disk's own cached pages and no others (BLKFLSBUF): the tools are not read anew in each round
-FORGET = 'sync; blockdev --flushbufs "$1"; rm -f "$2"'
-# of a file only its own pages: dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED) (coreutils manual)
+# the disk's own cached pages, once they are written, and no others (BLKFLSBUF): the tools are not read anew in each
+# round; a stale result is emptied, as each further process costs an emulated guest 30 ms
+_STALE = '[ -z "$2" ] || : >"$2"'
+FORGET = f'blockdev --flushbufs "$1"; {_STALE}'
+# of a file only its own pages, once they are written: dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED)
+# on the whole file (coreutils manual)
 FORGET_FILE = (
-    'sync "$1" && dd if="$1" iflag=nocache count=0 status=none && { [ -z "$3" ] || blockdev --flushbufs "$3"; } &&'
-    ' rm -f "$2"'
+    'dd if=/dev/null of="$1" oflag=nocache conv=notrunc,fdatasync count=0 status=none &&'
+    f' {{ [ -z "$3" ] || blockdev --flushbufs "$3"; }} && {{ {_STALE}; }}'
 )
 # files come and go, so that nobody can name the pages: all go, where there is the right to
-FORGET_ALL = 'sync && { [ "$(id -u)" != 0 ] || echo 3 >/proc/sys/vm/drop_caches; } && rm -f "$2"'
-# where the user wants no pages dropped: only a stale result goes
-KEEP_PAGES = 'sync; rm -f "$2"'
-KEEP_DIRTY = 'rm -f "$2"'
+FORGET_ALL = f'sync && {{ [ "$(id -u)" != 0 ] || echo 3 >/proc/sys/vm/drop_caches; }} && {{ {_STALE}; }}'
+# where the user wants no pages dropped
+KEEP_PAGES = f"sync; {_STALE}"
+KEEP_DIRTY = _STALE
 
 
 def forget(subject: Subject, workload: Workload, target: Target, hygiene: Hygiene) -> str:
     """Drop cached pages in guest and host, as far as the user wants it; what was done on the host."""
     # the output file goes too: a stale result is never read as a new one
-    output = workload.output_file(target) or "/nonexistent"
+    output = workload.output_file(target) or ""
     script, words = (FORGET_FILE, (output, subject.device)) if subject.is_file else (FORGET, (output,))
     if workload.needs_folder:
         script = FORGET_ALL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
@@ -13,7 +14,7 @@ from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import BootTimeoutError, DiskMissingError, GuestError
-from pytest_vmstorage.file_system import FileSystem, look_at, read_mounts
+from pytest_vmstorage.file_system import MOUNTS, FileSystem, look_at, read_mounts
 from pytest_vmstorage.guest_fs import GuestFs, make_guest_fs
 from pytest_vmstorage.provision.domain import ROOT_SERIAL
 from pytest_vmstorage.provision.pool import Machine
@@ -31,9 +32,13 @@ COMMAND_S = 60.0
 DISK_S = 10.0
 """How long after its agent a guest's disk may appear."""
 
-# One round trip for all that is wanted of a fresh guest: a line of facts, one for each disk, one for each mount.
+# One round trip for all that is wanted of a fresh guest: a line of facts, one for each disk, one for each mount. The
+# shell reads for itself: each process costs an emulated guest 30 ms.
 _PROBE = r"""
-echo "$(uname -r)|$(nproc)|$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)"
+read -r kernel </proc/sys/kernel/osrelease
+read -r _ memory _ </proc/meminfo
+cpus=0; while read -r word _; do case $word in processor) cpus=$((cpus + 1));; esac; done </proc/cpuinfo
+echo "$kernel|$cpus|$memory"
 for path in /sys/block/*; do
   name=${path##*/}
   case $name in loop*|ram*|zram*|sr*|fd*|nullb*) continue;; esac
@@ -43,13 +48,15 @@ for path in /sys/block/*; do
   read -r block <"$path/queue/logical_block_size"; read -r rotational <"$path/queue/rotational"
   read -r discard <"$path/queue/discard_max_bytes"
   driver=
-  for link in "$path/device/device/driver" "$path/device/driver"; do [ -e "$link" ] && driver=$(readlink "$link"); done
+  for link in "$path/device/device/driver" "$path/device/driver"; do
+    [ -e "$link" ] && driver=$(cd -P -- "$link" && echo "$PWD")
+  done
   host=
   for file in "$path"/device/../../scsi_host/host*/proc_name; do [ -r "$file" ] && read -r host <"$file"; done
   queues=0; for queue in "$path"/mq/*; do [ -d "$queue" ] && queues=$((queues + 1)); done
   echo "$name|$size|$serial|$cache|$scheduler|$block|$rotational|${driver##*/}|$host|$queues|$discard"
 done
-sed 's/^/mount|/' /proc/self/mountinfo
+while read -r line; do printf 'mount|%s\n' "$line"; done </proc/self/mountinfo
 """
 _MOUNT = "mount|"
 
@@ -174,17 +181,20 @@ def _furnish(machine: Machine, shell: AgentShell, facts: GuestFacts, say: Say) -
     if config.guest_fs != "none":
         say(f"making {config.guest_fs} in the guest")
         made = make_guest_fs(shell, facts.disk, config)
-    return made, _look(machine, shell, facts.tools)
+    return made, _look(facts, shell, config)
 
 
-def _look(machine: Machine, shell: AgentShell, tools: Mapping[str, str]) -> GuestFacts:
-    """The facts, with a closer look at what is mounted: with defaults, and what mkfs was asked for."""
-    config = machine.config
-    found = _probe(machine, shell, tools)
-    if config.guest_fs == "none":
-        return found
-    looks = (look_at(shell, one.mountpoint, superblock=bool(config.guest_mkfs)) for one in found.mounted or ())
-    return found.model_copy(update={"mounted": tuple(one for one in looks if one is not None)})
+def _look(facts: GuestFacts, shell: AgentShell, config: StorageConfig) -> GuestFacts:
+    """The facts with the scheduler and the mounts of now; a closer look at these: with defaults, and what mkfs made.
+
+    Files are read through the agent: a process costs an emulated guest a tenth of a second.
+    """
+    scheduler = chosen_scheduler(shell.read(f"/sys/block/{Path(facts.disk).name}/queue/scheduler"))
+    mounts = (one for one in read_mounts(shell.read(MOUNTS)) if one.device == facts.disk)
+    superblock = bool(config.guest_mkfs)
+    looks = (look_at(shell, one.mountpoint, superblock=superblock, is_real=True) for one in mounts)
+    mounted = tuple(one for one in looks if one is not None)
+    return facts.model_copy(update={"scheduler": scheduler, "mounted": mounted})
 
 
 def _probe(machine: Machine, shell: AgentShell, tools: Mapping[str, str]) -> GuestFacts:
@@ -232,8 +242,7 @@ def _read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> G
         disk=f"/dev/{name}",
         disk_bytes=int(size) * 512,
         write_cache=cache,
-        # the kernel writes all of them, with the one in use in brackets
-        scheduler=next((word.strip("[]") for word in scheduler.split() if word.startswith("[")), scheduler),
+        scheduler=chosen_scheduler(scheduler),
         logical_block_bytes=int(block),
         rotational=rotational == "1",
         driver=driver,
@@ -244,6 +253,11 @@ def _read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> G
         mounted=tuple(one for one in mounts if one.device == f"/dev/{name}") if mounts else None,
         tools=dict(tools),
     )
+
+
+def chosen_scheduler(text: str) -> str:
+    """The I/O scheduler in use: the kernel writes all there are, with that one in brackets, or one alone."""
+    return next((word.strip("[]") for word in text.split() if word.startswith("[")), text.strip())
 
 
 def _testinfra_host(guest: Guest) -> Host:

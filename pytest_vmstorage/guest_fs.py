@@ -33,11 +33,15 @@ Tried: a file of 95 % written sequentially, then at random, ends in ENOSPC; one 
 _WHERE = "in the guest"
 _MIB = 2**20
 
+# a guest that booted just now has no entropy yet, and each UUID that mkfs wants would wait 2 s for some: the host's
+# fills it at once (0.3 s); where there is none a reader that blocks makes the kernel collect it (1.6 s)
+_ENTROPY = "modprobe -q virtio_rng; head -c 1 /dev/random >/dev/null"
+
 # modprobe has nothing to do where the kind is built in; the file gets its size and no block
 _TEST_FILE = r"""
 set -e
-free=$(df -B1 --output=avail "$1" | tail -n 1)
-size=$((free / 100 * $3 / 1048576 * 1048576))
+set -- "$@" $(stat -f -c '%a %S' -- "$1")
+size=$(($4 * $5 / 100 * $3 / 1048576 * 1048576))
 truncate -s "$size" "$2"
 echo "$size"
 """
@@ -69,10 +73,7 @@ def make_guest_fs(shell: Shell, disk: str, config: StorageConfig) -> GuestFs:
     """
     options = mount_options(config.guest_mount, field="guest_mount")
     argv = mkfs_argv(config.guest_fs, config.guest_mkfs, disk, field="guest_mkfs", discard=False)
-    # a guest that booted just now has no entropy yet, and each UUID that mkfs wants would wait 2 s for some: the
-    # host's fills it at once (0.3 s); where there is none a reader that blocks makes the kernel collect it (1.6 s)
-    shell.run(["/bin/sh", "-c", "modprobe -q virtio_rng; head -c 1 /dev/random >/dev/null"], timeout_s=60)
-    make_file_system(shell, argv, asked=asked_words(guest_mkfs=config.guest_mkfs), where=_WHERE)
+    make_file_system(shell, argv, asked=asked_words(guest_mkfs=config.guest_mkfs), where=_WHERE, before=_ENTROPY)
     asked = asked_words(guest_mkfs=config.guest_mkfs, guest_mount=config.guest_mount)
     mount(shell, config.guest_fs, disk, MOUNTPOINT, options, asked=asked, where=_WHERE)
     path = f"{MOUNTPOINT}/{FILE_NAME}"
@@ -80,7 +81,7 @@ def make_guest_fs(shell: Shell, disk: str, config: StorageConfig) -> GuestFs:
     percent = 100 - (FREE_PERCENT_COW if copies else FREE_PERCENT)
     done = shell.run(["/bin/sh", "-c", _TEST_FILE, "sh", MOUNTPOINT, path, str(percent)], timeout_s=60)
     size = int(done.stdout) if done.ok else 0
-    found = look_at(shell, path)
+    found = look_at(shell, path, is_real=True)
     if size < _MIB or found is None:
         reason = "no room" if done.ok else done.tail(1)
         raise GuestError(f"No test file could be made on the guest's {config.guest_fs}: {reason}.")

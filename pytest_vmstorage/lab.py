@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
@@ -32,14 +31,11 @@ from pytest_vmstorage.image_bench import image_bench
 from pytest_vmstorage.image_runner import Bench
 from pytest_vmstorage.inventory import Inventory, LabHost
 from pytest_vmstorage.looks import Looks
-from pytest_vmstorage.made_file import file_note
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.outcome import Symptoms, named
 from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
 from pytest_vmstorage.provision.appliance import Appliance
-from pytest_vmstorage.provision.disk import sync_disk
 from pytest_vmstorage.provision.exclusive import measuring_alone
-from pytest_vmstorage.provision.fragments import fragments
 from pytest_vmstorage.provision.host_settings import HostSettings
 from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease
@@ -50,10 +46,10 @@ from pytest_vmstorage.provision.pool import GuestPool, Machine
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.rows import Row, Rows
 from pytest_vmstorage.say import Say, silent
-from pytest_vmstorage.subject import Regions, Subject
+from pytest_vmstorage.subject import Subject
+from pytest_vmstorage.subjects import Subjects
 from pytest_vmstorage.symptoms import look_for_symptoms
 from pytest_vmstorage.workloads.image_operations import ImageOperations
-from pytest_vmstorage.zeros import zeros_vanish
 
 
 class LabSettings(BaseModel):
@@ -73,7 +69,10 @@ class LabSettings(BaseModel):
 
 @dataclass
 class Lab:
-    """What a run needs of its host, opened once: hands out one guest per cell, and removes all of it at the end."""
+    """What a run needs of its host, opened once: hands out one guest per cell, and removes all of it at the end.
+
+    `at_once` is how many guests may boot side by side.
+    """
 
     settings: LabSettings
     host: LabHost
@@ -86,13 +85,19 @@ class Lab:
     lease: Lease
     remember_accel: Callable[[], None] = lambda: None
     host_settings: HostSettings | None = None
+    at_once: int = 1
     _kept: Machine | None = None
     _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.looks = Looks(self.shell, self.lease.root)
-        self._rows = Rows(self.pool, let_go=self._release, put_by=self._put_by)
-        self._order = itertools.count(1)
+        self.looks = self._make_looks()
+        self._rows = Rows(self.pool, let_go=self._release, put_by=self.looks.put_by)
+        self._subjects = Subjects(
+            self.shell, self.host, self.pool, self.looks, self.host_settings, keep=self.settings.keep
+        )
+
+    def _make_looks(self) -> Looks:
+        return Looks(self.shell, self.lease.root)
 
     def expect(self, upcoming: Sequence[StorageConfig]) -> None:
         """The cells whose turn comes, in that order: the guests of the others are not kept."""
@@ -116,17 +121,37 @@ class Lab:
         raise self._broken[config]
 
     def _begin(self, config: StorageConfig, say: Say) -> Row:
+        """Make that cell's row; guests whose turns come next boot beside it, as nothing is measured meanwhile."""
         self._rows.make_room(config)
-        while True:
+        ahead = [one for one in self._rows.ahead(config, self.at_once - 1) if one not in self._broken]
+        with ThreadPoolExecutor(max(1, len(ahead)), thread_name_prefix="vmstorage-boot") as workers:
+            others = [(one, workers.submit(self._make, one, silent)) for one in ahead]
             try:
-                row = self._make_native(config, say) if config.is_native else self._make(config, say)
-                return self._rows.begin(row).row
+                return self._rows.begin(self._make_here(config, say)).row
             except VmStorageError as error:
-                # the disks of those that wait may be what takes the room
-                if isinstance(error, SpaceError) and self._rows.let_one_go():
-                    continue
                 self._broken[config] = error
                 raise
+            finally:
+                for one, other in others:
+                    self._take_ahead(one, other)
+
+    def _make_here(self, config: StorageConfig, say: Say) -> Row:
+        while True:
+            try:
+                return self._make_native(config, say) if config.is_native else self._make(config, say)
+            except SpaceError:
+                # the disks of those that wait may be what takes the room
+                if not self._rows.let_one_go():
+                    raise
+
+    def _take_ahead(self, config: StorageConfig, made: Future[Guest]) -> None:
+        try:
+            self._rows.wait(made.result())
+        except SpaceError:
+            # there may be room when its turn comes
+            return
+        except VmStorageError as error:
+            self._broken[config] = error
 
     def guest(self, config: StorageConfig, say: Say = silent) -> Guest:
         """The running guest of that cell, which is none of backing=native."""
@@ -171,61 +196,7 @@ class Lab:
         held = self._rows.current
         assert held is not None, f"{row.config} is not at work"
         assert held.row is row, f"{row.config} is not at work"
-        if isinstance(row, Native):
-            return self._native_subject(row, held.regions)
-        made, watch = row.file_system, self.looks.watch(row)
-        return Subject(
-            shell=row.shell,
-            disk=made.path if made is not None else row.disk,
-            is_file=made is not None,
-            device=row.disk if made is not None else "",
-            folder=made.mountpoint if made is not None else "",
-            config=row.config,
-            host=self.host.name,
-            facts=row.facts.as_text(),
-            tools=row.facts.tools,
-            proof=row.proof,
-            regions=held.regions,
-            boot=row.machine.spec.uuid,
-            next_order=self._order.__next__,
-            drop_host_caches=lambda: self.looks.drop_host_caches(row.machine.spec.disk),
-            sync_host=lambda: sync_disk(self.shell, row.machine.spec.disk),
-            zeros_vanish=lambda: zeros_vanish(self.shell, row.machine.host_disk, made.found if made else None),
-            look=lambda: self.looks.look(row, watch),
-            watch=watch.begin,
-            fragments=lambda: fragments(self.shell, row.config, row.machine.spec.disk),
-            recheck=lambda: self.looks.changed(row),
-            notes=self._notes(row, row.machine.notes),
-        )
-
-    def _native_subject(self, row: Native, regions: Regions) -> Subject:
-        return Subject(
-            shell=row.shell,
-            disk=row.disk,
-            config=row.config,
-            host=self.host.name,
-            facts=row.facts,
-            tools=row.tools,
-            proof=row.proof,
-            regions=regions,
-            next_order=self._order.__next__,
-            drop_host_caches=lambda: self.looks.drop_host_caches(row.disk),
-            sync_host=lambda: sync_disk(self.shell, row.disk),
-            zeros_vanish=lambda: zeros_vanish(self.shell, row.host_disk),
-            look=row.look,
-            watch=row.watch.begin,
-            is_file=not row.host_disk.is_block,
-            folder="" if row.host_disk.is_block else str(Path(row.disk).parent),
-            scratch=row.scratch,
-            notes=self._notes(row, row.host_disk.notes),
-            fragments=lambda: fragments(self.shell, row.config, row.disk),
-        )
-
-    def _notes(self, row: Row, made: Mapping[str, str]) -> Mapping[str, str]:
-        disk = row.host_disk if isinstance(row, Native) else row.machine.host_disk
-        set_on_host = self.host_settings.notes(disk.path) if self.host_settings is not None else {}
-        file_system = None if isinstance(row, Native) else row.file_system
-        return {**made, **set_on_host, **file_note(disk, file_system, keep=self.settings.keep)}
+        return self._subjects.of(row, held.regions)
 
     def images(
         self, config: StorageConfig, workload: ImageOperations, say: Say = silent
@@ -270,9 +241,6 @@ class Lab:
     def drop(self) -> None:
         """Let the guest at hand go; it is torn down in the background."""
         self._rows.drop()
-
-    def _put_by(self, row: Row) -> None:
-        self.looks.put_by(row)
 
     def _release(self, row: Row) -> None:
         if isinstance(row, Native):

@@ -60,4 +60,4 @@ class Looks:
         fallen = fallback_lines(self._shell.read(self.log(guest.machine)))
         if fallen and guest.config.io != "threads":
             return f"io is no longer {guest.config.io}: {'; '.join(fallen)} (QEMU's log)"
-        return changed_in_guest(guest.shell, guest.facts)
+        return changed_in_guest(guest.shell, guest.facts, self._shell.read(guest.machine.spec.console))

@@ -26,6 +26,9 @@ from pytest_vmstorage.provision.pool import GuestPool
 from pytest_vmstorage.provision.reaper import reap, reap_remote
 from pytest_vmstorage.say import Say, silent
 
+MOST_AT_ONCE = 4
+"""Guests that boot side by side at most, on as many cores."""
+
 
 def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
     """Connect to the host and find all that every cell needs; raises ConfigError, HostError, ProvisionError."""
@@ -67,7 +70,11 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         )
         facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
         undo.pop_all()
-    return Lab(settings, host, shell, hypervisor, pool, appliance, accel, facts, lease, remember, host_settings)
+    # more side by side would only wait for each other and for the disk
+    at_once = max(1, min(facts.cores, MOST_AT_ONCE))
+    return Lab(
+        settings, host, shell, hypervisor, pool, appliance, accel, facts, lease, remember, host_settings, at_once
+    )
 
 
 def lease_book() -> LeaseBook:

@@ -90,8 +90,24 @@ class Rows:
 
     def make_room(self, config: StorageConfig) -> None:
         """Let waiting rows go until that cell's guest and its disk, written in full, fit beside those that wait."""
-        while self.waiting and not (self._has_memory(config) and self._has_space(config)):
+        while self.waiting and not self._has_room((config,)):
             self.let_one_go()
+
+    def ahead(self, config: StorageConfig, most: int) -> list[StorageConfig]:
+        """Up to so many cells whose turns come next, and whose guests there is room for beside all and that cell's."""
+        found: list[StorageConfig] = []
+        for one in dict.fromkeys(self.upcoming):
+            if len(found) == most:
+                break
+            is_there = one == config or one in self.waiting
+            if not is_there and not one.is_native and _may_wait(one) and self._has_room((config, *found, one)):
+                found.append(one)
+        return found
+
+    def wait(self, row: Row) -> None:
+        """A row that was made ahead waits for its first turn."""
+        self.put_by(row)
+        self.waiting[row.config] = Held(row, Regions(_size(row)))
 
     def let_one_go(self) -> bool:
         """Let the waiting row go whose turn is farthest; False where none waits."""
@@ -103,13 +119,12 @@ class Rows:
         self.room.settle()
         return True
 
-    def _has_memory(self, config: StorageConfig) -> bool:
+    def _has_room(self, configs: Sequence[StorageConfig]) -> bool:
+        """Whether guests of these cells and their disks, written in full, fit beside those that wait."""
         spare = self.room.spare_memory_bytes()
-        return config.is_native or spare is None or spare >= config.memory
-
-    def _has_space(self, config: StorageConfig) -> bool:
-        needed = folder_bytes(config) + sum(map(folder_bytes, self.waiting))
-        return self.room.folder_room_bytes() >= needed
+        memory = sum(one.memory for one in configs if not one.is_native)
+        needed = sum(map(folder_bytes, (*configs, *self.waiting)))
+        return (spare is None or spare >= memory) and self.room.folder_room_bytes() >= needed
 
     def drop(self) -> None:
         """Let the row at work go."""

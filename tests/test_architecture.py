@@ -62,7 +62,7 @@ LAYERS = """
     attest  native  kernel_log
     recheck  rows  made_file  symptoms
     looks
-    attest_native  attest_images
+    attest_native  attest_images  subjects
     image_runner
     image_bench
     lab

@@ -94,6 +94,7 @@ class LibvirtHypervisor:
             self._conn.setKeepAlive(5, 5)
         self._libvirt = libvirt
         self._passphrases = Passphrases(libvirt, self._conn, uri if pids else "")
+        self._starting = threading.Lock()
         self._agents: dict[str, threading.Event] = {}
         self._ended: dict[str, threading.Event] = {}
         self._io_errors: dict[str, list[str]] = {}
@@ -103,7 +104,9 @@ class LibvirtHypervisor:
         """Make and start a transient guest from schema-checked XML; raises HypervisorError."""
         flags = self._libvirt.VIR_DOMAIN_START_VALIDATE
         tree = ElementTree.fromstring(xml)  # noqa: S314 (our own XML)
-        with translated("starting the guest"), self._passphrases.known(secrets_of(tree)), self._adopting(tree):
+        secrets = secrets_of(tree)
+        # two may boot side by side, but orphans are adopted and passphrases known by the process, not by the thread
+        with self._starting, translated("starting the guest"), self._passphrases.known(secrets), self._adopting(tree):
             handle = self._conn.createXML(xml, flags)
         return LibvirtDomain(self, handle)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import threading
 import uuid
@@ -97,7 +98,7 @@ class GuestPool:
         self._teardowns: list[Future[None]] = []
         self._leftovers: list[BaseException] = []
         self._alive: list[Machine | HostDisk] = []
-        self._count = 0
+        self._numbers = itertools.count(1)
         self._undos: list[Callable[[], None]] = []
 
     @property
@@ -136,10 +137,10 @@ class GuestPool:
 
         Raises ProvisionError, HypervisorError, AttestationError; what was half made is removed.
         """
-        self._count += 1
-        name, domain_uuid = f"vms-{self._lease.run_id}-{self._count}", str(uuid.uuid4())
+        number, domain_uuid = self.next_number(), str(uuid.uuid4())
+        name = f"vms-{self._lease.run_id}-{number}"
         self._note_domain(domain_uuid)
-        disk = self._make_disk(config, say) if config else None
+        disk = self._make_disk(config, number, say) if config else None
         try:
             spec = self.spec(name, domain_uuid, disk, accel)
             say("booting")
@@ -153,8 +154,7 @@ class GuestPool:
 
     def make_disk(self, config: StorageConfig, say: Say = silent) -> HostDisk:
         """Make the cell's disk without a guest; raises as `make` does."""
-        self._count += 1
-        disk = self._make_disk(config, say)
+        disk = self._make_disk(config, self.next_number(), say)
         self._alive.append(disk)
         return disk
 
@@ -170,8 +170,7 @@ class GuestPool:
 
     def next_number(self) -> int:
         """A number that nothing else made by this run has."""
-        self._count += 1
-        return self._count
+        return next(self._numbers)
 
     def _undo(self, domain_uuid: str, disk: HostDisk | None) -> None:
         """Remove what `make` left: after Ctrl-C libvirt may have started a guest that nobody holds yet."""
@@ -185,19 +184,19 @@ class GuestPool:
             # what made `make` fail is told first
             self._leftovers.append(error)
 
-    def _make_disk(self, config: StorageConfig, say: Say) -> HostDisk:
+    def _make_disk(self, config: StorageConfig, number: int, say: Say) -> HostDisk:
         say("making disk")
         if needs_block(config):
             # the guest before this one may still have the device open
             self.settle()
         try:
-            return self._disks.make(config, self._count)
+            return self._disks.make(config, number)
         except SpaceError:
             # the disk of the guest before this one may be on its way out
             if not self._teardowns:
                 raise
         self.settle()
-        return self._disks.make(config, self._count)
+        return self._disks.make(config, number)
 
     def spec(self, name: str, domain_uuid: str, disk: HostDisk | None, accel: Accel) -> GuestSpec:
         """What a guest with that disk is made from."""

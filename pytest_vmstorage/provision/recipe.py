@@ -72,7 +72,8 @@ second (usb: 2 s) after the agent's first answer.
 
 # cryptomgr.notests: the ciphers' self-tests take an emulated CPU 0.2 s. no_timer_check: KVM guests skip it
 # anyway. mitigations= and tsc= are left alone, for they change what is measured.
-_FLAGS: Final = ("console=ttyS0", "quiet", "panic=-1", "cryptomgr.notests", "no_timer_check")
+# loglevel: warnings too, among them a command that was lost, reach the console, where the host reads them.
+_FLAGS: Final = ("console=ttyS0", "quiet", "loglevel=5", "panic=-1", "cryptomgr.notests", "no_timer_check")
 
 
 def kernel_cmdline(modules: Sequence[str] = ()) -> str:

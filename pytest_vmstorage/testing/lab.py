@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_vmstorage.attest_guest import DRIVERS
 from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.file_system import mount_options
+from pytest_vmstorage.file_system import MOUNTS, mount_options
 from pytest_vmstorage.guest_fs import MOUNTPOINT
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.lab import Lab, LabSettings
@@ -51,10 +51,12 @@ def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
     )
     shell = FakeShell()
     shell.answer(re.compile(r"blockdev --flushbufs"))
-    shell.answer(re.compile(r"^fio --name=fill |/dev/random|^mkfs\.|mkdir -p|modprobe"))
+    shell.answer(re.compile(r"^fio --name=fill |mkfs\.|mkdir -p|modprobe"))
     shell.answer(re.compile(r"truncate -s"), f"{config.size // 2**21 * 2**20}\n")
-    shell.answer(re.compile(r"readlink -f -- "), "\n".join((f"{MOUNTPOINT}/test", *mounts)))
-    shell.answer(re.compile(r"uname -r"), facts)
+    queue = f"/sys/block/{disk}/queue"
+    told = {f"{queue}/scheduler": f"[{scheduler}]", f"{queue}/write_cache": cache, MOUNTS: "\n".join(mounts)}
+    shell.files.update({path: f"{text}\n".encode() for path, text in told.items()})
+    shell.answer(re.compile("osrelease"), facts)
     return shell
 
 

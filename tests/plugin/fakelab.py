@@ -219,9 +219,8 @@ def fake_lab_type():
     class FakeLab(Lab):
         """The lab itself with its ways to the world cut."""
 
-        def __post_init__(self):
-            super().__post_init__()
-            self.looks = FakeLooks(self.shell, "")
+        def _make_looks(self):
+            return FakeLooks(self.shell, "")
 
         def _make(self, config, say):
             return make_guest(config, say)

@@ -246,4 +246,4 @@ def test_every_module_of_a_bus_is_in_the_appliance() -> None:
 def test_command_line_names_the_modules() -> None:
     """The guest's init splits them at commas."""
     assert kernel_cmdline(("ahci", "sd_mod")).endswith(" vmstorage.modules=ahci,sd_mod")
-    assert kernel_cmdline().startswith("console=ttyS0 quiet panic=-1 ")
+    assert kernel_cmdline().startswith("console=ttyS0 quiet loglevel=5 panic=-1 ")

@@ -161,7 +161,7 @@ def test_a_guest_whose_agent_hangs_is_told_with_its_consoles_tail() -> None:
 
 def test_a_guest_without_its_disk_is_told_with_its_consoles_tail() -> None:
     """The kernel says there why it found none."""
-    shell = FakeShell().answer(re.compile("uname -r"), f"{HEAD}\n{ROOT}\n")
+    shell = FakeShell().answer(re.compile("osrelease"), f"{HEAD}\n{ROOT}\n")
     with pytest.raises(GuestError, match=r"does not see its disk(.|\n)*Kernel panic"):
         connect(machine(FakeDomain(shell)), timeout_s=1, tools={})
 
@@ -169,12 +169,12 @@ def test_a_guest_without_its_disk_is_told_with_its_consoles_tail() -> None:
 def test_a_disk_that_comes_after_the_agent_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """SATA and SCSI disks are probed in the background."""
     monkeypatch.setattr(guest_module, "DISK_S", 5)
-    shell = FakeShell().answer(re.compile("uname -r"), f"{HEAD}\n{ROOT}\n")
+    shell = FakeShell().answer(re.compile("osrelease"), f"{HEAD}\n{ROOT}\n")
     empty_handed = shell.run
 
     def run(argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
         done = empty_handed(argv, timeout_s=timeout_s, stdin=stdin)
-        shell.answer(re.compile("uname -r"), f"{HEAD}\n{ROOT}\n{TEST}\n")
+        shell.answer(re.compile("osrelease"), f"{HEAD}\n{ROOT}\n{TEST}\n")
         return done
 
     monkeypatch.setattr(shell, "run", run)
@@ -184,7 +184,7 @@ def test_a_disk_that_comes_after_the_agent_is_waited_for(monkeypatch: pytest.Mon
 
 def test_a_probe_that_fails_is_told_in_its_own_words() -> None:
     """The last line of what the guest said."""
-    shell = FakeShell().answer(re.compile("uname -r"), stderr="sh: cannot fork\n", returncode=2)
+    shell = FakeShell().answer(re.compile("osrelease"), stderr="sh: cannot fork\n", returncode=2)
     with pytest.raises(GuestError, match="could not be asked for its facts: sh: cannot fork"):
         connect(machine(FakeDomain(shell)), timeout_s=1, tools={})
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from pytest_vmstorage.file_system import FileSystem
@@ -18,24 +16,51 @@ FACTS = GuestFacts(
 MOUNTED = FACTS.model_copy(
     update={"mounted": (FileSystem(kind="ext4", device="/dev/vdb", mountpoint="/mnt/vmstorage", options=("rw",)),)}
 )
-SAME = "cache|write back\nscheduler|[mq-deadline] none\n"
+QUEUE = "/sys/block/vdb/queue"
+SAME = {f"{QUEUE}/write_cache": "write back\n", f"{QUEUE}/scheduler": "none [mq-deadline] kyber\n"}
+ROOT = "/dev/vda / erofs ro,relatime 0 0\n"
+LOST = "[ 2.1] virtio_blk: fine\n[ 43.1] nvme nvme0: I/O 192 QID 1 timeout, completion polled\n"
 
 
 @pytest.mark.parametrize(
-    ("facts", "text", "sentence"),
+    ("facts", "files", "console", "sentence"),
     [
-        (FACTS, SAME, ""),
-        (MOUNTED, SAME + "options|rw,relatime\n", ""),
-        (FACTS, SAME.replace("back", "through"), "after the last round cache is write through (guest sysfs)"),
-        (FACTS, SAME.replace("[mq-deadline] none", "mq-deadline [none]"), "after the last round scheduler is none"),
-        (MOUNTED, SAME + "options|ro,relatime\n", "after the last round guest_mount is ro"),
-        (MOUNTED, SAME, "after the last round guest_mount is not mounted"),
-        (FACTS, SAME + "trouble|[ 43.1] nvme nvme0: I/O 192 QID 1 timeout\n", "the guest's kernel had trouble"),
-        (FACTS, "", "after the last round cache is unknown"),
+        (FACTS, SAME, "", ""),
+        (MOUNTED, {**SAME, "/proc/mounts": f"{ROOT}/dev/vdb /mnt/vmstorage ext4 rw,relatime 0 0\n"}, "", ""),
+        (
+            FACTS,
+            {**SAME, f"{QUEUE}/write_cache": "write through\n"},
+            "",
+            "after the last round cache is write through (guest sysfs), not write back",
+        ),
+        (
+            FACTS,
+            {**SAME, f"{QUEUE}/scheduler": "mq-deadline [none]\n"},
+            "",
+            "after the last round scheduler is none (guest sysfs), not mq-deadline",
+        ),
+        (
+            MOUNTED,
+            {**SAME, "/proc/mounts": f"{ROOT}/dev/vdb /mnt/vmstorage ext4 ro,relatime 0 0\n"},
+            "",
+            "after the last round guest_mount is ro",
+        ),
+        (MOUNTED, {**SAME, "/proc/mounts": ROOT}, "", "after the last round guest_mount is not mounted"),
+        (
+            FACTS,
+            SAME,
+            LOST,
+            "the guest's kernel had trouble with its disk: [ 43.1] nvme nvme0: I/O 192 QID 1 timeout",
+        ),
+        (FACTS, SAME, "EXT4-fs (vdb): Remounting filesystem read-only\n", "the guest's kernel had trouble"),
+        (FACTS, {}, "", "after the last round cache is unknown"),
     ],
 )
-def test_what_changed_is_told(facts: GuestFacts, text: str, sentence: str) -> None:
-    """Nothing where nothing did."""
-    told = changed_in_guest(FakeShell().answer(re.compile("write_cache"), text), facts)
+def test_what_changed_is_told(facts: GuestFacts, files: dict[str, str], console: str, sentence: str) -> None:
+    """Nothing where nothing did; no process is started in the guest for it."""
+    shell = FakeShell()
+    shell.files.update({path: text.encode() for path, text in files.items()})
+    told = changed_in_guest(shell, facts, console)
     assert told.startswith(sentence)
     assert bool(told) is bool(sentence)
+    assert shell.asked == []

@@ -1,0 +1,102 @@
+"""Makes of a row what the runner measures on: its shell and paths, and the looks around its rounds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+
+from pytest_vmstorage.command import Shell
+from pytest_vmstorage.guest import Guest
+from pytest_vmstorage.inventory import LabHost
+from pytest_vmstorage.looks import Looks
+from pytest_vmstorage.made_file import file_note
+from pytest_vmstorage.native import Native
+from pytest_vmstorage.provision.disk import sync_disk
+from pytest_vmstorage.provision.fragments import fragments
+from pytest_vmstorage.provision.host_settings import HostSettings
+from pytest_vmstorage.provision.pool import GuestPool
+from pytest_vmstorage.rows import Row
+from pytest_vmstorage.subject import Regions, Subject
+from pytest_vmstorage.zeros import zeros_vanish
+
+
+class Subjects:
+    """The subjects of one lab; rounds are counted over all of them. With `keep` a guest may outlive the run."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        host: LabHost,
+        pool: GuestPool,
+        looks: Looks,
+        host_settings: HostSettings | None,
+        *,
+        keep: bool,
+    ) -> None:
+        self._shell = shell
+        self._host = host
+        self._pool = pool
+        self._looks = looks
+        self._host_settings = host_settings
+        self._keep = keep
+        self._order = itertools.count(1)
+
+    def of(self, row: Row, regions: Regions) -> Subject:
+        """The row as the runner sees it; `regions` is what was written to its disk."""
+        return self._native(row, regions) if isinstance(row, Native) else self._guest(row, regions)
+
+    def _guest(self, row: Guest, regions: Regions) -> Subject:
+        made, watch = row.file_system, self._looks.watch(row)
+        return Subject(
+            shell=row.shell,
+            disk=made.path if made is not None else row.disk,
+            is_file=made is not None,
+            device=row.disk if made is not None else "",
+            folder=made.mountpoint if made is not None else "",
+            config=row.config,
+            host=self._host.name,
+            facts=row.facts.as_text(),
+            tools=row.facts.tools,
+            proof=row.proof,
+            regions=regions,
+            boot=row.machine.spec.uuid,
+            next_order=self._order.__next__,
+            drop_host_caches=lambda: self._looks.drop_host_caches(row.machine.spec.disk),
+            sync_host=lambda: sync_disk(self._shell, row.machine.spec.disk),
+            zeros_vanish=lambda: zeros_vanish(self._shell, row.machine.host_disk, made.found if made else None),
+            look=lambda: self._looks.look(row, watch),
+            watch=watch.begin,
+            fragments=lambda: fragments(self._shell, row.config, row.machine.spec.disk),
+            recheck=lambda: self._looks.changed(row),
+            notes=self._notes(row, row.machine.notes),
+        )
+
+    def _native(self, row: Native, regions: Regions) -> Subject:
+        return Subject(
+            shell=row.shell,
+            disk=row.disk,
+            config=row.config,
+            host=self._host.name,
+            facts=row.facts,
+            tools=row.tools,
+            proof=row.proof,
+            regions=regions,
+            next_order=self._order.__next__,
+            drop_host_caches=lambda: self._looks.drop_host_caches(row.disk),
+            sync_host=lambda: sync_disk(self._shell, row.disk),
+            zeros_vanish=lambda: zeros_vanish(self._shell, row.host_disk),
+            look=row.look,
+            watch=row.watch.begin,
+            is_file=not row.host_disk.is_block,
+            folder="" if row.host_disk.is_block else str(Path(row.disk).parent),
+            scratch=row.scratch,
+            notes=self._notes(row, row.host_disk.notes),
+            fragments=lambda: fragments(self._shell, row.config, row.disk),
+        )
+
+    def _notes(self, row: Row, made: Mapping[str, str]) -> Mapping[str, str]:
+        disk = row.host_disk if isinstance(row, Native) else row.machine.host_disk
+        set_on_host = self._host_settings.notes(disk.path) if self._host_settings is not None else {}
+        file_system = None if isinstance(row, Native) else row.file_system
+        return {**made, **set_on_host, **file_note(disk, file_system, keep=self._keep)}
