@@ -49,7 +49,8 @@ def test_fio(measure, rw, bs):
 
 @sweep
 def test_ioping(measure):
-    measure(Ioping(count=10, interval="200ms" if PRESET.seconds else None), rounds=1, warmup=0)
+    # the study's line: ioping -c 10 .
+    measure(Ioping(count=10, directory=True, interval="200ms" if PRESET.seconds else None), rounds=1, warmup=0)
 
 
 @pytest.mark.parametrize(("rw", "bs"), JOBS)

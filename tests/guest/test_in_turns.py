@@ -1,0 +1,175 @@
+"""Rounds in turns on real guests: each lives through its pauses, one of them is at work, and none is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.opening import lease_book
+
+THREE = """
+import pytest
+from pytest_vmstorage import Fio
+
+@pytest.mark.parametrize("cache", ["none", "writeback"])
+@pytest.mark.parametrize("format", ["raw", "qcow2"])
+@pytest.mark.storage(size="64M")
+def test_random_write(measure):
+    measure(Fio(rw="randwrite", bs="4k", iodepth=8, size="16M", runtime=1, time_based=True), warmup=0)
+"""
+CELLS = 4
+
+
+def start(folder: Path, *options: str, conftest: str = "") -> subprocess.Popen[str]:
+    """A pytest run of the cells, its disks below the folder."""
+    (folder / "test_it.py").write_text(THREE)
+    (folder / "conftest.py").write_text(conftest)
+    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--vm-dir={folder}/disks", *options]
+    return subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def measurements(folder: Path) -> list[dict[str, object]]:
+    """What the run saved."""
+    found: list[dict[str, object]] = json.loads((folder / "r.json").read_text())["measurements"]
+    return found
+
+
+def rounds(folder: Path) -> list[tuple[int, str, str]]:
+    """Each round's place in the run, its cell and its guest, in the order of the run."""
+    taken = [
+        (sample["order"], str(one["nodeid"]), sample["boot"])
+        for one in measurements(folder)
+        for sample in one["samples"]  # type: ignore[attr-defined]
+    ]
+    return sorted(taken)
+
+
+def test_guests_wait_for_their_turns(tmp_path: Path) -> None:
+    """Every pass has each cell once; each cell has one guest for all its rounds; nothing is left."""
+    process = start(tmp_path, "--vm-rounds=3", "--vm-seed=5", "--vm-report=r.json")
+    text, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, text
+    taken = rounds(tmp_path)
+    assert len(taken) == 3 * CELLS
+    for first in range(0, len(taken), CELLS):
+        assert len({cell for _, cell, _ in taken[first : first + CELLS]}) == CELLS
+    assert len({boot for _, _, boot in taken}) == len({(cell, boot) for _, cell, boot in taken}) == CELLS
+    assert "in turns with 3 other cells, --vm-seed=5" in " ".join(text.split())
+    assert list((tmp_path / "disks").iterdir()) == []
+
+
+def test_without_room_guests_are_booted_again(tmp_path: Path) -> None:
+    """A host that has no memory to spare: each round has a guest of its own, filled and proven anew."""
+    conftest = (
+        "from pytest_vmstorage.provision.pool import GuestPool\nGuestPool.spare_memory_bytes = lambda self: 2**29 - 1\n"
+    )
+    process = start(tmp_path, "--vm-rounds=2", "--vm-report=r.json", "-k", "none", conftest=conftest)
+    text, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, text
+    taken = rounds(tmp_path)
+    # the last of a pass may be the first of the next
+    assert len({boot for _, _, boot in taken}) >= 3
+    assert all(proof["status"] == "proven" for one in measurements(tmp_path) for proof in one["proof"])  # type: ignore[attr-defined]
+
+
+def guests_of(folder: Path) -> list[str]:
+    """Pids of QEMU processes whose disks lie below the folder."""
+    return pids(f"{folder}/disks")
+
+
+def pids(pattern: str) -> list[str]:
+    """Pids of QEMU processes whose command lines match."""
+    argv = ["pgrep", "-f", f"^[^ ]*qemu.*{pattern}"]
+    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
+
+
+def in_the_middle(process: subprocess.Popen[str], folder: Path) -> None:
+    """Wait until three guests are there and rounds were taken."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        journals = list((folder / ".vmstorage").glob("*.jsonl"))
+        if len(guests_of(folder)) >= 3 and journals and len(journals[0].read_text().splitlines()) >= 2:
+            return
+        time.sleep(0.2)
+    process.kill()
+    pytest.fail(process.communicate()[0])
+
+
+def test_ctrl_c_among_waiting_guests(tmp_path: Path) -> None:
+    """All guests go, paused or not; what was measured stands in the report."""
+    process = start(tmp_path, "--vm-rounds=20", "--vm-report=r.csv")
+    in_the_middle(process, tmp_path)
+    process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert re.search(r"IOPS", text)
+    assert "interrupted" in text
+    assert guests_of(tmp_path) == []
+    assert list((tmp_path / "disks").iterdir()) == []
+    assert "test_random_write[raw-none]" in (tmp_path / "r.csv").read_text()
+
+
+def test_kill_9_among_waiting_guests(tmp_path: Path) -> None:
+    """One reap removes every guest that waited and the one at work, their disks and the lease."""
+    process = start(tmp_path, "--vm-rounds=20")
+    in_the_middle(process, tmp_path)
+    process.kill()
+    process.communicate()
+    assert len(guests_of(tmp_path)) >= 3
+    subprocess.run([sys.executable, "-m", "pytest_vmstorage.cli", "reap"], check=True, timeout=60)
+    assert guests_of(tmp_path) == []
+    assert list((tmp_path / "disks").iterdir()) == []
+    assert not [lease for lease in lease_book() if lease.folder.startswith(str(tmp_path))]
+
+
+def test_a_paused_guest_does_nothing_and_loses_nothing(lab: Lab) -> None:
+    """Its processors stand still, its disk's data is written back, and its clock goes on where it stopped."""
+    first, second = StorageConfig(size="48M", cache="writeback"), StorageConfig(size="49M")
+    lab.expect((first, second))
+    guest = lab.guest(first)
+    guest.run("head -c 4096 /dev/urandom >/tmp/data; dd if=/tmp/data of=/dev/vdb conv=fsync status=none", timeout_s=60)
+    before = float(guest.run("cut -d' ' -f1 /proc/uptime").stdout)
+    lab.guest(second)
+    (pid,) = pids(guest.machine.spec.uuid)
+    begin = _cpu_ticks(int(pid))
+    time.sleep(2)
+    assert _cpu_ticks(int(pid)) - begin <= 2
+    lab.expect(())
+    assert lab.guest(first) is guest
+    after = float(guest.run("cut -d' ' -f1 /proc/uptime").stdout)
+    # it was not there while the other guest booted, which takes longer than that
+    assert after - before < 2.0
+    assert guest.run("dd if=/dev/vdb bs=4096 count=1 status=none | cmp - /tmp/data").ok
+
+
+def _cpu_ticks(pid: int) -> int:
+    """What the process took of any CPU so far, in clock ticks."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(words[11]) + int(words[12])
+
+
+def test_guests_boot_side_by_side(lab: Lab) -> None:
+    """The next cell's guest is there, proven and paused, when its turn comes; one that cannot be is told then."""
+    if (os.cpu_count() or 1) < 2:
+        pytest.skip("one core boots one guest")
+    cells = [StorageConfig(size=size) for size in ("50M", "51M", "52M")]
+    lab.expect(cells)
+    lab.drop()
+    lab.pool.settle()
+    lab.guest(cells[0])
+    assert len(pids(f"guest=vms-{lab.lease.run_id}")) == 2
+    second = lab.guest(cells[1])
+    assert second.proof
+    assert second.run("true").ok
+    lab.expect(())
+    lab.drop()
