@@ -77,6 +77,11 @@ def bare_guest(spec: GuestSpec) -> Iterator[BareGuest]:
             guest.kill()
 
 
+def _smp(spec: GuestSpec) -> str:
+    """The plugin's own: under TCG a second CPU that is absent, without which QEMU before 8.1 loses I/O."""
+    return "1,maxcpus=2" if spec.vcpus == 1 and spec.accel == "tcg" else str(spec.vcpus)
+
+
 def qemu_argv(spec: GuestSpec, folder: Path) -> Sequence[str]:
     """The same machine, kernel, root and disk that the plugin's XML asks libvirt for; virtio-blk only.
 
@@ -90,7 +95,7 @@ def qemu_argv(spec: GuestSpec, folder: Path) -> Sequence[str]:
         spec.emulator, "-name", f"guest={spec.name},debug-threads=on",
         "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-machine", f"{machine(spec.config)},accel={spec.accel}",
-        "-m", f"{spec.memory_bytes // 2**20}M", "-smp", str(spec.vcpus), "-cpu", "qemu64",
+        "-m", f"{spec.memory_bytes // 2**20}M", "-smp", _smp(spec), "-cpu", "qemu64",
         "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
         *(word for n in (1, 2, 3) for word in ("-device", f"pcie-root-port,id=port{n},chassis={n},slot={n}")),
         "-kernel", spec.kernel, "-initrd", spec.initrd, "-append", spec.cmdline,

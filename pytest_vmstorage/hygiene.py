@@ -12,6 +12,7 @@ STEPS: Mapping[str, str] = {
     "guest-caches": "the disk's pages are dropped from the guest's cache before each round",
     "host-caches": "the host's cached pages are dropped before each round",
     "sync": "what guest and host hold is written back before each round",
+    "turns": "rounds are taken in turns with those of other cells",
     "warmup": "a round is run and thrown away before those measured",
     "steady-state": "five rounds or more are held against the SNIA's rule",
     "cache-size": "what a workload works on is held against the memory of guest and host",
@@ -22,8 +23,8 @@ STEPS: Mapping[str, str] = {
 _DROPS = ("guest-caches", "host-caches")
 
 
-_JUDGES_ONLY = ("steady-state", "cache-size", "zero-check")
-"""Steps that say something of a figure, or refuse it, and do not change it."""
+_JUDGES_ONLY = ("turns", "steady-state", "cache-size", "zero-check")
+"""Steps that say something of a figure, refuse it, or spread it over the run, and do not change it."""
 
 
 def matters(without: Iterable[str]) -> tuple[str, ...]:

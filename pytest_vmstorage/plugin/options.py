@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.stopping import Rounds
 
 ACCELS = ("auto", "kvm", "tcg")
-STEPS = ("guest-caches", "host-caches", "sync", "warmup", "steady-state", "cache-size", "zero-check")
+STEPS = ("guest-caches", "host-caches", "sync", "turns", "warmup", "steady-state", "cache-size", "zero-check")
 """Those of pytest_vmstorage.hygiene, which a run without storage tests need not import for its --help."""
 
 

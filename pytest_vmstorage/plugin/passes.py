@@ -39,7 +39,7 @@ def are_taken(config: pytest.Config, items: Sequence[pytest.Item]) -> bool:
 
     Nobody wants to be asked by a debugger about a run that is not reported.
     """
-    is_single = options.rounds(config).count == 1
+    is_single = options.rounds(config).count == 1 or "turns" in options.lab_settings(config).hygiene.without
     is_watched = config.getoption("usepdb", False) or config.getoption("setuponly", False)
     cells = {item.stash[CONFIG] for item in items if has_turns(item)}
     return len(cells) > 1 and not (is_single or is_watched or hasattr(config, "workerinput"))
@@ -60,7 +60,8 @@ def _pass_until_done(session: pytest.Session, storage: StorageSession, items: li
         before = {item: storage.turns.rounds(item.nodeid) for item in turns}
         for place, item in enumerate(turns):
             rest = turns[place + 1 :]
-            storage.expect([*(one.stash[CONFIG] for one in rest), *cells])
+            again = [one.stash[CONFIG] for one in turns[:place] if storage.needs_row(one)]
+            storage.expect([*(one.stash[CONFIG] for one in rest), *again])
             # it leaves to the next one what they share; pytest would take the test itself for such
             _run(item, next(one for one in (*rest, *session.items) if one is not item))
             if session.shouldstop or session.shouldfail:

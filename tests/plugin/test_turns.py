@@ -77,6 +77,22 @@ def test_one_round_or_one_cell_takes_no_turns(project):
         assert "rounds: in a row" in flat(result)
 
 
+def test_turns_can_be_left_out(project):
+    """By the name that a mismatch between runs of a test hints at."""
+    project.write(test_it=TURNS)
+    result = project.run("--vm-without=turns")
+    result.assert_outcomes(passed=3)
+    assert "vmstorage: round" not in text_of(result)
+    assert "rounds: in a row" in flat(result)
+
+
+def test_guests_that_have_all_their_rounds_go(project):
+    """Here after one each: none waits for a turn that will not come."""
+    project.write(test_it=TURNS.replace("measure(FIO)", "measure(FIO, rounds=1)"))
+    project.run(SEED).assert_outcomes(passed=3)
+    assert not [event for event in project.events if event.startswith("pause ")]
+
+
 def test_a_debugger_gets_each_test_once(project):
     """With --pdb rounds are taken in a row: nobody wants to be asked in a run that is not reported."""
     project.write(test_it=TURNS)

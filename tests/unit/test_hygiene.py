@@ -26,7 +26,7 @@ def test_an_unknown_name_is_refused_with_those_there_are() -> None:
         parse_without(["warmup,guest-cache"])
     assert str(caught.value) == (
         "--vm-without=guest-cache names no step that could be left out. It is one of: guest-caches, host-caches, sync,"
-        " warmup, steady-state, cache-size, zero-check."
+        " turns, warmup, steady-state, cache-size, zero-check."
     )
 
 
