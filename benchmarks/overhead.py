@@ -2,8 +2,9 @@
 
 The matrix is that of examples/studies/test_proxmox4.py: 2 formats, 5 cache modes and 2 buses, each with 8 fio jobs and
 ioping, scaled to windows of 2 s and files of 256 MiB (STUDY=scaled), in a pytest run of its own. Time in workloads is
-what the tools took by the guest's own account; all else of the run's wall time is overhead: collection, guests,
-filling, dropping of caches, proofs, teardown, report. The last line is JSON: `overhead` (a fraction), `measurements`.
+what the tools took, from the order to start one to the word that it ended; all else of the run's wall time is overhead:
+collection, guests, filling, dropping of caches, proofs, teardown, report. The last line is JSON: `overhead` (a
+fraction), `measurements`.
 
     python benchmarks/overhead.py [-k EXPRESSION]
 """
