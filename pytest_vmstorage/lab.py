@@ -101,7 +101,7 @@ class Lab:
 
     def expect(self, upcoming: Sequence[StorageConfig]) -> None:
         """The cells whose turn comes, in that order: the guests of the others are not kept."""
-        self._rows.upcoming = upcoming
+        self._rows.expect(upcoming)
 
     def row(self, config: StorageConfig, say: Say = silent) -> Row:
         """Where that cell's workloads run: its running guest, or the host; made if it is not the one at hand.

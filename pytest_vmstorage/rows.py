@@ -55,6 +55,12 @@ class Rows:
     current: Held | None = None
     waiting: dict[StorageConfig, Held] = field(default_factory=dict)
 
+    def expect(self, upcoming: Sequence[StorageConfig]) -> None:
+        """Other turns are ahead: rows that wait for none of them are let go."""
+        self.upcoming = upcoming
+        for config in [one for one in self.waiting if one not in upcoming]:
+            self.let_go(self.waiting.pop(config).row)
+
     def turn_to(self, config: StorageConfig) -> Held | None:
         """The row of that cell, at work; None where there is none, and nothing is at work then."""
         self.leave(config)

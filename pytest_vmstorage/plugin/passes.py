@@ -61,7 +61,7 @@ def _pass_until_done(session: pytest.Session, storage: StorageSession, items: li
         for place, item in enumerate(turns):
             rest = turns[place + 1 :]
             again = [one.stash[CONFIG] for one in turns[:place] if storage.needs_row(one)]
-            storage.expect([*(one.stash[CONFIG] for one in rest), *again])
+            storage.expect([*(one.stash[CONFIG] for one in turns[place:]), *again])
             # it leaves to the next one what they share; pytest would take the test itself for such
             _run(item, next(one for one in (*rest, *session.items) if one is not item))
             if session.shouldstop or session.shouldfail:

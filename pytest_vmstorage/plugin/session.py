@@ -114,7 +114,7 @@ class StorageSession:
         """A test begins: its calls of `measure` are counted anew, and guests of cells without a further test go."""
         self.turns.begin(item.nodeid)
         if not self.is_sampling and self._lab is not None and item in self._items:
-            rest = self._items[self._items.index(item) + 1 :]
+            rest = self._items[self._items.index(item) :]
             self.expect([one.stash[CONFIG] for one in rest if CONFIG in one.stash and self.needs_row(one)])
 
     def measure(

@@ -113,6 +113,16 @@ def test_a_row_on_a_listed_device_does_not_wait() -> None:
     assert host.events == ["gone raw"]
 
 
+def test_rows_that_wait_for_nothing_go() -> None:
+    """As soon as that is known."""
+    host = Host()
+    for one in (A, B, C):
+        host.turn(one)
+    host.rows.expect((B,))
+    assert set(host.rows.waiting) == {B}
+    assert host.events[-1] == "gone raw"
+
+
 def test_all_go_in_the_end() -> None:
     """The one at work and those that wait."""
     host = Host()
