@@ -22,12 +22,13 @@ from contextlib import ExitStack
 from bare import BareGuest, bare_guest
 
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.forgetting import FORGET
 from pytest_vmstorage.lab import Lab, LabSettings
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.preconditioning import FILL_ARGV
 from pytest_vmstorage.provision.disk import drop_caches, make_disk, remove_disk
 from pytest_vmstorage.provision.hostdisk import HostDisk
-from pytest_vmstorage.runner import FORGET, measure
+from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.base import Target
 from pytest_vmstorage.workloads.fio import Fio

@@ -46,6 +46,7 @@ LAYERS = """
     report.table
     report.text  report.markdown  report.csv_file
     report.files  show
+    provision.header
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
     provision.libvirt_text
     provision

@@ -14,6 +14,7 @@ from pytest_vmstorage.command import NOT_FOUND, Shell, check
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError, SpaceError
 from pytest_vmstorage.provision.encryption import TRIES, image_name, luks_options, secret_argv
+from pytest_vmstorage.provision.header import forget_format
 from pytest_vmstorage.provision.layers import fill, layer_paths
 from pytest_vmstorage.provision.space import bytes_on_device, space_needed
 from pytest_vmstorage.units import format_about
@@ -132,7 +133,9 @@ def make_disk(shell: Shell, config: StorageConfig, path: str) -> ImageFacts:
     if on_device:
         _check_device(shell, config, path)
     layers = layer_paths(config, path)
-    if not (on_device and config.format == "raw"):
+    if on_device and config.format == "raw":
+        forget_format(shell, path)
+    else:
         _create(shell, config, create_argv(config, path, *layers[:1]))
     facts = image_facts(shell, path)
     if on_device and config.format == "qcow2":

@@ -227,6 +227,7 @@ def test_a_disk_that_cannot_be_removed_is_told() -> None:
 def device_host(size: int) -> FakeShell:
     """A host whose every path is a block device of that size."""
     shell = FakeShell().answer(re.compile("^test -b ")).answer(re.compile("^blockdev --getsize64 "), f"{size}\n")
+    shell.answer(re.compile("^qemu-img info "), '{"format": "raw"}')
     return shell.answer(re.compile("^sync ")).answer(re.compile("^blockdev --flushbufs "))
 
 
