@@ -59,7 +59,7 @@ class Loss(BaseModel):
     confirmation: tuple[Look, ...] = _looks((12, 0.004), (24, 0.005), (36, 0.005))
     suspicion: float = 0.025
     last_suspicion: float = 0.10
-    # 0.05 is promised; pairs of a drifting host are not quite independent, and a fifth is kept back for that
+    # 0.05 is promised; a fifth is kept back, as real pairs may depend on each other more than simulated ones do
     false_alarm: float = 0.04
     false_pass: float = 0.05
 
