@@ -39,8 +39,8 @@ LAYERS = """
     journal  subject
     preconditioning  forgetting
     runner
-    baseline
-    gate
+    baseline  loss
+    gate  sequential  days
     report.columns  report.native  report.circumstances  report.spread  report
     report.footer  report.curves
     report.table

@@ -1,0 +1,172 @@
+"""What loss of speed is tolerated, when it may be decided about, and what was found; pure.
+
+A loss is a fraction of the time per operation: 0.10 takes a tenth longer, whatever way the metric itself is better.
+Inside it is a shift of logarithms, because noise of storage is a factor: half and twice the time are as far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.results import Metric
+from pytest_vmstorage.stats import Interval
+
+
+class Standing(StrEnum):
+    """Where a cell stands; only REGRESSED may turn a test red, and only PASS says that the loss is excluded."""
+
+    PASS = "PASS"  # noqa: S105 (no password: a verdict)
+    SUSPECT = "SUSPECT"
+    REGRESSED = "REGRESSED"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+class Look(BaseModel):
+    """So many pairs may decide; `pass_risk` is how likely a loss of just the tolerated size passes there."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pairs: int
+    pass_risk: float
+
+
+def _looks(*looks: tuple[int, float]) -> tuple[Look, ...]:
+    return tuple(Look(pairs=pairs, pass_risk=pass_risk) for pairs, pass_risk in looks)
+
+
+class Loss(BaseModel):
+    """The tolerated loss, a fraction, and the rules by which it is found or excluded.
+
+    Pairs are looked at in `screening`. A cell is SUSPECT where p < `suspicion`, at the last look `last_suspicion`, and
+    the estimate is at least half of the tolerated loss: a suspect costs fresh pairs and no false alarm, and after the
+    last look there is no other chance. It passes where the tolerated loss is excluded. Suspects are looked at again in
+    `confirmation`, with fresh pairs, and `false_alarm` is the risk that any unchanged cell of the whole job is
+    REGRESSED: its looks have equal parts of it, its suspects share each by Holm. The risks of passing with just the
+    tolerated loss add up over all looks to at most `false_pass`: 6 pairs cannot exclude anything with less than 1/64.
+    Raises ConfigError, one sentence, for rules that cannot hold.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    tolerated: float = 0.10
+    screening: tuple[Look, ...] = _looks((6, 0.016), (12, 0.010), (18, 0.010))
+    confirmation: tuple[Look, ...] = _looks((12, 0.004), (24, 0.005), (36, 0.005))
+    suspicion: float = 0.025
+    last_suspicion: float = 0.10
+    # 0.05 is promised; a fifth is kept back, as real pairs may depend on each other more than simulated ones do
+    false_alarm: float = 0.04
+    false_pass: float = 0.05
+
+    @model_validator(mode="after")
+    def _can_hold(self) -> Self:
+        for flaw, hint in self._flaws():
+            raise ConfigError(f"this rule of tolerated loss cannot hold: {flaw}.", hint=hint)
+        return self
+
+    def _flaws(self) -> Sequence[tuple[str, str]]:
+        flaws: list[tuple[str, str]] = []
+        if not 0 < self.tolerated < math.inf:
+            flaws.append((f"the tolerated loss is {self.tolerated:g}", "Give a fraction above 0, such as 0.10."))
+        for name, looks in (("screening", self.screening), ("confirmation", self.confirmation)):
+            counts = [look.pairs for look in looks]
+            if not counts or counts[0] < 1 or sorted(set(counts)) != counts:
+                flaws.append((f"{name} looks at {counts} pairs", "Give numbers of pairs that rise."))
+            elif 0.5 ** counts[0] >= self.suspicion and name == "screening":
+                flaws.append(
+                    (f"{counts[0]} pairs never reach p < {self.suspicion:g}", "Let the first look have more pairs.")
+                )
+        spent = math.fsum(look.pass_risk for look in (*self.screening, *self.confirmation))
+        # as exactly as the sum of such fractions is known
+        if spent > self.false_pass + 1e-9:
+            flaws.append((f"its looks spend {spent:g} of {self.false_pass:g} false passes", "Let them spend less."))
+        return flaws
+
+    @property
+    def limit(self) -> float:
+        """The tolerated loss as a shift of logarithms."""
+        return math.log1p(self.tolerated)
+
+    @property
+    def half(self) -> float:
+        """Half of the tolerated loss as a shift of logarithms: a smaller estimate is no regression, however sure."""
+        return math.log1p(self.tolerated / 2)
+
+    def suspicion_at(self, look: Look) -> float:
+        """Below which p-value that look of the screening suspects a cell."""
+        return self.last_suspicion if look == self.screening[-1] else self.suspicion
+
+    @property
+    def alarm_risk(self) -> float:
+        """The risk of a false alarm that one look of the confirmation has, for the whole job."""
+        return self.false_alarm / len(self.confirmation)
+
+
+class Finding(BaseModel):
+    """Where a cell stands and why; `reason` is the sentence to show.
+
+    `count` pairs or days were looked at. Fractions of the time per operation, negative when faster: `loss` is the
+    estimate, `interval` its 95 % interval, `visible` the smallest loss that so many see in four of five cases; None
+    where there are too few to say. `p` is for any loss at all, in a confirmation as Holm counts it among its suspects.
+    `needed` is how many would see the tolerated loss, None also where nobody would run so many; `wants` is how many
+    more there are to be before the next look, 0 where there is none.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    standing: Standing
+    count: int
+    reason: str
+    loss: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
+    visible: float | None = None
+    needed: int | None = None
+    wants: int = 0
+
+
+def log_seconds(metric: Metric, values: Sequence[float]) -> tuple[float, ...]:
+    """A metric's figures as logarithms of seconds per operation: lower is better, equal factors are equal steps.
+
+    Raises ValueError for a metric that is neither a rate nor a time, and for a figure that is not above 0.
+    """
+    return tuple(_log(metric, value) for value in values)
+
+
+def differences(metric: Metric, before: Sequence[float], after: Sequence[float]) -> tuple[float, ...]:
+    """The loss of each pair as a shift of logarithms, above 0 where `after` is slower; one figure each for each pair.
+
+    Raises ValueError as `log_seconds` does, and where there are not as many of both.
+    """
+    paired = zip(log_seconds(metric, before), log_seconds(metric, after), strict=True)
+    return tuple(now - then for then, now in paired)
+
+
+def _log(metric: Metric, value: float) -> float:
+    seconds = metric.seconds_per_operation(value)
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{metric.name} = {value} {metric.unit} has no logarithm")
+    return math.log(seconds)
+
+
+def percent(shift: float, sign: str = "") -> str:
+    """A shift of logarithms as people say it: "12.4 %", with "+" as `sign` also "+12.4 %"."""
+    return f"{math.expm1(shift) * 100:{sign}.3g} %"
+
+
+def change(shift: float, interval: Interval | None) -> str:
+    """A shift with its 95 % interval, as a clause."""
+    told = f"{percent(shift, '+')} time per operation"
+    if interval is None:
+        return told
+    return f"{told} (95 % interval {percent(interval.low, '+')} to {percent(interval.high, '+')})"
+
+
+def fractions(interval: Interval | None) -> Interval | None:
+    """An interval of shifts as one of fractions."""
+    return interval and Interval(math.expm1(interval.low), math.expm1(interval.high))

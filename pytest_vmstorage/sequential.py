@@ -1,0 +1,138 @@
+"""Pairs of runs, before and after, judged as they come in: screened first, and suspects confirmed on fresh pairs; pure.
+
+A pair is a run of the old stack and one of the new, minutes apart on one host, each in a fresh guest. Its difference is
+log(seconds per operation after / before). Each look counts the first so many pairs only, so that what was decided
+stays decided whatever comes later.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
+
+from pytest_vmstorage.loss import Finding, Look, Loss, Standing, change, fractions, percent
+from pytest_vmstorage.stats import (
+    MOST_PAIRS,
+    count_to_see,
+    hodges_lehmann,
+    holm,
+    shift_interval,
+    signed_rank_p,
+    upper_bound,
+    visible_shift,
+)
+
+Cell = TypeVar("Cell", bound=Hashable)
+
+
+def screen(differences: Sequence[float], policy: Loss | None = None) -> Finding:
+    """All pairs of one cell so far: PASS, SUSPECT, or INCONCLUSIVE, and then how many more pairs the next look wants.
+
+    A cell that looks slower is a suspect also where the tolerated loss seems excluded: fresh pairs will tell.
+    """
+    policy = policy or Loss()
+    for look in policy.screening:
+        seen = differences[: look.pairs]
+        if obstacle := _obstacle(seen, look, policy):
+            return obstacle
+        p = signed_rank_p(seen)
+        if p < policy.suspicion_at(look) and hodges_lehmann(seen) >= policy.half:
+            return _finding(Standing.SUSPECT, seen, f"p = {p:.2g}, to be confirmed on fresh pairs", p)
+        if passed := _passed(seen, look, policy):
+            return passed
+    return _undecided(differences[: policy.screening[-1].pairs], policy)
+
+
+def confirm(suspects: Mapping[Cell, Sequence[float]], policy: Loss | None = None) -> dict[Cell, Finding]:
+    """All suspects of a job, each with its fresh pairs so far: PASS, REGRESSED, or INCONCLUSIVE as in `screen`.
+
+    All of them have to be there, also those that were decided before: Holm's steps count how many there are. The
+    pairs that made a cell a suspect must not be among them.
+    """
+    policy = policy or Loss()
+    decided: dict[Cell, Finding] = {}
+    for look in policy.confirmation:
+        p_values = holm([_evidence(decided.get(cell), pairs, look) for cell, pairs in suspects.items()])
+        for (cell, pairs), p in zip(suspects.items(), p_values, strict=True):
+            found = None if cell in decided else _confirmed(pairs, look, p, policy)
+            if found:
+                decided[cell] = found
+    last = policy.confirmation[-1].pairs
+    return {cell: decided.get(cell) or _undecided(pairs[:last], policy) for cell, pairs in suspects.items()}
+
+
+def _evidence(decided: Finding | None, pairs: Sequence[float], look: Look) -> float:
+    """A suspect's p-value at that look: 0 if it was rejected before, 1 if it passed or has nothing to show.
+
+    A suspect that has passed is a hypothesis that was kept. Counted as a rejected one it would lend its share of the
+    risk to the others, and the job would give more false alarms than it says.
+    """
+    if decided:
+        return 0.0 if decided.standing is Standing.REGRESSED else 1.0
+    seen = pairs[: look.pairs]
+    return signed_rank_p(seen) if len(seen) == look.pairs and all(map(math.isfinite, seen)) else 1.0
+
+
+def _confirmed(pairs: Sequence[float], look: Look, p: float, policy: Loss) -> Finding | None:
+    """What one suspect is at that look; None where the next one is to decide."""
+    seen = pairs[: look.pairs]
+    if found := _obstacle(seen, look, policy) or _passed(seen, look, policy):
+        return found
+    if p <= policy.alarm_risk and hodges_lehmann(seen) >= policy.half:
+        return _finding(
+            Standing.REGRESSED, seen, f"tolerated {percent(policy.limit)}, confirmed on fresh pairs with p = {p:.2g}", p
+        )
+    return None
+
+
+def _obstacle(seen: Sequence[float], look: Look, policy: Loss) -> Finding | None:
+    """Why that look cannot decide, or None."""
+    for place, difference in enumerate(seen, 1):
+        if not math.isfinite(difference):
+            reason = f"pair {place} has no figure, and a gate that left it out would choose its pairs"
+            return Finding(standing=Standing.INCONCLUSIVE, count=len(seen), reason=reason)
+    wants = look.pairs - len(seen)
+    if not wants:
+        return None
+    if not seen:
+        return Finding(standing=Standing.INCONCLUSIVE, count=0, wants=wants, reason=f"no pairs, of at least {wants}")
+    return _undecided(seen, policy, f"{look.pairs} pairs are needed for the next look, ", wants)
+
+
+def _passed(seen: Sequence[float], look: Look, policy: Loss) -> Finding | None:
+    bound = upper_bound(seen, look.pass_risk)
+    if bound >= policy.limit:
+        return None
+    return _finding(
+        Standing.PASS, seen, f"a loss of {percent(policy.limit)} is excluded, and any above {percent(bound)}"
+    )
+
+
+def _undecided(seen: Sequence[float], policy: Loss, wish: str = "", wants: int = 0) -> Finding:
+    """Neither found nor excluded, and what it would take."""
+    tolerated = percent(policy.limit)
+    if len(seen) < 2:
+        return _finding(Standing.INCONCLUSIVE, seen, f"{wish}and one has no spread").model_copy(update={"wants": wants})
+    spread = statistics.stdev(seen)
+    visible, needed = visible_shift(spread, len(seen)), count_to_see(policy.limit, spread)
+    reason = (
+        f"{wish}a loss of {tolerated} is neither found nor excluded: {len(seen)} pairs of this spread see one of "
+        f"{percent(visible)} in four of five cases, and {tolerated} takes {needed or f'more than {MOST_PAIRS}'} pairs"
+    )
+    power = {"visible": math.expm1(visible), "needed": needed, "wants": wants}
+    return _finding(Standing.INCONCLUSIVE, seen, reason).model_copy(update=power)
+
+
+def _finding(standing: Standing, seen: Sequence[float], reason: str, p: float | None = None) -> Finding:
+    """With what the pairs say themselves before the reason: estimate and interval."""
+    shift, interval = hodges_lehmann(seen), shift_interval(seen)
+    return Finding(
+        standing=standing,
+        count=len(seen),
+        reason=f"{len(seen)} {'pair' if len(seen) == 1 else 'pairs'}, {change(shift, interval)}: {reason}",
+        loss=math.expm1(shift),
+        interval=fractions(interval),
+        p=p,
+    )

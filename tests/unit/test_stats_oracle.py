@@ -1,0 +1,96 @@
+"""Our estimators and tests against scipy's, on many random samples."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from pytest_vmstorage.stats import (
+    shift_interval,
+    signed_rank_p,
+    student_t_cdf,
+    student_t_quantile,
+    upper_bound,
+    visible_shift,
+)
+
+scipy_stats = pytest.importorskip("scipy.stats", reason="install scipy to have this tested")
+
+
+def drawn(draw: random.Random, count: int) -> list[float]:
+    """Skewed and shifted differences."""
+    return [draw.gauss(0.3, 1) + draw.expovariate(1) - 1 for _ in range(count)]
+
+
+def scipy_p(differences: list[float]) -> float:
+    """The exact one-sided p-value; only for differences without equal sizes and zeros."""
+    return float(scipy_stats.wilcoxon(differences, method="exact", alternative="greater").pvalue)
+
+
+def test_p_values_of_up_to_40_pairs() -> None:
+    """All numbers of pairs that a gate looks at."""
+    draw = random.Random(1)
+    for count in [*range(1, 41)] * 10:
+        differences = drawn(draw, count)
+        assert signed_rank_p(differences) == pytest.approx(scipy_p(differences), rel=1e-12), differences
+
+
+def test_p_values_with_equal_sizes_and_zeros() -> None:
+    """Against scipy's test over all patterns of signs; its "exact" method does not know of ties."""
+    draw = random.Random(2)
+    every = scipy_stats.PermutationMethod(n_resamples=10**6)
+    tied = 0
+    for count in [*range(2, 10)] * 8:
+        differences = [round(one * 2) / 2 for one in drawn(draw, count)]
+        nonzero = [one for one in differences if one]
+        tied += len(set(map(abs, nonzero))) < len(nonzero)
+        # scipy refuses one
+        if len(nonzero) > 1:
+            theirs = scipy_stats.wilcoxon(nonzero, method=every, alternative="greater").pvalue
+            assert signed_rank_p(differences) == pytest.approx(float(theirs), rel=1e-12), differences
+    assert tied > 20
+
+
+@pytest.mark.parametrize("risk", [0.004, 0.005, 0.010, 0.016, 0.025])
+def test_bounds_are_where_scipys_test_rejects(risk: float) -> None:
+    """At the numbers of pairs and the risks of the gate's looks."""
+    draw = random.Random(3)
+    for count in [6, 9, 12, 18, 24, 36] * 8:
+        differences = drawn(draw, count)
+        bound = upper_bound(differences, risk)
+        if math.isinf(bound):
+            assert 0.5**count > risk
+            continue
+        assert scipy_p([bound + 1e-9 - one for one in differences]) <= risk
+        assert scipy_p([bound - 1e-9 - one for one in differences]) > risk
+
+
+def test_the_interval_of_95_percent() -> None:
+    """Each bound with half of the risk."""
+    draw = random.Random(4)
+    for count in (6, 13, 25):
+        differences = drawn(draw, count)
+        found = shift_interval(differences)
+        assert found is not None
+        assert scipy_p([one - found.low + 1e-9 for one in differences]) <= 0.025
+        assert scipy_p([one - found.low - 1e-9 for one in differences]) > 0.025
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 6, 11, 17, 35, 100, 101, 999])
+def test_students_t(freedom: int) -> None:
+    """Probabilities and quantiles, to more digits than anybody reads."""
+    for t in (-30, -2.5, -0.1, 0.0, 0.5, 1.96, 12.7):
+        assert student_t_cdf(t, freedom) == pytest.approx(float(scipy_stats.t.cdf(t, freedom)), abs=1e-13)
+    for probability in (0.001, 0.025, 0.2, 0.5, 0.8, 0.95, 0.975, 0.9995):
+        theirs = float(scipy_stats.t.ppf(probability, freedom))
+        assert student_t_quantile(probability, freedom) == pytest.approx(theirs, rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [6, 12, 18, 36])
+def test_the_visible_shift_is_seen_in_four_of_five_cases(count: int) -> None:
+    """By the noncentral t distribution: the power of the two-sided test at 5 %."""
+    noncentrality = visible_shift(1.0, count) * math.sqrt(count)
+    critical = scipy_stats.t.ppf(0.975, count - 1)
+    assert float(scipy_stats.nct.sf(critical, count - 1, noncentrality)) == pytest.approx(0.80, abs=0.02)
