@@ -239,12 +239,12 @@ def test_a_block_device_is_never_removed() -> None:
 
 
 def test_raw_on_a_block_device_is_made_by_nothing() -> None:
-    """Its size is looked at, and nothing else; one that is too small is refused with both sizes."""
+    """Its size and header are looked at, and nothing else; one that is too small is refused with both sizes."""
     shell = device_host(SIZE)
     facts = make_disk(shell, StorageConfig(size=SIZE), "/dev/sdx")
     assert facts == ImageFacts(length_bytes=SIZE, allocated_bytes=0, unwritten=None, is_block=True)
     assert observed_preallocation(StorageConfig(size=SIZE), facts) == "off"
-    assert {line.split()[0] for line in shell.lines} == {"test", "blockdev"}
+    assert {line.split()[0] for line in shell.lines} == {"test", "blockdev", "qemu-img"}
     with pytest.raises(ProvisionError, match=r"/dev/sdx has 8 MiB, and a raw disk of 16 MiB needs 16 MiB\."):
         make_disk(device_host(SIZE), StorageConfig(size=2 * SIZE), "/dev/sdx")
     with pytest.raises(ProvisionError, match="a qcow2 disk of 8 MiB needs"):
