@@ -19,12 +19,11 @@ def kind(path: Path) -> str:
     return str(json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)["format"])
 
 
-@pytest.mark.parametrize("left", ["qcow2", "vmdk", "vdi", "qed", "luks"])
+@pytest.mark.parametrize("left", ["qcow2", "vmdk", "vdi", "qed"])
 def test_a_raw_disk_is_not_taken_for_the_image_before_it(tmp_path: Path, left: str) -> None:
     """Its header is blanked, and nothing beside it."""
     path = tmp_path / "device"
-    options = ["--object", "secret,id=s,data=x", "-o", "key-secret=s,iter-time=10"] if left == "luks" else []
-    subprocess.run(["qemu-img", "create", "-q", "-f", left, *options, str(path), "8M"], check=True)
+    subprocess.run(["qemu-img", "create", "-q", "-f", left, str(path), "8M"], check=True)
     with path.open("r+b") as stream:
         stream.truncate(8 * 2**20)
         stream.seek(2**20 - 1)
