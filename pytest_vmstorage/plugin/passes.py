@@ -55,7 +55,7 @@ def _pass_until_done(session: pytest.Session, storage: StorageSession, items: li
         order.shuffle(cells)
         if number == 1 or number > least:
             storage.live.expect(len(cells) * (least if number == 1 else 1))
-        storage.announce(f"round {number} of {_counted(len(cells), 'cell')} in turns")
+        storage.announce(f"round {number}, {_counted(len(cells), 'cell')} in turns")
         turns = [item for cell in cells for item in items if item.stash[CONFIG] == cell]
         before = {item: storage.turns.rounds(item.nodeid) for item in turns}
         for place, item in enumerate(turns):
