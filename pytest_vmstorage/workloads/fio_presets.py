@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from pydantic import ModelWrapValidatorHandler, model_validator
+from pydantic import model_validator
+from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from pytest_vmstorage.config import Count
 from pytest_vmstorage.errors import ConfigError
