@@ -116,7 +116,8 @@ def test_ctrl_c_among_waiting_guests(tmp_path: Path) -> None:
     assert "interrupted" in text
     assert guests_of(tmp_path) == []
     assert list((tmp_path / "disks").iterdir()) == []
-    assert "test_random_write[raw-none]" in (tmp_path / "r.csv").read_text()
+    # which cells had their turn by then, the seed decided
+    assert (tmp_path / "r.csv").read_text().count("test_it.py::test_random_write[") >= 2
 
 
 def test_kill_9_among_waiting_guests(tmp_path: Path) -> None:
@@ -144,8 +145,9 @@ def test_a_paused_guest_does_nothing_and_loses_nothing(lab: Lab) -> None:
     begin = _cpu_ticks(int(pid))
     time.sleep(2)
     assert _cpu_ticks(int(pid)) - begin <= 2
-    lab.expect(())
+    lab.expect((first,))
     assert lab.guest(first) is guest
+    lab.expect(())
     after = float(guest.run("cut -d' ' -f1 /proc/uptime").stdout)
     # it was not there while the other guest booted, which takes longer than that
     assert after - before < 2.0
