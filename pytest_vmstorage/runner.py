@@ -7,7 +7,6 @@ import datetime
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from pytest_vmstorage.accounting import impossible, stored, total, unflushed
 from pytest_vmstorage.caution import WorkingSet, host_cautions
@@ -21,7 +20,7 @@ from pytest_vmstorage.preconditioning import check_fits, check_folder, check_zer
 from pytest_vmstorage.results import Measurement, Proof, Sample
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.stopping import Ending
-from pytest_vmstorage.subject import Plan, Regions, Subject
+from pytest_vmstorage.subject import Plan, Subject
 from pytest_vmstorage.workloads.base import Target, Workload, figures_of
 
 _SHOWN = 200
@@ -81,7 +80,6 @@ class Measuring:
         proof = prove_state(subject)
         moves_on = uses_untouched(subject.config, workload)
         command = shlex.join(workload.argv(target))
-        host_caches = "not dropped"
         watched = subject.watch()
         for number in range(-warmup, count):
             say(self._step(number))
@@ -89,30 +87,20 @@ class Measuring:
                 # before, and not after it: a round that fails has written too
                 subject.regions.written_bytes = target.offset_bytes + target.size_bytes
             host_caches, sample = _whole_round(subject, workload, target, plan)
+            if number == 0:
+                words = {**_hygiene(subject, warmup, host_caches, plan.hygiene), **({"zeros": zeros} if zeros else {})}
+                # before its sample: what Ctrl-C leaves can be told
+                self._taken.append(_Taken(subject, target, command, words, _facts(subject, workload), proof))
             if number >= 0:
                 self._keep_sample(sample)
                 self.samples.append(sample)
             if moves_on:
                 target = target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
-        around = watched()
+        self._taken[-1].around = watched()
         changed = subject.recheck()
         if changed:
             raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.")
         self._warm = subject.boot
-        hygiene = {**_hygiene(subject, warmup, host_caches, plan.hygiene), **({"zeros": zeros} if zeros else {})}
-        self._taken.append(
-            _Taken(
-                config=subject.config,
-                host=subject.host,
-                regions=subject.regions,
-                target=target,
-                command=command,
-                hygiene=hygiene,
-                guest=_facts(subject, workload),
-                proof=proof,
-                around=around,
-            )
-        )
         self.seconds += time.monotonic() - begin
 
     def _step(self, number: int) -> str:
@@ -165,18 +153,27 @@ class Measuring:
         )
 
 
-class _Taken(NamedTuple):
-    """What some rounds in one guest leave to tell beside their samples."""
+class _Taken:
+    """What some rounds in one guest leave to tell beside their samples; the subject itself is let go with its guest."""
 
-    config: StorageConfig
-    host: str
-    regions: Regions
-    target: Target
-    command: str
-    hygiene: Mapping[str, str]
-    guest: Mapping[str, str]
-    proof: tuple[Proof, ...]
-    around: HostState
+    def __init__(
+        self,
+        subject: Subject,
+        target: Target,
+        command: str,
+        hygiene: Mapping[str, str],
+        guest: Mapping[str, str],
+        proof: tuple[Proof, ...],
+    ) -> None:
+        self.config = subject.config
+        self.host = subject.host
+        self.regions = subject.regions
+        self.target = target
+        self.command = command
+        self.hygiene = hygiene
+        self.guest = guest
+        self.proof = proof
+        self.around = HostState()
 
 
 def _whole_round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> tuple[str, Sample]:

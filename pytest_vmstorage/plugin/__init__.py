@@ -143,9 +143,11 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     storage_session = session.config.stash.get(SESSION, None)
     if storage_session is not None:
         recorder = session.config.pluginmanager.get_plugin("vmstorage-recorder")
-        if recorder is not None:
-            recorder.add(storage_session.unreported(), storage_session.hosts())
-        storage_session.close()
+        try:
+            if recorder is not None:
+                recorder.add(storage_session.unreported(), storage_session.hosts())
+        finally:
+            storage_session.close()
     return (yield)
 
 

@@ -165,6 +165,27 @@ def test_an_interrupted_run(project):
     assert (journal.parent / ".gitignore").read_text() == "*\n"
 
 
+def test_rounds_in_a_row_that_were_interrupted(project):
+    """The two that had ended stand in the report, and the lab is closed before anything else can fail."""
+    project.wish(hang="qcow2-*")
+    project.write(
+        test_it=RANDOM_WRITE + '@pytest.mark.storage(format="qcow2")\ndef test_x(measure): measure(FIO, rounds=4)\n'
+    )
+    out = project.path / "out.txt"
+    with out.open("w") as stream:
+        process = project.pytester.popen(
+            (*project.pytester._getpytestargs(), "--vm-report=r.json"), stdout=stream, stderr=stream
+        )
+        wait_for(project.path / "events", "hanging", process)
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(20) == pytest.ExitCode.INTERRUPTED
+    assert "INTERNALERROR" not in out.read_text()
+    assert project.events[-1] == "close"
+    (measured,) = json.loads((project.path / "r.json").read_text())["measurements"]
+    assert len(measured["samples"]) == 2
+    assert measured["hygiene"]["rounds"] == "in a row, interrupted"
+
+
 def wait_for(path, word, process):
     """Wait until the file has that word."""
     deadline = time.monotonic() + 20
