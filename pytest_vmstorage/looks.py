@@ -10,7 +10,7 @@ from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostWatch
 from pytest_vmstorage.native import Native
-from pytest_vmstorage.provision.disk import drop_caches
+from pytest_vmstorage.provision.disk import drop_caches, sync_disk
 from pytest_vmstorage.provision.pool import Machine
 from pytest_vmstorage.recheck import changed_in_guest
 
@@ -32,12 +32,13 @@ class Looks:
         return drop_caches(self._shell, path)
 
     def put_by(self, row: Guest | Native) -> None:
-        """A row waits: its guest's processors stop, and nothing of it is left to be written while others measure."""
-        if isinstance(row, Native):
-            self.drop_host_caches(row.disk)
-            return
-        row.machine.domain.pause()
-        self.drop_host_caches(row.machine.spec.disk)
+        """A row waits: its guest's processors stop, and nothing of it is left to be written while others measure.
+
+        Nothing is dropped: that is done before each round, unless the user wants it left out.
+        """
+        if not isinstance(row, Native):
+            row.machine.domain.pause()
+        sync_disk(self._shell, row.disk if isinstance(row, Native) else row.machine.spec.disk)
 
     def look(self, guest: Guest, watch: HostWatch | None = None) -> Look:
         """What guest, QEMU's block layer and host have counted so far for the guest's disk."""
