@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -79,7 +80,7 @@ class Rows:
 
     def begin(self, row: Row) -> Held:
         """A row that was made is the one at work."""
-        self.current = Held(row, Regions(_size(row)))
+        self.current = _held(row)
         return self.current
 
     def _put_by(self) -> None:
@@ -87,12 +88,19 @@ class Rows:
         if held is None:
             return
         if held.row.config in self.upcoming and _may_wait(held.row.config):
-            # one that died meanwhile is found dead when its turn comes
-            with contextlib.suppress(VmStorageError):
-                self.put_by(held.row)
-            self.waiting[held.row.config] = held
+            self._wait(held)
         else:
             self.let_go(held.row)
+
+    def wait(self, row: Row) -> None:
+        """A row that was made ahead waits for its first turn."""
+        self._wait(_held(row))
+
+    def _wait(self, held: Held) -> None:
+        # one that died meanwhile is found dead when its turn comes
+        with contextlib.suppress(VmStorageError):
+            self.put_by(held.row)
+        self.waiting[held.row.config] = held
 
     def make_room(self, config: StorageConfig) -> None:
         """Let waiting rows go until that cell's guest and its disk, written in full, fit beside those that wait."""
@@ -101,19 +109,12 @@ class Rows:
 
     def ahead(self, config: StorageConfig, most: int) -> list[StorageConfig]:
         """Up to so many cells whose turns come next, and whose guests there is room for beside all and that cell's."""
-        found: list[StorageConfig] = []
-        for one in dict.fromkeys(self.upcoming):
-            if len(found) == most:
-                break
-            is_there = one == config or one in self.waiting
-            if not is_there and not one.is_native and _may_wait(one) and self._has_room((config, *found, one)):
-                found.append(one)
+        there = {config, *self.waiting}
+        next_ones = (one for one in dict.fromkeys(self.upcoming) if one not in there and not one.is_native)
+        found = list(itertools.islice(filter(_may_wait, next_ones), most))
+        while found and not self._has_room((config, *found)):
+            found.pop()
         return found
-
-    def wait(self, row: Row) -> None:
-        """A row that was made ahead waits for its first turn."""
-        self.put_by(row)
-        self.waiting[row.config] = Held(row, Regions(_size(row)))
 
     def let_one_go(self) -> bool:
         """Let the waiting row go whose turn is farthest; False where none waits."""
@@ -157,7 +158,7 @@ def _call_back(row: Row) -> None:
             row.machine.domain.resume()
 
 
-def _size(row: Row) -> int:
-    """How much there is for workloads, in bytes: the disk, or the test file on the guest's file system."""
+def _held(row: Row) -> Held:
+    """The row with nothing written yet of what there is for workloads: the disk, or the test file in its guest."""
     made = row.file_system if isinstance(row, Guest) else None
-    return made.size_bytes if made is not None else row.config.size
+    return Held(row, Regions(made.size_bytes if made is not None else row.config.size))

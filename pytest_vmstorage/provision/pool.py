@@ -242,8 +242,13 @@ class GuestPool:
 
     def settle(self) -> None:
         """Wait until every teardown that was begun has ended, so that it disturbs no measurement."""
-        while self._teardowns:
-            error = self._teardowns.pop().exception()
+        while True:
+            try:
+                ending = self._teardowns.pop()
+            except IndexError:
+                # all have ended, or another thread that makes a guest waits for the last
+                return
+            error = ending.exception()
             if error is not None:
                 # not the fault of the cell at hand: told when the pool closes
                 self._leftovers.append(error)
