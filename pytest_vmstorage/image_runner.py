@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pytest_vmstorage.accounting import total
 from pytest_vmstorage.attest_images import prove_image
 from pytest_vmstorage.caution import host_cautions
-from pytest_vmstorage.command import TIMED_OUT, CommandResult, Shell, check
+from pytest_vmstorage.command import CommandResult, Shell, check, check_time
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.evidence import image_chain
 from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostState
-from pytest_vmstorage.outcome import NO_SPACE
+from pytest_vmstorage.outcome import Symptoms, named
 from pytest_vmstorage.provision.disk import drop_caches, image_facts, is_block
 from pytest_vmstorage.provision.encryption import TRIES, secret_argv
 from pytest_vmstorage.provision.image_files import ImagePlace, Impossible, Step
@@ -31,7 +31,6 @@ from pytest_vmstorage.workloads.stopwatch import TIMED, bash
 _SAMPLE_BYTES = 512
 _DUMPED = re.compile(r"^(?:qemu-io> )*([0-9a-f]{8,}:.*)$", re.MULTILINE)
 _LARGEST_WRITE = 64 * 2**20
-_FULL = re.compile("no space left|insufficient free space|out of space", re.IGNORECASE)
 _ROTATED = 256
 
 
@@ -79,7 +78,10 @@ def measure_images(
         which = "warming up" if number < 0 else f"round {number + 1}/{plan.rounds}"
         say(f"measuring {workload.label}, {which}")
         round_ = _Round(bench, workload, plan)
-        sample = round_.run()
+        try:
+            sample = round_.run()
+        except WorkloadError as error:
+            raise named(error, Symptoms(is_native=True)) from None
         if number >= 0:
             keep_sample(sample)
             samples.append(sample)
@@ -215,17 +217,9 @@ class _Round:
             done = done if done.ok else self._bench.shell.run(argv, timeout_s=self._timeout_s)
         if done.ok:
             return done
-        if done.returncode == TIMED_OUT:
-            raise WorkloadError(
-                f"{operation} of {self._workload.label} did not end within {done.seconds:.0f} s.",
-                hint="Raise --vm-timeout.",
-                output=done.tail(15),
-            )
-        name = f"{NO_SPACE}: " if _FULL.search(done.stderr) else ""
-        raise WorkloadError(
-            f"{name}{operation} of {self._workload.label} failed with exit status {done.returncode}.",
-            output=done.tail(15),
-        )
+        what = f"{operation} of {self._workload.label}"
+        check_time(done, what)
+        raise WorkloadError(f"{what} failed with exit status {done.returncode}.", output=done.tail(15))
 
     def _undo(self, step: Step | None) -> None:
         for line in step.undo if step is not None else ():

@@ -75,9 +75,9 @@ OUTCOMES = (
 )
 """Every name there is; it begins the sentence and stands in the matrix."""
 
-# what strerror(3) and SQLite say
+# what strerror(3), SQLite, LVM and ZFS say
 _NO_SPACE_LEFT = "No space left on device"
-_FULL = (_NO_SPACE_LEFT, "database or disk is full")
+_FULL = (_NO_SPACE_LEFT, "database or disk is full", "insufficient free space", "out of space")
 
 
 def outcome_of(error: VmStorageError, seen: Symptoms) -> str:
