@@ -18,6 +18,7 @@ from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, SESSION, has_turns
 
 if TYPE_CHECKING:
+    from pytest_vmstorage.config import StorageConfig
     from pytest_vmstorage.plugin.session import StorageSession
 
 
@@ -58,12 +59,14 @@ def _pass_until_done(session: pytest.Session, storage: StorageSession, items: li
         storage.announce(f"round {number}, {_counted(len(cells), 'cell')} in turns")
         turns = [item for cell in cells for item in items if item.stash[CONFIG] == cell]
         before = {item: storage.turns.rounds(item.nodeid) for item in turns}
+        again: list[StorageConfig] = []
         for place, item in enumerate(turns):
             rest = turns[place + 1 :]
-            again = [one.stash[CONFIG] for one in turns[:place] if storage.needs_row(one)]
             storage.expect([*(one.stash[CONFIG] for one in turns[place:]), *again])
             # it leaves to the next one what they share; pytest would take the test itself for such
             _run(item, next(one for one in (*rest, *session.items) if one is not item))
+            if storage.needs_row(item):
+                again.append(item.stash[CONFIG])
             if session.shouldstop or session.shouldfail:
                 return
             if sum(storage.turns.failed(one.nodeid) for one in turns) >= most:

@@ -6,7 +6,7 @@ import datetime
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -143,13 +143,14 @@ class StorageSession:
     ) -> Turn:
         if workload.needs_image:
             raise ConfigError(f"measure cannot run {workload.label}.", hint="Run it with measure_image.")
-        host = self.lab().host.name
-
-        def keep_sample(sample: Sample) -> None:
-            self._journal.write(item.nodeid, workload.label, config, host, sample)
-
+        keep_sample = self._keeper(item, workload, config)
         rule = self._rounds if rounds is None else Rounds(count=rounds)
         return Turn(rule, Measuring(workload, self._plan(rule.least, warmup), keep_sample=keep_sample))
+
+    def _keeper(self, item: pytest.Item, workload: Workload, config: StorageConfig) -> Callable[[Sample], None]:
+        """What puts a sample of that measurement into the journal."""
+        host = self.lab().host.name
+        return lambda sample: self._journal.write(item.nodeid, workload.label, config, host, sample)
 
     def _take(self, item: pytest.Item, config: StorageConfig, turn: Turn) -> None:
         """Take a round, or outside of turns all that are wanted."""
@@ -199,12 +200,10 @@ class StorageSession:
     def _images(
         self, item: pytest.Item, config: StorageConfig, workload: ImageOperations, rounds: int | None, warmup: int
     ) -> Measurement:
-        def keep_sample(sample: Sample) -> None:
-            self._journal.write(item.nodeid, workload.label, config, lab.host.name, sample)
-
         if not workload.needs_image:
             raise ConfigError(f"measure_image cannot run {workload.label}.", hint="Run it with measure.")
         plan, lab = self._plan(self._rounds.least if rounds is None else rounds, warmup), self.lab()
+        keep_sample = self._keeper(item, workload, config)
         with lab.alone(self.live.say), lab.images(config, workload, self.live.say) as bench:
             measured = measure_images(bench, workload, plan, say=self.live.say, keep_sample=keep_sample)
         return measured.model_copy(update={"nodeid": item.nodeid})
