@@ -23,7 +23,7 @@ class Host:
         self.folder_mib = folder_mib
         self.events: list[str] = []
         self.dead: set[StorageConfig] = set()
-        self.held = 0
+        self.asked = 0
         self.rows = Rows(self, let_go=self._note("gone"), put_by=self._put_by, upcoming=(A, B, C))
 
     def _note(self, what: str) -> Any:
@@ -36,6 +36,7 @@ class Host:
 
     def spare_memory_bytes(self) -> int | None:
         """What the rows at hand leave."""
+        self.asked += 1
         held = len(self.rows.waiting) + (self.rows.current is not None)
         return None if self.memory_mib is None else (self.memory_mib - 512 * held) * MIB
 
@@ -51,10 +52,11 @@ class Host:
         if self.rows.turn_to(config) is not None:
             return False
         self.rows.make_room(config)
-        self.rows.begin(cast("Row", self._row(config)))
+        self.rows.begin(cast("Row", self.row(config)))
         return True
 
-    def _row(self, config: StorageConfig) -> object:
+    def row(self, config: StorageConfig) -> object:
+        """A guest that tells when its wait ends."""
         domain = SimpleNamespace(resume=lambda: self.events.append(f"back {config.format}"))
         return SimpleNamespace(config=config, machine=SimpleNamespace(domain=domain))
 
@@ -111,6 +113,32 @@ def test_a_row_on_a_listed_device_does_not_wait() -> None:
     host.turn(disk)
     host.turn(A)
     assert host.events == ["gone raw"]
+
+
+def test_guests_of_the_next_turns_are_made_ahead() -> None:
+    """Of those that are not there, may wait, and fit; the host is asked for its room once, and not for each cell."""
+    host = Host()
+    host.turn(A)
+    native, disk = StorageConfig(backing="native", size="64M"), StorageConfig(backing="partition", size="64M")
+    host.rows.upcoming = (A, native, disk, B, C, B)
+    asked = host.asked
+    assert host.rows.ahead(A, 2) == [B, C]
+    assert host.asked == asked + 1
+    assert host.rows.ahead(A, 1) == [B]
+    assert host.rows.ahead(A, 0) == []
+    # A is there, and one more fits
+    host.memory_mib = 1536
+    assert host.rows.ahead(A, 2) == [B]
+    host.memory_mib = 512
+    assert host.rows.ahead(A, 2) == []
+
+
+def test_a_guest_that_dies_as_it_begins_to_wait_is_found_dead_in_its_turn() -> None:
+    """Made ahead or put by: nothing is told of it in another cell's test."""
+    host = Host()
+    host.dead = {B}
+    host.rows.wait(cast("Row", host.row(B)))
+    assert B in host.rows.waiting
 
 
 def test_rows_that_wait_for_nothing_go() -> None:
