@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results import SCHEMA, HostFacts, Measurement, Run
+
+PROMOTED = "vmstorage_promoted"
+"""Key beside pytest-benchmark's in a file that `vmstorage promote` made: when, from which file."""
 
 
 class CellKey(NamedTuple):
@@ -26,13 +29,18 @@ class CellKey(NamedTuple):
 
 
 class Baseline(BaseModel):
-    """A saved run under the name it was asked for by, and the file it came from."""
+    """A saved run under the name it was asked for by, and the file it came from.
+
+    `earlier` are the runs that were saved under that name before, oldest first, as far back as one that was promoted:
+    with it the name begins anew.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     path: Path
     run: Run
+    earlier: tuple[Run, ...] = ()
 
     @cached_property
     def _cells(self) -> Mapping[CellKey, Mapping[str, Measurement]]:
@@ -45,6 +53,20 @@ class Baseline(BaseModel):
         """The saved measurement of that cell: of that host if there is one, else of any host, else None."""
         by_host = self._cells.get(key, {})
         return by_host.get(host) or next(iter(by_host.values()), None)
+
+    @property
+    def nodeids(self) -> frozenset[str]:
+        """The tests that it has figures of."""
+        return frozenset(measurement.nodeid for measurement in self.run.measurements)
+
+    def history(self, key: CellKey, host: str) -> list[tuple[Run, Measurement]]:
+        """Every saved measurement of that cell on that host with its run, the newest last."""
+        found = ((run, dict(keyed(m for m in run.measurements if m.host == host))) for run in self._all)
+        return [(run, cells[key]) for run, cells in found if key in cells]
+
+    @property
+    def _all(self) -> tuple[Run, ...]:
+        return (*self.earlier, self.run)
 
 
 def keyed(measurements: Iterable[Measurement]) -> list[tuple[CellKey, Measurement]]:
@@ -70,12 +92,40 @@ def load_baseline(name_or_path: str, storage_folder: Path) -> Baseline:
     """
     direct = Path(name_or_path)
     if direct.suffix == ".json" and direct.is_file():
-        return _read(name_or_path, direct)
-    saved = sorted(storage_folder.glob("*/[0-9]*_*.json")) + sorted(storage_folder.glob("[0-9]*_*.json"))
-    candidates = [path for path in saved if _matches(name_or_path, path)]
+        return Baseline(name=name_or_path, path=direct, run=_read(direct))
+    saved = saved_files(storage_folder)
+    candidates = sorted((path for path in saved if _matches(name_or_path, path)), key=_age)
     if not candidates:
         raise _no_such(name_or_path, storage_folder, saved)
-    return _read(name_or_path, max(candidates, key=_age))
+    *before, path = candidates
+    # a number, or a number with its name, is one run
+    is_name = name_or_path.removesuffix(".json") == name_of(path)
+    return Baseline(
+        name=name_or_path,
+        path=path,
+        run=_read(path),
+        earlier=_since_promoted([*before, path])[:-1] if is_name else (),
+    )
+
+
+def saved_files(storage_folder: Path) -> list[Path]:
+    """All runs that pytest-benchmark saved there, by machine and number."""
+    return sorted(storage_folder.glob("*/[0-9]*_*.json")) + sorted(storage_folder.glob("[0-9]*_*.json"))
+
+
+def name_of(path: Path) -> str:
+    """The name that a run was saved under: the file's without its number."""
+    return path.stem.partition("_")[2]
+
+
+def _since_promoted(paths: Sequence[Path]) -> tuple[Run, ...]:
+    """The runs of these files, oldest first, from the last one that was promoted."""
+    runs: list[Run] = []
+    for path in reversed(paths):
+        runs.append(_read(path))
+        if _parse(path).get(PROMOTED):
+            break
+    return tuple(reversed(runs))
 
 
 def _matches(wanted: str, path: Path) -> bool:
@@ -89,8 +139,8 @@ def _age(path: Path) -> tuple[str, int]:
 
 
 def _no_such(wanted: str, folder: Path, saved: Iterable[Path]) -> ConfigError:
-    names = list(dict.fromkeys(path.stem.partition("_")[2] for path in saved))
-    hint = f"There are: {', '.join(names)}." if names else "Save one with --benchmark-save=NAME."
+    names = list(dict.fromkeys(map(name_of, saved)))
+    hint = f"There are: {', '.join(names)}." if names else "Save one with --vm-save=NAME."
     return ConfigError(f"there is no baseline {wanted!r} in {folder}.", hint=hint)
 
 
@@ -104,14 +154,14 @@ def _parse(path: Path) -> Mapping[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _read(name: str, path: Path) -> Baseline:
+def _read(path: Path) -> Run:
     content = _parse(path)
     # A --vm-report=FILE.json holds the run itself; it is as good a baseline.
     block = content if "schema_version" in content else content.get("vmstorage")
     if not isinstance(block, dict):
         raise ConfigError(
             f"the baseline {path} holds no figures of ours: it was saved without pytest-vmstorage.",
-            hint="Save it again with --benchmark-save=NAME and pytest-vmstorage installed.",
+            hint="Save it again with --vm-save=NAME.",
         )
     version = block.get("schema_version", 0)
     if not isinstance(version, int) or version > SCHEMA:
@@ -120,7 +170,7 @@ def _read(name: str, path: Path) -> Baseline:
             hint="Update pytest-vmstorage, or save the baseline again.",
         )
     try:
-        return Baseline(name=name, path=path, run=Run.model_validate(block))
+        return Run.model_validate(block)
     except ValidationError as error:
         flaw = ".".join(map(str, error.errors()[0]["loc"])) + " cannot be read."
     except ConfigError as error:

@@ -153,6 +153,10 @@ class Lab:
         except VmStorageError as error:
             self._broken[config] = error
 
+    def drop_row(self) -> None:
+        """Let the row at work go, so that the next round of its cell has a guest of its own."""
+        self._rows.drop()
+
     def guest(self, config: StorageConfig, say: Say = silent) -> Guest:
         """The running guest of that cell, which is none of backing=native."""
         row = self.row(config, say)

@@ -133,7 +133,8 @@ class Finding(BaseModel):
 def log_seconds(metric: Metric, values: Sequence[float]) -> tuple[float, ...]:
     """A metric's figures as logarithms of seconds per operation: lower is better, equal factors are equal steps.
 
-    Raises ValueError for a metric that is neither a rate nor a time, and for a figure that is not above 0.
+    A metric that is neither a rate nor a time has what it counts in place of seconds, or its inverse where more is
+    better. Raises ValueError for a figure that is not above 0.
     """
     return tuple(_log(metric, value) for value in values)
 
@@ -148,10 +149,9 @@ def differences(metric: Metric, before: Sequence[float], after: Sequence[float])
 
 
 def _log(metric: Metric, value: float) -> float:
-    seconds = metric.seconds_per_operation(value)
-    if not 0 < seconds < math.inf:
+    if not 0 < value < math.inf:
         raise ValueError(f"{metric.name} = {value} {metric.unit} has no logarithm")
-    return math.log(seconds)
+    return math.log(value) if metric.better == "lower" else -math.log(value)
 
 
 def percent(shift: float, sign: str = "") -> str:

@@ -136,7 +136,8 @@ class Measurement(BaseModel):
     before each round, `guest` the guest's kernel and tool versions, `proof` that the cell is what its id says,
     `around` what the host was like (None where an earlier version saved it), `cautions` what speaks against the figure,
     `ended` why there are no more rounds,
-    `without` which steps of the hygiene the user left out.
+    `without` which steps of the hygiene the user left out, `fresh` how many of the last samples were taken, in guests
+    of their own, to confirm that the others looked slow, `tolerated` what the test's mark says that it may lose.
     `point` is where it stands on the curve that is called `shape`, such as {"iodepth": 8, "numjobs": 1} on
     "fio randread 4k"; empty for a workload that is on none, or saved by an earlier version.
     With `on_host` no guest was part of it; `left_out` are metrics that the workload has elsewhere, and why not here.
@@ -165,6 +166,8 @@ class Measurement(BaseModel):
     shape: str = ""
     on_host: bool = False
     left_out: tuple[LeftOut, ...] = ()
+    fresh: int = 0
+    tolerated: str = ""
 
     def metric(self, name: str) -> Metric:
         """The metric of that name; raises AttributeError that lists those there are, or says why it was left out."""
@@ -263,7 +266,11 @@ class Failure(BaseModel):
 
 
 class Run(BaseModel):
-    """All that one pytest run measured, as it is saved beside pytest-benchmark's rows."""
+    """All that one pytest run measured, as it is saved beside pytest-benchmark's rows.
+
+    `against` are measurements of the same tests with what `recipe` changes in their cells, round for round in turns
+    with those of `measurements`: the n-th sample of both is a pair.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -272,3 +279,5 @@ class Run(BaseModel):
     hosts: tuple[HostFacts, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     failures: tuple[Failure, ...] = ()
+    against: tuple[Measurement, ...] = ()
+    recipe: str = ""

@@ -45,22 +45,27 @@ def screen(differences: Sequence[float], policy: Loss | None = None) -> Finding:
     return _undecided(differences[: policy.screening[-1].pairs], policy)
 
 
-def confirm(suspects: Mapping[Cell, Sequence[float]], policy: Loss | None = None) -> dict[Cell, Finding]:
+def confirm(
+    suspects: Mapping[Cell, Sequence[float]], policies: Mapping[Cell, Loss] | None = None
+) -> dict[Cell, Finding]:
     """All suspects of a job, each with its fresh pairs so far: PASS, REGRESSED, or INCONCLUSIVE as in `screen`.
 
     All of them have to be there, also those that were decided before: Holm's steps count how many there are. The
-    pairs that made a cell a suspect must not be among them.
+    pairs that made a cell a suspect must not be among them. `policies` say what each may lose;
+    their looks are the same.
     """
-    policy = policy or Loss()
+    policies = policies or {}
+    of = {cell: policies.get(cell, Loss()) for cell in suspects}
+    looks = next(iter(of.values()), Loss()).confirmation
     decided: dict[Cell, Finding] = {}
-    for look in policy.confirmation:
+    for look in looks:
         p_values = holm([_evidence(decided.get(cell), pairs, look) for cell, pairs in suspects.items()])
         for (cell, pairs), p in zip(suspects.items(), p_values, strict=True):
-            found = None if cell in decided else _confirmed(pairs, look, p, policy)
+            found = None if cell in decided else _confirmed(pairs, look, p, of[cell])
             if found:
                 decided[cell] = found
-    last = policy.confirmation[-1].pairs
-    return {cell: decided.get(cell) or _undecided(pairs[:last], policy) for cell, pairs in suspects.items()}
+    last = looks[-1].pairs
+    return {cell: decided.get(cell) or _undecided(pairs[:last], of[cell]) for cell, pairs in suspects.items()}
 
 
 def _evidence(decided: Finding | None, pairs: Sequence[float], look: Look) -> float:

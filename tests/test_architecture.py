@@ -21,6 +21,7 @@ LAYERS = """
     rules
     file_system  outcome
     device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
+    recipe
     matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
     cost  provision.layers  provision.passphrases
     host_look  provision.space  provision.testdisk
@@ -39,9 +40,11 @@ LAYERS = """
     journal  subject
     preconditioning  forgetting
     runner
-    baseline  loss
-    gate  sequential  days
-    report.columns  report.native  report.circumstances  report.spread  report
+    baseline  loss  fingerprint  tolerance
+    sequential  days  verdict  gate_file
+    judging
+    gate  pairing
+    report.columns  report.native  report.circumstances  report.spread  report.summary  report
     report.footer  report.curves
     report.table
     report.text  report.markdown  report.csv_file
@@ -81,9 +84,10 @@ LAYERS = """
     doctor.examine
     doctor.text
     cli
-    plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark
+    plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark  plugin.ending
     plugin.options  plugin.axes  plugin.fixtures  plugin.turns
-    plugin.sweep  plugin.forecast  plugin.devices
+    plugin.gate_options
+    plugin.sweep  plugin.forecast  plugin.devices  plugin.gating
     plugin.session
     plugin.passes
     plugin.plan

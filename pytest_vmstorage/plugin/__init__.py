@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.plugin import hookspecs, options
+from pytest_vmstorage.plugin import gate_options, hookspecs, options
 from pytest_vmstorage.plugin.fixtures import guest, measure, measure_image, storage
 from pytest_vmstorage.plugin.keys import SESSION, is_storage_item
 
@@ -20,7 +20,9 @@ __all__ = ["guest", "measure", "measure_image", "storage"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options."""
-    options.add_options(parser)
+    group = parser.getgroup("vmstorage", "VM storage measurements")
+    options.add_options(group, parser)
+    gate_options.add_options(group, parser)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -34,11 +36,16 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         'storage(**fields): fixed values of the storage configuration, such as size="2G", format="raw"',
     )
+    config.addinivalue_line(
+        "markers",
+        'tolerated_loss(percent): how much slower than before the test\'s figures may be, such as "5%"',
+    )
     if not hasattr(config, "workerinput"):
         from pytest_vmstorage.plugin.recorder import Recorder
 
         config.pluginmanager.register(Recorder(config), "vmstorage-recorder")
-        if options.any_given(config) and not config.option.help:
+        gate_options.use_save(config)
+        if options.any_given(config, gate_options.OPTIONS) and not config.option.help:
             from pytest_vmstorage.plugin.preflight import check_options
 
             check_options(config)

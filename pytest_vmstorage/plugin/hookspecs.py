@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_vmstorage.gate import Comparison
     from pytest_vmstorage.lab import Lab, LabSettings
     from pytest_vmstorage.results import Run
     from pytest_vmstorage.say import Say
+    from pytest_vmstorage.verdict import Comparison
 
 
 @pytest.hookspec

@@ -51,6 +51,12 @@ def is_storage_item(item: pytest.Item) -> bool:
     )
 
 
+def tolerated_by(item: pytest.Item) -> str:
+    """What the test's mark `tolerated_loss` says, "" without one."""
+    mark = item.get_closest_marker("tolerated_loss")
+    return str(mark.args[0]) if mark is not None and mark.args else ""
+
+
 def uses(item: pytest.Item, fixture: str) -> bool:
     """Whether the test, or a fixture that it asks for, asks for that fixture."""
     return fixture in getattr(item, "fixturenames", ())

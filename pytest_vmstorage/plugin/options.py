@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,21 +51,14 @@ OPTIONS = (
     Option("governor", "CPU governor of the host for this run, such as performance; set back at its end", "", "NAME"),
     Option("turbo", "turbo of the host's CPUs for this run; set back at its end", "", "on|off"),
     Option("host-scheduler", "I/O scheduler of the host's device below the disks; set back at the end", "", "NAME"),
-    Option("baseline", "saved run to judge against: a name given to --benchmark-save, or a file", "", "NAME"),
-    Option("max-regression", "how much worse than the baseline a figure may be", "10%", "PERCENT"),
     Option("matrix", "TOML file with axes and rules; storage tests that sweep none are run in its cells", "", "FILE"),
     Option("budget", "choose cells that fit into this time: pairs of values, last failed, stalest", "", "TIME"),
 )
 
 
-def add_options(parser: pytest.Parser) -> None:
-    """Declare all options to pytest."""
-    group = parser.getgroup("vmstorage", "VM storage measurements")
-    for option in OPTIONS:
-        text = f"{option.help} [{option.default}]" if option.default else option.help
-        # percent signs are argparse's own
-        group.addoption(f"--vm-{option.name}", metavar=option.metavar, default=None, help=text.replace("%", "%%"))
-        parser.addini(_ini(option.name), text, default=option.default)
+def add_options(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
+    """Declare the options to pytest."""
+    add_values(group, parser, OPTIONS)
     group.addoption(
         "--vm-report",
         metavar="FILE",
@@ -76,12 +70,30 @@ def add_options(parser: pytest.Parser) -> None:
     text = f"leave out a step around the rounds: {', '.join(STEPS)} (several with commas)"
     group.addoption("--vm-without", metavar="WHAT", action="append", default=None, help=text)
     parser.addini("vm_without", text, type="linelist", default=[])
-    for name, text in (
-        ("keep", "leave a guest running at the end: the first one a test failed in, or the last"),
-        ("pin", "give each vCPU, the I/O thread and the rest of QEMU a core of the host for itself"),
-        ("strict", "fail, and do not skip, what this host cannot do"),
-        ("plan", "print cells, guests, disk space and estimated time of the selected tests, and run nothing"),
-    ):
+    add_flags(
+        group,
+        parser,
+        (
+            ("keep", "leave a guest running at the end: the first one a test failed in, or the last"),
+            ("pin", "give each vCPU, the I/O thread and the rest of QEMU a core of the host for itself"),
+            ("strict", "fail, and do not skip, what this host cannot do"),
+            ("plan", "print cells, guests, disk space and estimated time of the selected tests, and run nothing"),
+        ),
+    )
+
+
+def add_values(group: pytest.OptionGroup, parser: pytest.Parser, options: Sequence[Option]) -> None:
+    """Declare options that have a value."""
+    for option in options:
+        text = f"{option.help} [{option.default}]" if option.default else option.help
+        # percent signs are argparse's own
+        group.addoption(f"--vm-{option.name}", metavar=option.metavar, default=None, help=text.replace("%", "%%"))
+        parser.addini(_ini(option.name), text, default=option.default)
+
+
+def add_flags(group: pytest.OptionGroup, parser: pytest.Parser, flags: Iterable[tuple[str, str]]) -> None:
+    """Declare options that are on or off, each with its text."""
+    for name, text in flags:
         group.addoption(f"--vm-{name}", action="store_true", default=None, help=text)
         parser.addini(_ini(name), text, type="bool", default=False)
 
@@ -92,9 +104,10 @@ def value(config: pytest.Config, name: str) -> Any:
     return config.getini(_ini(name)) if given is None else given
 
 
-def any_given(config: pytest.Config) -> bool:
-    """Whether the user chose anything, so that there is something to check."""
-    defaults: dict[str, object] = {option.name: option.default for option in OPTIONS} | {"report": [], "without": []}
+def any_given(config: pytest.Config, others: Sequence[Option]) -> bool:
+    """Whether the user chose anything, of these options or of `others`, so that there is something to check."""
+    values = (*OPTIONS, *others)
+    defaults: dict[str, object] = {option.name: option.default for option in values} | {"report": [], "without": []}
     return any(value(config, name) != default for name, default in defaults.items())
 
 
@@ -114,7 +127,7 @@ def lab_settings(config: pytest.Config) -> LabSettings:
     folder = value(config, "dir")
     host = value(config, "host") or None
     if folder and host in (None, "local"):
-        folder = str((_base(config, "dir") / Path(folder).expanduser()).resolve())
+        folder = str((base_of(config, "dir") / Path(folder).expanduser()).resolve())
     return LabSettings(
         host=host,
         folder=folder or None,
@@ -152,7 +165,7 @@ def inventory(config: pytest.Config) -> Inventory | None:
 
     name = value(config, "inventory")
     if name:
-        return read_inventory(_base(config, "inventory") / name, f"--vm-inventory={name}")
+        return read_inventory(base_of(config, "inventory") / name, f"--vm-inventory={name}")
     path = find_inventory(config.rootpath)
     return read_inventory(path, str(path)) if path is not None else None
 
@@ -186,13 +199,6 @@ def seed(config: pytest.Config) -> int:
     return int(text)
 
 
-def tolerated(config: pytest.Config) -> float:
-    """The fraction by which a figure may be worse than the baseline's; raises ConfigError."""
-    from pytest_vmstorage.units import parse_percent
-
-    return parse_percent(value(config, "max-regression"))
-
-
 def baseline(config: pytest.Config) -> Baseline | None:
     """The saved run to judge against, or None; raises ConfigError.
 
@@ -202,12 +208,12 @@ def baseline(config: pytest.Config) -> Baseline | None:
         from pytest_vmstorage.baseline import load_baseline
 
         name = value(config, "baseline")
-        config.stash[BASELINE] = load_baseline(name, _storage_folder(config)) if name else None
+        config.stash[BASELINE] = load_baseline(name, storage_folder(config)) if name else None
     return config.stash[BASELINE]
 
 
-def _storage_folder(config: pytest.Config) -> Path:
-    # where pytest-benchmark keeps saved runs: its --benchmark-storage, read as a folder
+def storage_folder(config: pytest.Config) -> Path:
+    """Where pytest-benchmark keeps saved runs: its --benchmark-storage, read as a folder."""
     location = str(config.getoption("benchmark_storage", default="") or "file://./.benchmarks")
     return config.invocation_params.dir / location.removeprefix("file://")
 
@@ -221,7 +227,7 @@ def matrix(config: pytest.Config) -> Matrix | None:
     if not name:
         return None
     try:
-        text = (_base(config, "matrix") / name).read_text(encoding="utf-8")
+        text = (base_of(config, "matrix") / name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         raise ConfigError(f"--vm-matrix={name} cannot be read: {reason}.", hint="Name a TOML file.") from None
@@ -244,10 +250,10 @@ def budget_s(config: pytest.Config) -> float | None:
 
 def report_paths(config: pytest.Config) -> list[Path]:
     """The files the matrix is written to."""
-    return [_base(config, "report") / name for name in value(config, "report")]
+    return [base_of(config, "report") / name for name in value(config, "report")]
 
 
-def _base(config: pytest.Config, name: str) -> Path:
+def base_of(config: pytest.Config, name: str) -> Path:
     """What an option's relative path begins at: the shell's folder, or that of the ini file it stands in."""
     if config.getoption(f"vm_{name}") is not None or config.inipath is None:
         return config.invocation_params.dir

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_vmstorage.plugin import options
+from pytest_vmstorage.plugin import gate_options, options
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, SESSION, has_turns
+from pytest_vmstorage.plugin.turns import OTHER
 
 if TYPE_CHECKING:
     from pytest_vmstorage.config import StorageConfig
@@ -30,8 +31,18 @@ def take_turns(session: pytest.Session) -> None:
         return
     seed = options.seed(session.config)
     storage = session.config.stash[SESSION]
-    with storage.sampling(f"in turns with {_counted(others, 'other cell')}, --vm-seed={seed}"):
-        _pass_until_done(session, storage, items, seed)
+    gate = storage.gate
+    turns = f"in turns with {_counted(others, 'other cell')}" if others else "in turns"
+    how = f"in pairs with {gate.recipe.text}, {turns}" if gate.recipe else turns
+    with storage.sampling(f"{how}, --vm-seed={seed}"):
+        passes = _Passes(session, storage, random.Random(seed))  # noqa: S311 (an order, no secret)
+        wanting = items
+        while wanting and not passes.is_over:
+            passes.run(wanting)
+            is_more = not passes.is_over and gate.further(storage.turns, storage.lab().facts)
+            wanting = [item for item in items if is_more and storage.turns.wants(item.nodeid)]
+        if gate.recipe:
+            storage.turns.end()
     storage.live.expect(others + 1)
 
 
@@ -43,51 +54,109 @@ def are_taken(config: pytest.Config, items: Sequence[pytest.Item]) -> bool:
     is_single = options.rounds(config).count == 1 or "turns" in options.lab_settings(config).hygiene.without
     is_watched = config.getoption("usepdb", False) or config.getoption("setuponly", False)
     cells = {item.stash[CONFIG] for item in items if has_turns(item)}
-    return len(cells) > 1 and not (is_single or is_watched or hasattr(config, "workerinput"))
+    is_wanted = (len(cells) > 1 and not is_single) or (bool(cells) and gate_options.takes_more(config))
+    return is_wanted and not (is_watched or hasattr(config, "workerinput"))
 
 
-def _pass_until_done(session: pytest.Session, storage: StorageSession, items: list[pytest.Item], seed: int) -> None:
-    order = random.Random(seed)  # noqa: S311 (an order, no secret)
-    most = session.config.getoption("maxfail") or len(items) + 1
-    number, least = 0, options.rounds(session.config).least
-    while items:
-        number += 1
+class _Passes:
+    """Passes over tests, a round of each cell in each; `is_over` where the run is to end."""
+
+    def __init__(self, session: pytest.Session, storage: StorageSession, order: random.Random) -> None:
+        self._session = session
+        self._storage = storage
+        self._order = order
+        self._number = 0
+        self._least = options.rounds(session.config).least
+        self.is_over = False
+
+    def run(self, items: Sequence[pytest.Item]) -> None:
+        """Take rounds in turns until none of these tests wants one."""
+        while items and not self.is_over:
+            before = {item: self._rounds(item) for item in items}
+            self._run_one(items)
+            self._storage.live.end_cell()
+            # a test that got no round of its turn, such as one whose guest cannot be made anew, gets none in the next
+            items = [item for item in items if self._wants(item) and self._rounds(item) > before[item]]
+
+    def _run_one(self, items: Sequence[pytest.Item]) -> None:
+        storage, self._number = self._storage, self._number + 1
         cells = list(dict.fromkeys(item.stash[CONFIG] for item in items))
-        order.shuffle(cells)
-        if number == 1 or number > least:
-            storage.live.expect(len(cells) * (least if number == 1 else 1))
-        storage.announce(f"round {number}, {_counted(len(cells), 'cell')} in turns")
-        turns = [item for cell in cells for item in items if item.stash[CONFIG] == cell]
-        before = {item: storage.turns.rounds(item.nodeid) for item in turns}
+        self._order.shuffle(cells)
+        if self._number == 1 or self._number > self._least:
+            storage.live.expect(len(cells) * (self._least if self._number == 1 else 1))
+        storage.announce(f"round {self._number}, {_counted(len(cells), 'cell')} in turns")
+        turns = [
+            (item, is_other)
+            for cell in cells
+            for is_other in self._sides()
+            for item in items
+            if item.stash[CONFIG] == cell
+        ]
+        self._take([(item, is_other, self._cell(item, is_other=is_other)) for item, is_other in turns])
+
+    def _sides(self) -> list[bool]:
+        """Both sides of a pair, in an order of chance; the cell itself without pairs."""
+        sides = [False, True] if self._storage.gate.recipe else [False]
+        self._order.shuffle(sides)
+        return sides
+
+    def _cell(self, item: pytest.Item, *, is_other: bool) -> StorageConfig:
+        config = item.stash[CONFIG]
+        return (self._storage.gate.other(config) or config) if is_other else config
+
+    def _take(self, turns: Sequence[tuple[pytest.Item, bool, StorageConfig]]) -> None:
+        session, storage = self._session, self._storage
+        is_fresh = storage.gate.wants_fresh_guests
+        most = session.config.getoption("maxfail") or len(turns) + 1
         again: list[StorageConfig] = []
-        for place, item in enumerate(turns):
+        for place, (item, is_other, config) in enumerate(turns):
             rest = turns[place + 1 :]
-            storage.expect([*(one.stash[CONFIG] for one in turns[place:]), *again])
+            storage.expect([config, *(one for _, _, one in rest), *again])
             # it leaves to the next one what they share; pytest would take the test itself for such
-            _run(item, next(one for one in (*rest, *session.items) if one is not item))
-            if storage.needs_row(item):
-                again.append(item.stash[CONFIG])
+            after = next(one for one in (*(it for it, _, _ in rest), *session.items, None) if one is not item)
+            self._run_test(item, after, is_other=is_other)
+            if is_fresh and not (rest and rest[0][1:] == (is_other, config)):
+                storage.drop_row()
+            elif not is_fresh and storage.needs_row(item):
+                again.append(config)
             if session.shouldstop or session.shouldfail:
+                self.is_over = True
                 return
-            if sum(storage.turns.failed(one.nodeid) for one in turns) >= most:
+            if sum(storage.turns.failed(one.nodeid) for one, is_second, _ in turns if not is_second) >= most:
                 # -x and --maxfail: those that failed are reported first, and end the run
                 session.items.sort(key=lambda one: not storage.turns.failed(one.nodeid))
+                self.is_over = True
                 return
-        storage.live.end_cell()
-        # a test that got no round of its turn, such as one whose guest cannot be made anew, gets none in the next
-        items = [
-            item
-            for item in items
-            if storage.turns.wants(item.nodeid) and storage.turns.rounds(item.nodeid) > before[item]
-        ]
+
+    def _run_test(self, item: pytest.Item, after: pytest.Item | None, *, is_other: bool) -> None:
+        if not is_other:
+            _run(item, after)
+            return
+        with self._storage.other_side(item):
+            failed = _run(item, after)
+        if failed:
+            self._storage.gate.lost[item.nodeid] = failed
+
+    def _wants(self, item: pytest.Item) -> bool:
+        return all(self._storage.turns.wants(nodeid) for nodeid in self._ids(item))
+
+    def _rounds(self, item: pytest.Item) -> int:
+        """How many rounds the test has, on the side that has fewer."""
+        return min(self._storage.turns.rounds(nodeid) for nodeid in self._ids(item))
+
+    def _ids(self, item: pytest.Item) -> list[str]:
+        return [item.nodeid, *([item.nodeid + OTHER] if self._storage.gate.recipe else [])]
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _run(item: pytest.Item, nextitem: pytest.Item) -> None:
-    """Run a test as pytest does, fixtures and all, without a report: what fails fails again in the run that has one."""
+def _run(item: pytest.Item, nextitem: pytest.Item | None) -> str:
+    """Run a test as pytest does, fixtures and all, without a report; what fails fails again in the run that has one.
+
+    Returns why its cell got no figure, "" where it did.
+    """
     hook, function = item.ihook, cast("Any", item)
     # pytest's own runtestprotocol begins and ends so, for plugins that run an item again
     if getattr(item, "_request", None) is False:
@@ -102,7 +171,8 @@ def _run(item: pytest.Item, nextitem: pytest.Item) -> None:
         # what it printed would stand in the report once for each run
         item._report_sections.clear()  # noqa: SLF001
         item.stash[MEASURED] = []
-        item.stash[FAILED] = ""
+        failed, item.stash[FAILED] = item.stash.get(FAILED, ""), ""
+    return failed
 
 
 def _passes(phase: Callable[[], object], when: str) -> bool:

@@ -7,9 +7,9 @@ import importlib.util
 import pytest
 
 from pytest_vmstorage.errors import VmStorageError
-from pytest_vmstorage.plugin import axes, options
+from pytest_vmstorage.plugin import axes, gate_options, options
 from pytest_vmstorage.plugin.devices import device_lines
-from pytest_vmstorage.plugin.keys import SESSION
+from pytest_vmstorage.plugin.keys import CONFIG, SESSION, has_turns
 from pytest_vmstorage.plugin.sweep import matrix_sweep
 
 _NO_PYGAL = (
@@ -28,7 +28,7 @@ def check_options(config: pytest.Config) -> None:
         options.lab_settings(config)
         options.rounds(config)
         options.seed(config)
-        options.tolerated(config)
+        gate_options.check(config)
         options.budget_s(config)
         matrix_sweep(config)
         for path in options.report_paths(config):
@@ -58,6 +58,8 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     if config.option.collectonly or config.option.setupplan:
         return None
     devices = [] if is_worker else _named_devices(config, items)
+    if items and not is_worker:
+        _check_gate(config, items)
     if options.value(config, "plan"):
         from pytest_vmstorage.plugin.plan import print_plan
 
@@ -67,6 +69,23 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
         raise pytest.UsageError(_NO_PYGAL)
     _open(config, items, devices)
     return None
+
+
+def _check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse what can decide nothing: a recipe that a cell cannot have, a baseline without any of the tests."""
+    try:
+        recipe, baseline = gate_options.recipe(config), options.baseline(config)
+        for item in items:
+            if recipe is not None and has_turns(item):
+                recipe.of(item.stash[CONFIG])
+    except VmStorageError as error:
+        raise pytest.UsageError(str(error)) from None
+    if baseline is not None and not baseline.nodeids & {item.nodeid for item in items}:
+        example = min(baseline.nodeids, default="nothing")
+        raise pytest.UsageError(
+            f"the baseline {baseline.name!r} has none of the selected tests, so nothing can be compared; it has for "
+            f"example {example}. Run pytest in the folder that it was saved from, or save it anew with --vm-save."
+        )
 
 
 def _named_devices(config: pytest.Config, items: list[pytest.Item]) -> list[str]:

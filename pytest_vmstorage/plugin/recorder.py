@@ -11,8 +11,8 @@ import pytest
 from pytest_vmstorage.plugin import options
 
 if TYPE_CHECKING:
-    from pytest_vmstorage.gate import Comparison
     from pytest_vmstorage.results import Measurement, Run
+    from pytest_vmstorage.verdict import Comparison
 
 ATTRIBUTE = "vmstorage"
 """Attribute of a TestReport that carries figures from a worker to the controller; JUnit does not see it."""
@@ -26,6 +26,8 @@ class Recorder:
         self._started = datetime.datetime.now(datetime.UTC).isoformat()
         self._hosts: dict[str, dict[str, Any]] = {}
         self._measurements: list[dict[str, Any]] = []
+        self._against: list[dict[str, Any]] = []
+        self._verdicts: list[dict[str, Any]] = []
         self._failures: dict[str, dict[str, Any]] = {}
         self._left_out: set[str] = set()
         self._notes: list[str] = []
@@ -41,6 +43,8 @@ class Recorder:
             self._failures[report.nodeid] = carried["failure"]
         measurements = carried.get("measurements", ())
         self._measurements += measurements
+        self._against += carried.get("against", ())
+        self._verdicts += carried.get("verdicts", ())
         if measurements:
             from pytest_vmstorage.plugin.benchmark import add_rows
 
@@ -67,6 +71,8 @@ class Recorder:
                 "hosts": list(self._hosts.values()),
                 "measurements": self._measurements,
                 "failures": list(self._failures.values()),
+                "against": self._against,
+                "recipe": options.value(self._config, "against") if self._against else "",
             }
         )
 
@@ -82,7 +88,7 @@ class Recorder:
         from pytest_vmstorage.report.files import write_report
 
         run = self.run()
-        comparison = self._comparison(run)
+        comparison = self.comparison(run)
         for path in options.report_paths(self._config):
             try:
                 write_report(path, run, comparison)
@@ -99,7 +105,7 @@ class Recorder:
         from pytest_vmstorage.report.text import render_text
 
         run = self.run()
-        comparison = self._comparison(run)
+        comparison = self.comparison(run)
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 (no public name for it)
         lines = render_text(build_table(run, comparison), width).splitlines()
         self._config.hook.pytest_vmstorage_report(config=self._config, run=run, comparison=comparison, lines=lines)
@@ -107,13 +113,17 @@ class Recorder:
         for line in [*lines, *self._notes]:
             terminalreporter.write_line(line)
 
-    def _comparison(self, run: Run) -> Comparison | None:
-        from pytest_vmstorage.gate import compare
+    def comparison(self, run: Run) -> Comparison | None:
+        """What the run was judged against, with the verdicts that its tests got; None where it was not."""
+        from pytest_vmstorage.gate import around
+        from pytest_vmstorage.plugin import gate_options
+        from pytest_vmstorage.verdict import Comparison, Verdict
 
-        baseline = options.baseline(self._config)
-        if baseline is None:
-            return None
-        return compare(run, baseline, options.tolerated(self._config), left_out=self._left_out)
+        baseline, recipe = options.baseline(self._config), gate_options.recipe(self._config)
+        verdicts = tuple(map(Verdict.model_validate, self._verdicts))
+        if baseline is not None:
+            return around(verdicts, run, baseline, self._left_out)
+        return Comparison(against=f"the same with {recipe.text}", verdicts=verdicts) if recipe else None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
 
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, GuestError, UnsupportedError, VmStorageError, WorkloadError
-from pytest_vmstorage.gate import compare
 from pytest_vmstorage.image_runner import measure_images
 from pytest_vmstorage.journal import Journal
 from pytest_vmstorage.lab import Lab
@@ -23,14 +18,17 @@ from pytest_vmstorage.native import Native
 from pytest_vmstorage.natives import Natives
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.plugin import options
-from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, uses
+from pytest_vmstorage.plugin.ending import end_orderly_on_sigterm, journal_path
+from pytest_vmstorage.plugin.gating import Gate
+from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, tolerated_by, uses
 from pytest_vmstorage.plugin.live import LiveLine
-from pytest_vmstorage.plugin.turns import Turn, Turns
-from pytest_vmstorage.results import Failure, Measurement, Run, Sample
+from pytest_vmstorage.plugin.turns import OTHER, Turn, Turns
+from pytest_vmstorage.results import Failure, Measurement, Sample
 from pytest_vmstorage.rows import Row
 from pytest_vmstorage.runner import Measuring
 from pytest_vmstorage.stopping import Rounds
 from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.verdict import Verdict
 from pytest_vmstorage.workloads.base import Workload
 from pytest_vmstorage.workloads.image_operations import ImageOperations
 
@@ -42,17 +40,17 @@ class StorageSession:
         self._config = config
         self._settings = options.lab_settings(config)
         self._rounds = options.rounds(config)
-        self._tolerated = options.tolerated(config)
-        self._baseline = options.baseline(config)
+        self.gate = Gate(config)
         self._lab: Lab | None = None
         self._broken: VmStorageError | None = None
         self._natives = Natives()
-        self._journal = Journal(_journal_path(config))
+        self._journal = Journal(journal_path(config))
         self._items = [] if hasattr(config, "workerinput") else items
         self._order = ""
         self.turns = Turns()
         self.reported: set[str] = set()
         self.is_sampling = False
+        self._side = ""
         self.live = LiveLine(config, len({item.stash[CONFIG] for item in items if CONFIG in item.stash}))
 
     def lab(self) -> Lab:
@@ -68,7 +66,7 @@ class StorageSession:
         return self._lab
 
     def _open(self) -> Lab:
-        _end_orderly_on_sigterm()
+        end_orderly_on_sigterm()
         lab: Lab | None = self._config.hook.pytest_vmstorage_open_lab(
             config=self._config, settings=self._settings, say=self.announce
         )
@@ -95,7 +93,26 @@ class StorageSession:
 
     def needs_row(self, item: pytest.Item) -> bool:
         """Whether the test needs its guest: it asks for it, wants a further round, or never came to measure."""
-        return "guest" in getattr(item, "fixturenames", ()) or not self.turns.is_complete(item.nodeid)
+        return "guest" in getattr(item, "fixturenames", ()) or not self.turns.is_complete(self._turns_of(item))
+
+    def _turns_of(self, item: pytest.Item) -> str:
+        """What the test's turns on this side are found by."""
+        return item.nodeid + self._side
+
+    def drop_row(self) -> None:
+        """The guest at work goes, also where the next round is of the same cell."""
+        if self._lab is not None:
+            self._lab.drop_row()
+
+    @contextmanager
+    def other_side(self, item: pytest.Item) -> Iterator[None]:
+        """While the test is run with what its cell is paired with."""
+        config = item.stash[CONFIG]
+        self._side, item.stash[CONFIG] = OTHER, self.gate.other(config) or config
+        try:
+            yield
+        finally:
+            self._side, item.stash[CONFIG] = "", config
 
     def expect(self, upcoming: Sequence[StorageConfig]) -> None:
         """The cells whose turn comes: their guests wait for it."""
@@ -112,7 +129,7 @@ class StorageSession:
 
     def begin(self, item: pytest.Item) -> None:
         """A test begins: its calls of `measure` are counted anew, and guests of cells without a further test go."""
-        self.turns.begin(item.nodeid)
+        self.turns.begin(self._turns_of(item))
         if not self.is_sampling and self._lab is not None and item in self._items:
             rest = self._items[self._items.index(item) :]
             self.expect([one.stash[CONFIG] for one in rest if CONFIG in one.stash and self.needs_row(one)])
@@ -125,13 +142,13 @@ class StorageSession:
         While cells take turns that is one round, and what comes back has the rounds so far.
         """
         with self._outcomes(item):
-            turn = self.turns.call(item.nodeid, workload, lambda: self._turn(item, config, workload, rounds, warmup))
+            make = partial(self._turn, item, config, workload, rounds, warmup)
+            turn = self.turns.call(self._turns_of(item), workload, make)
             if turn.error is not None:
                 raise turn.error
             if turn.ended is None:
                 self._take(item, config, turn)
-            measured = turn.measuring.measurement(turn.order(self._order), turn.ended)
-            measured = measured.model_copy(update={"nodeid": item.nodeid})
+            measured = turn.measurement(item.nodeid, self._order)
             if not self.is_sampling and workload.moved_bytes(measured.raw[0]) is not None:
                 # what went through a guest's page cache may be faster than any device, and is not counted anywhere
                 self._natives.check(measured, self.lab().facts)
@@ -144,8 +161,9 @@ class StorageSession:
         if workload.needs_image:
             raise ConfigError(f"measure cannot run {workload.label}.", hint="Run it with measure_image.")
         keep_sample = self._keeper(item, workload, config)
-        rule = self._rounds if rounds is None else Rounds(count=rounds)
-        return Turn(rule, Measuring(workload, self._plan(rule.least, warmup), keep_sample=keep_sample))
+        rule = self.gate.first_rounds(self._rounds if rounds is None else Rounds(count=rounds))
+        measuring = Measuring(workload, self._plan(rule.least, warmup), keep_sample=keep_sample)
+        return Turn(rule, measuring, tolerated_by(item))
 
     def _keeper(self, item: pytest.Item, workload: Workload, config: StorageConfig) -> Callable[[Sample], None]:
         """What puts a sample of that measurement into the journal."""
@@ -177,12 +195,11 @@ class StorageSession:
 
     def unreported(self) -> list[Measurement]:
         """What was measured in turns for tests that were not reported, because the run ended before."""
-        done = [
-            (nodeid, turn.measuring.measurement(f"{turn.order(self._order)}, interrupted", turn.ended))
-            for nodeid, turn in self.turns
-            if turn.measuring.samples and not turn.error and nodeid not in self.reported
-        ]
-        return [measured.model_copy(update={"nodeid": nodeid}) for nodeid, measured in done]
+        return self.turns.unreported(self.reported, self._order)
+
+    def other_measurements(self, nodeid: str) -> list[Measurement]:
+        """What was measured of the test with what its cell is paired with."""
+        return self.turns.others(nodeid, self._order)
 
     def measure_image(
         self, item: pytest.Item, config: StorageConfig, workload: ImageOperations, rounds: int | None, warmup: int
@@ -193,7 +210,8 @@ class StorageSession:
         """
         self.live.begin_cell(str(config))
         with self._outcomes(item):
-            measured = self.turns.whole(item.nodeid, lambda: self._images(item, config, workload, rounds, warmup))
+            make = partial(self._images, item, config, workload, rounds, warmup)
+            measured = self.turns.whole(self._turns_of(item), make)
         item.stash.setdefault(MEASURED, []).append(measured)
         return measured
 
@@ -206,7 +224,7 @@ class StorageSession:
         keep_sample = self._keeper(item, workload, config)
         with lab.alone(self.live.say), lab.images(config, workload, self.live.say) as bench:
             measured = measure_images(bench, workload, plan, say=self.live.say, keep_sample=keep_sample)
-        return measured.model_copy(update={"nodeid": item.nodeid})
+        return measured.model_copy(update={"nodeid": item.nodeid, "tolerated": tolerated_by(item)})
 
     def _plan(self, wanted: int, warmup: int) -> Plan:
         if wanted < 1 or warmup < 0:
@@ -233,16 +251,16 @@ class StorageSession:
         finally:
             self.live.clear()
 
+    def verdicts(self, item: pytest.Item) -> tuple[Verdict, ...]:
+        """What the gate says of what the test measured; nothing without one."""
+        measured: list[Measurement] = item.stash.get(MEASURED, [])
+        return self.gate.verdicts(item.nodeid, measured, self.lab().facts) if measured else ()
+
     def judge(self, item: pytest.Item) -> None:
-        """Fail the test where a primary figure is worse than the baseline tolerates."""
-        measured = item.stash.get(MEASURED, [])
-        if self._baseline is None or not measured or self.is_sampling:
-            return
-        run = Run(started="", hosts=(self.lab().facts,), measurements=tuple(measured))
-        comparison = compare(run, self._baseline, self._tolerated)
-        reasons = [verdict.reason for verdict in comparison.verdicts if verdict.fails]
-        if reasons:
-            raise pytest.fail.Exception("\n".join(reasons), pytrace=False)
+        """Fail the test where a primary figure is surely worse than tolerated, skip it where that cannot be said."""
+        measured: list[Measurement] = item.stash.get(MEASURED, [])
+        if not self.is_sampling:
+            self.gate.judge(measured, self.verdicts(item))
 
     def note_failure(self) -> None:
         """A test failed: with --vm-keep its guest is the one to keep."""
@@ -278,16 +296,3 @@ class StorageSession:
                 f"kept the guest of {kept.config}: `vmstorage exec {lab.lease.run_id} uname -a` runs a command in it, "
                 "`vmstorage reap --kept` removes it"
             )
-
-
-def _end_orderly_on_sigterm() -> None:
-    """Let SIGTERM end the run as Ctrl-C does: CI systems send it to what they cancel, and guests must go then too."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
-def _journal_path(config: pytest.Config) -> Path:
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-    return config.rootpath / ".vmstorage" / f"{stamp}-{os.getpid()}.jsonl"

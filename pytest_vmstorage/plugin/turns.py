@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Generic, TypeVar
 
 from pytest_vmstorage.errors import ConfigError, VmStorageError
@@ -13,18 +13,34 @@ from pytest_vmstorage.workloads.base import Workload
 
 Made = TypeVar("Made")
 
+OTHER = " (other side)"
+"""Behind a node id: the test's turns with what the recipe makes of its cell."""
+
 
 class Turn:
     """One call of `measure` in a test, over all runs of the test: its rounds so far, and the error that ended them."""
 
-    def __init__(self, rule: Rounds, measuring: Measuring) -> None:
+    def __init__(self, rule: Rounds, measuring: Measuring, tolerated: str = "") -> None:
         self.rule = rule
         self.measuring = measuring
         self.error: VmStorageError | None = None
         self.in_turns = 0
+        self.fresh_from: int | None = None
+        self.is_late = False
+        self._tolerated = tolerated
 
-    def order(self, turns: str) -> str:
-        """How its rounds lie among those of other cells; `turns` says it of those that were taken in turns."""
+    def want(self, count: int) -> None:
+        """So many rounds more are wanted than there are."""
+        self.rule = Rounds(count=len(self.measuring.samples) + count)
+
+    def measurement(self, nodeid: str, turns: str = "", *, interrupted: bool = False) -> Measurement:
+        """All rounds so far, of which there is at least one; `turns` says how those taken in turns lie among others."""
+        order = f"{self._order(turns)}, interrupted" if interrupted else self._order(turns)
+        fresh = 0 if self.fresh_from is None else len(self.measuring.samples) - self.fresh_from
+        update = {"nodeid": nodeid, "fresh": fresh, "tolerated": self._tolerated}
+        return self.measuring.measurement(order, self.ended).model_copy(update=update)
+
+    def _order(self, turns: str) -> str:
         if not self.in_turns:
             return "in a row"
         rest = len(self.measuring.samples) - self.in_turns
@@ -34,6 +50,8 @@ class Turn:
     def ended(self) -> Ending | None:
         """Why no further round is wanted, None while one is."""
         measuring = self.measuring
+        if self.is_late:
+            return Ending(reason="time limit")
         return self.rule.ended(measuring.values, measuring.seconds, has_room=measuring.has_room())
 
 
@@ -89,6 +107,13 @@ class Turns:
         calls = self._calls.made.get(nodeid, ())
         return not any(one.error for one in calls) and any(one.ended is None for one in calls)
 
+    def end(self) -> None:
+        """No further rounds are taken of what has some, such as where the other side of a pair cannot be had."""
+        for calls in self._calls.made.values():
+            for one in calls:
+                if one.measuring.samples and one.ended is None:
+                    one.want(0)
+
     def rounds(self, nodeid: str) -> int:
         """How many rounds the test has, of all that it measures together."""
         return sum(len(one.measuring.samples) for one in self._calls.made.get(nodeid, ()))
@@ -101,6 +126,23 @@ class Turns:
         """Whether a round of the test failed."""
         return any(one.error for one in self._calls.made.get(nodeid, ()))
 
-    def __iter__(self) -> Iterator[tuple[str, Turn]]:
-        """All calls with their tests."""
-        return ((nodeid, one) for nodeid, calls in self._calls.made.items() for one in calls)
+    def of(self, nodeid: str) -> list[Turn]:
+        """The test's calls."""
+        return self._calls.made.get(nodeid, [])
+
+    def others(self, nodeid: str, order: str) -> list[Measurement]:
+        """What the test measured on its other side; `order` is what the rows say of rounds in turns."""
+        return [turn.measurement(nodeid, order) for turn in self.of(nodeid + OTHER) if turn.measuring.samples]
+
+    def unreported(self, reported: Collection[str], order: str) -> list[Measurement]:
+        """What was measured of tests that are not among those reported, their own side only."""
+        return [
+            turn.measurement(nodeid, order, interrupted=True)
+            for nodeid, calls in self.by_test()
+            for turn in calls
+            if turn.measuring.samples and not turn.error and nodeid not in reported and not nodeid.endswith(OTHER)
+        ]
+
+    def by_test(self) -> Iterator[tuple[str, list[Turn]]]:
+        """All tests with their calls."""
+        return iter(self._calls.made.items())

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 
 from pytest_vmstorage.baseline import CellKey, host_of, keyed
 from pytest_vmstorage.config import AXES, StorageConfig
-from pytest_vmstorage.gate import Comparison
 from pytest_vmstorage.report.native import Yardsticks, share_of
 from pytest_vmstorage.results import Failure, Measurement, Run
+from pytest_vmstorage.verdict import Comparison
 
 _Record = Mapping[str, object]
 

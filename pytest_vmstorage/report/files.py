@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.gate import Comparison
 from pytest_vmstorage.report.csv_file import render_csv
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results import Run
+from pytest_vmstorage.verdict import Comparison
 
 SUFFIXES = (".md", ".csv", ".json")
 

@@ -8,12 +8,13 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.baseline import host_of
 from pytest_vmstorage.claim import IDLE, proven_fields
-from pytest_vmstorage.gate import Comparison, Kind
 from pytest_vmstorage.report.circumstances import caution_lines, cost_lines, ending_lines, host_words, unsteady_lines
 from pytest_vmstorage.report.columns import function_of
 from pytest_vmstorage.report.native import Yardsticks, against_native
+from pytest_vmstorage.report.summary import summary_lines
 from pytest_vmstorage.results import HostFacts, Measurement, Run
 from pytest_vmstorage.units import format_about
+from pytest_vmstorage.verdict import Comparison, Kind
 
 
 class Section(BaseModel):
@@ -74,13 +75,20 @@ def _failures(run: Run, outcome: str) -> Section:
 
 
 def _comparison(comparison: Comparison) -> Iterable[Section]:
-    name = comparison.baseline
-    reasons = {kind: tuple(v.reason for v in comparison.verdicts if v.kind is kind and v.gates) for kind in Kind}
-    missing = tuple(f"{m.workload} on {m.config.label}, {m.host} ({function_of(m.nodeid)})" for m in comparison.missing)
-    yield Section(title=f"regressed against baseline {name!r}", lines=reasons[Kind.REGRESSED])
-    yield Section(title="invalid figures", lines=reasons[Kind.INVALID])
-    yield Section(title="not compared", lines=reasons[Kind.INCONCLUSIVE])
-    yield Section(title=f"in baseline {name!r} and not in this run", lines=missing)
+    of = {kind: [verdict for verdict in comparison.gated if verdict.kind is kind] for kind in Kind}
+    waived = [f"{verdict.reason} {verdict.waiver}" for verdict in of[Kind.REGRESSED] if verdict.waiver]
+    missing = tuple(f"{m.about} ({function_of(m.nodeid)})" for m in comparison.missing)
+    yield Section(title=f"against {comparison.against}", lines=tuple(summary_lines(comparison)))
+    yield Section(title="regressed", lines=tuple(v.reason for v in of[Kind.REGRESSED] if not v.waiver))
+    yield Section(title="regressed, and waived", lines=tuple(waived))
+    for title, kind in (
+        ("suspected of a loss", Kind.SUSPECT),
+        ("improved", Kind.IMPROVED),
+        ("invalid figures", Kind.INVALID),
+        ("inconclusive", Kind.INCONCLUSIVE),
+    ):
+        yield Section(title=title, lines=tuple(verdict.reason for verdict in of[kind]))
+    yield Section(title="measured before and not in this run", lines=missing)
 
 
 def _left_out(run: Run) -> Section:

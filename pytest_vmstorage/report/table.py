@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.baseline import host_of
 from pytest_vmstorage.config import AXES, StorageConfig, axis_text
-from pytest_vmstorage.gate import Comparison, Kind, Verdict
 from pytest_vmstorage.outcome import OUTCOMES
 from pytest_vmstorage.report.columns import Column, Placed, columns_of, function_of, place
 from pytest_vmstorage.report.curves import Curves, build_curves
@@ -19,6 +18,7 @@ from pytest_vmstorage.report.footer import Section, build_sections, host_names
 from pytest_vmstorage.report.spread import spread_text
 from pytest_vmstorage.results import Figure, Measurement, Run
 from pytest_vmstorage.units import format_figure, format_size
+from pytest_vmstorage.verdict import Comparison, Kind, Verdict
 
 BEST, WORST = "▲", "▼"
 
@@ -156,13 +156,15 @@ def _cell(figure: Figure, verdict: Verdict | None) -> Cell:
 
 
 def change_text(verdict: Verdict | None) -> str:
-    """The change against the baseline: "-12.9 % REGRESSED", "+1.0 %", "no baseline", "not compared"."""
+    """The change against what was before: "-12.9 % REGRESSED", "+1.0 %", "no baseline", "not compared"."""
     if verdict is None or verdict.kind is Kind.INVALID:
         return "" if verdict is None else "INVALID"
     if verdict.change is None:
         return "no baseline" if verdict.reason.endswith("no such cell.") else "not compared"
-    loud = verdict.gates and verdict.kind in (Kind.REGRESSED, Kind.IMPROVED)
-    return f"{verdict.change * 100:+.1f} %" + (f" {verdict.kind}" if loud else "")
+    # a figure that passed is quiet
+    loud = verdict.gates and verdict.kind is not Kind.PASS
+    said = f" {'waived' if verdict.waiver else verdict.kind}" if loud else ""
+    return f"{verdict.change * 100:+.1f} %{said}"
 
 
 def _mark(grid: _Grid, medians: Mapping[tuple[_Place, Column], float]) -> None:
@@ -272,5 +274,7 @@ def _legend(cells: Iterable[Cell], rows: Sequence[_Place]) -> str:
     single = "n=1 one round, spread unknown" if any(c.spread == "n=1" for c in there) else ""
     scope = "its column and acceleration" if len({row.accel for row in rows}) > 1 else "its column"
     marks = f"{BEST} best and {WORST} worst of {scope}" if any(c.mark for c in there) else ""
-    change = "signed % change of the figure against the baseline" if any("%" in c.change for c in there) else ""
+    change = (
+        "signed % change of the figure against what it is compared with" if any("%" in c.change for c in there) else ""
+    )
     return "; ".join(part for part in (marks, spread, single, change) if part)

@@ -1,0 +1,95 @@
+"""Whether two measurements of a cell may be compared: what must be the same then and now, and what may differ; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+
+from pytest_vmstorage.hygiene import matters
+from pytest_vmstorage.results import Figure, HostFacts, Measurement, Metric
+from pytest_vmstorage.units import format_figure
+
+_HOST = (
+    ("host", "name"),
+    ("CPU", "cpu"),
+    ("number of cores", "cores"),
+    ("memory", "memory_bytes"),
+    ("file system below the disks", "file_system"),
+    ("device below the disks", "device"),
+    ("CPU governor", "governor"),
+)
+"""Of the host what must be the same: a figure of another machine says nothing about a change."""
+
+_STACK = (("kernel", "kernel"), ("QEMU", "qemu"), ("libvirt", "libvirt"))
+"""Of the host what may differ: it is what a comparison is made for, and it is said."""
+
+_UNKNOWN = ("unknown", 0, "")
+
+
+def flaw(figure: Figure) -> str:
+    """Why the figure cannot be one, in a clause, or an empty text."""
+    if not all(math.isfinite(value) for value in figure.values):
+        return "a round gave no number"
+    # a file system may be found to have taken or given nothing, and then has
+    if figure.metric.unit not in ("%", "B") and min(figure.values) <= 0:
+        return f"a round gave {format_figure(min(figure.values), figure.metric.unit)}"
+    return ""
+
+
+def obstacle(then: Measurement, now: Measurement, before: HostFacts, today: HostFacts, metric: Metric) -> str:
+    """Why `now` is not to be compared with the saved `then`, in a clause, or an empty text.
+
+    `before` and `today` are the hosts they were measured on.
+    """
+    return next(_obstacles(then, now, before, today, metric), "")
+
+
+def _obstacles(
+    then: Measurement, now: Measurement, before: HostFacts, today: HostFacts, metric: Metric
+) -> Iterator[str]:
+    yield from _of_hosts(then, now, before, today)
+    yield from _of_tools(then, now)
+    if metric not in then.metrics:
+        yield f"the baseline has no {metric.name} in {metric.unit} for this cell"
+        return
+    figure = then.figure(metric.name)
+    found = flaw(figure) or ("a change from 0 has no percentage" if float(figure) == 0 else "")
+    if found:
+        yield f"the saved figure is invalid: {found}"
+
+
+def _of_hosts(then: Measurement, now: Measurement, before: HostFacts, today: HostFacts) -> Iterator[str]:
+    accel = before.accel_of(then.config, on_host=then.on_host)
+    if accel != today.accel_of(now.config, on_host=now.on_host):
+        yield f"it was saved under {before.accel} and measured under {today.accel} now"
+    for what, name in _HOST:
+        old, new = getattr(before, name), getattr(today, name)
+        if old != new and not (name != "name" and (old in _UNKNOWN or new in _UNKNOWN)):
+            yield f"the {what} was {old} and is {new} now"
+
+
+def _of_tools(then: Measurement, now: Measurement) -> Iterator[str]:
+    for tool, old in then.guest.items():
+        if now.guest.get(tool, old) != old:
+            yield f"{tool} was {old} and is {now.guest[tool]} now"
+    # on the host itself the line names files that are others in each run
+    if then.command != now.command and not (now.config.is_native or now.on_host):
+        yield f"it was measured with `{then.command}` and is with `{now.command}` now"
+    if matters(then.without) != matters(now.without):
+        steps = (_steps(matters(one.without)) for one in (then, now))
+        yield "it was saved {} and measured {} now (--vm-without)".format(*steps)
+
+
+def _steps(left_out: Collection[str]) -> str:
+    return f"without {', '.join(left_out)}" if left_out else "with all steps around its rounds"
+
+
+def stack_of(host: HostFacts) -> tuple[str, ...]:
+    """The host's software that guests run on: its kernel, QEMU and libvirt with their versions."""
+    return tuple(f"{what} {getattr(host, name)}" for what, name in _STACK)
+
+
+def stack_changes(before: HostFacts, today: HostFacts) -> tuple[str, ...]:
+    """What of the host's software is another one than then, each in a clause."""
+    pairs = ((what, getattr(before, name), getattr(today, name)) for what, name in _STACK)
+    return tuple(f"{what} was {old} and is {new} now" for what, old, new in pairs if old != new)

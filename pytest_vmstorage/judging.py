@@ -1,0 +1,131 @@
+"""What all comparisons have in common: the figures of a run one by one, and verdicts in words; pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from pytest_vmstorage.baseline import CellKey, keyed
+from pytest_vmstorage.fingerprint import flaw
+from pytest_vmstorage.loss import Finding, Standing, log_seconds
+from pytest_vmstorage.results import Figure, Measurement, Metric, Run, Sample
+from pytest_vmstorage.tolerance import GatePolicy
+from pytest_vmstorage.units import format_figure
+from pytest_vmstorage.verdict import Kind, Verdict
+
+
+class Case(NamedTuple):
+    """One shown metric of one measurement of a run."""
+
+    key: CellKey
+    measured: Measurement
+    metric: Metric
+
+    @property
+    def gates(self) -> bool:
+        """Whether it is the primary metric, the one that is decided about."""
+        return self.metric.name == self.measured.primary
+
+    @property
+    def figure(self) -> Figure:
+        """Its figure now."""
+        return self.measured.figure(self.metric.name)
+
+
+def cases_of(run: Run) -> Iterator[Case]:
+    """Every shown metric of every measurement, the primary one first."""
+    for key, measured in keyed(run.measurements):
+        for name in dict.fromkeys((measured.primary, *measured.shown)):
+            yield Case(key, measured, measured.metric(name))
+
+
+def by_guest(metric: Metric, samples: Sequence[Sample]) -> list[float]:
+    """A value for each guest that rounds were taken in: the mean of log(seconds per operation) of its rounds.
+
+    Rounds of one guest have in common what differs between guests. Raises ValueError as `log_seconds` does.
+    """
+    booted = sorted(samples, key=lambda sample: sample.boot)
+    return [
+        statistics.fmean(log_seconds(metric, [sample.figures[metric.name] for sample in rounds]))
+        for _, rounds in groupby(booted, key=lambda sample: sample.boot)
+    ]
+
+
+def not_compared(case: Case, against: str, reason: str, policy: GatePolicy) -> Verdict:
+    """The verdict on what cannot be compared, and `reason` in a clause; INVALID where the figure cannot be one."""
+    found = flaw(case.figure)
+    kind = Kind.INVALID if found else Kind.INCONCLUSIVE if case.gates else Kind.SHOWN
+    sentence = f"is invalid: {found}" if found else f"was not compared with {against}: {reason}"
+    return _verdict(case, kind, f"{sentence}.", policy)
+
+
+def described(case: Case, then: Measurement, against: str) -> Verdict:
+    """The verdict on a metric beside the primary one: how its median differs."""
+    before = then.figure(case.metric.name)
+    change = float((case.figure - before) / before)
+    sentence = f"is {_course(case.metric, change)} than {against}: {_figures(case.figure, before)}."
+    return _verdict(case, Kind.SHOWN, sentence, None, then=float(before), change=change)
+
+
+def decided(
+    case: Case, then: Measurement, against: str, finding: Finding, policy: GatePolicy, tolerated: float
+) -> Verdict:
+    """The verdict on a primary metric as it was found; `tolerated` is a fraction of the time per operation."""
+    before = then.figure(case.metric.name)
+    change = float((case.figure - before) / before)
+    kind = kind_of(finding)
+    sentence = f"against {against} is {kind}: {finding.reason}; {_figures(case.figure, before)}."
+    return _verdict(
+        case, kind, sentence, policy, then=float(before), change=change, finding=finding, tolerated=tolerated
+    )
+
+
+def kind_of(finding: Finding) -> Kind:
+    """A finding as a verdict; IMPROVED where the loss is excluded and the whole interval lies on the faster side."""
+    if finding.standing is Standing.PASS and finding.interval is not None and finding.interval.high < 0:
+        return Kind.IMPROVED
+    return Kind(finding.standing.value)
+
+
+def _verdict(
+    case: Case,
+    kind: Kind,
+    sentence: str,
+    policy: GatePolicy | None,
+    *,
+    then: float | None = None,
+    change: float | None = None,
+    finding: Finding | None = None,
+    tolerated: float | None = None,
+) -> Verdict:
+    worse = change if change is None or case.metric.better == "lower" else -change
+    is_waived = policy is not None and kind is Kind.REGRESSED
+    waiver = policy.waiver_of(case.key.nodeid, case.key.workload) if policy is not None and is_waived else None
+    return Verdict(
+        kind=kind,
+        host=case.measured.host,
+        metric=case.metric.name,
+        unit=case.metric.unit,
+        gates=case.gates,
+        now=float(case.figure),
+        then=then,
+        change=change,
+        worse_by=worse,
+        tolerated=tolerated,
+        finding=finding,
+        waiver=waiver,
+        reason=f"{case.metric.name} of {case.key.workload} on {case.key.config.label} {sentence}",
+        **case.key._asdict(),
+    )
+
+
+def _course(metric: Metric, change: float) -> str:
+    worse = change if metric.better == "lower" else -change
+    return f"{abs(change) * 100:.1f} % {'worse' if worse > 0 else 'better'}"
+
+
+def _figures(now: Figure, then: Figure) -> str:
+    unit = now.metric.unit
+    return f"{format_figure(now, unit)} ({now.spread}) against {format_figure(then, unit)} ({then.spread})"

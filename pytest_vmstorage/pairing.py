@@ -1,0 +1,94 @@
+"""Is a run slower than what a recipe makes of it, measured in pairs in the same run? Pure: from the run to verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pytest_vmstorage.baseline import keyed
+from pytest_vmstorage.fingerprint import flaw
+from pytest_vmstorage.judging import Case, cases_of, decided, described, not_compared
+from pytest_vmstorage.loss import Finding, Loss, Standing, differences
+from pytest_vmstorage.results import Measurement, Run
+from pytest_vmstorage.sequential import confirm, screen
+from pytest_vmstorage.tolerance import GatePolicy
+from pytest_vmstorage.verdict import Comparison, Verdict
+
+Place = tuple[str, str, int, str]
+"""A measurement's test, workload, number among equal ones, and host: the same on both sides of a pair."""
+
+
+class _Paired(NamedTuple):
+    """A case, what it is paired with, and the loss that it may have."""
+
+    case: Case
+    then: Measurement
+    policy: Loss
+
+    @property
+    def pairs(self) -> tuple[float, ...]:
+        """The loss of each pair as a shift of logarithms; a round without its counterpart is none yet."""
+        name = self.case.metric.name
+        before, after = self.then.values(name), self.case.measured.values(name)
+        count = min(len(before), len(after))
+        return differences(self.case.metric, before[:count], after[:count])
+
+    @property
+    def first(self) -> tuple[float, ...]:
+        """The pairs that are looked at first, without the fresh ones."""
+        return self.pairs[: len(self.case.measured.samples) - self.case.measured.fresh]
+
+
+def compare_pairs(run: Run, policy: GatePolicy, lost: Mapping[str, str] | None = None) -> Comparison:
+    """Every shown metric of `run.measurements` against `run.against`; a primary one by its pairs.
+
+    It is PASS, SUSPECT or INCONCLUSIVE by the first pairs, and REGRESSED only where `fresh` ones confirm it among all
+    suspects of the run. `lost` says by node id why the other side has no figure.
+    """
+    against = f"the same with {run.recipe}"
+    there = {(k.nodeid, k.workload, k.nth, m.host): m for k, m in keyed(run.against)}
+    verdicts: dict[int, Verdict] = {}
+    to_decide: dict[int, _Paired] = {}
+    for number, case in enumerate(cases := list(cases_of(run))):
+        then = there.get((case.key.nodeid, case.key.workload, case.key.nth, case.measured.host))
+        found = _case(case, then, policy, (lost or {}).get(case.key.nodeid, ""))
+        if isinstance(found, str):
+            verdicts[number] = not_compared(case, against, found, policy)
+        elif case.gates:
+            to_decide[number] = found
+        else:
+            verdicts[number] = described(case, found.then, against)
+    for number, finding in _decide(to_decide).items():
+        one = to_decide[number]
+        verdicts[number] = decided(one.case, one.then, against, _in_time(one, finding), policy, one.policy.tolerated)
+    return Comparison(against=against, verdicts=tuple(verdicts[number] for number in range(len(cases))))
+
+
+def _case(case: Case, then: Measurement | None, policy: GatePolicy, lost: str) -> _Paired | str:
+    """What the case is paired with, or why it cannot be."""
+    if then is None:
+        return f"there is no figure of it{lost and f': {lost}'}".rstrip(".")
+    figures = (case.figure, then.figure(case.metric.name))
+    if any(map(flaw, figures)) or min(map(min, (figure.values for figure in figures))) <= 0:
+        return "a round gave no figure that has a percentage"
+    tolerated = policy.tolerated_by(case.key.nodeid, case.key.workload, case.measured.tolerated).fraction
+    if tolerated is None:
+        return "what it may lose is to be learnt from saved days, and pairs have none"
+    return _Paired(case, then, Loss(tolerated=tolerated))
+
+
+def _in_time(one: _Paired, finding: Finding) -> Finding:
+    if one.case.measured.ended.reason != "time limit" or finding.standing is not Standing.INCONCLUSIVE:
+        return finding
+    reason = f"{finding.reason}; the time limit came before (--vm-pairs-limit)"
+    return finding.model_copy(update={"reason": reason, "wants": 0})
+
+
+def _decide(cases: Mapping[int, _Paired]) -> dict[int, Finding]:
+    """A finding for each case; once one has fresh pairs, for every suspect by those."""
+    found = {number: screen(one.first, one.policy) for number, one in cases.items()}
+    if not any(one.case.measured.fresh for one in cases.values()):
+        return found
+    suspects = {number: cases[number] for number, one in found.items() if one.standing is Standing.SUSPECT}
+    fresh = {number: one.pairs[len(one.first) :] for number, one in suspects.items()}
+    return found | confirm(fresh, {number: one.policy for number, one in suspects.items()})

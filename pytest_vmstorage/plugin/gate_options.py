@@ -1,0 +1,170 @@
+"""The options of the gate, on the command line and in the ini file; read into one policy at the door."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vmstorage.plugin.options import Option, add_flags, add_values, base_of, value
+
+if TYPE_CHECKING:
+    from pytest_vmstorage.recipe import Recipe
+    from pytest_vmstorage.tolerance import GatePolicy, Undecided
+
+OPTIONS = (
+    Option("save", "save this run under that name: a day of the baseline NAME (as --benchmark-save)", "", "NAME"),
+    Option("baseline", "saved runs to judge against: a name given to --vm-save, a number, or a file", "", "NAME"),
+    Option(
+        "against", "run each test in pairs with the same cell changed so: AXIS=VALUE, several with commas", "", "RECIPE"
+    ),
+    Option("max-regression", "loss of speed that is tolerated, or history: what saved days can show", "10%", "PERCENT"),
+    Option("day-spread", "how much the host differs from day to day, until five days are saved", "", "PERCENT"),
+    Option("pairs-limit", "with --vm-against: time for the pairs of one workload in one cell", "30m", "TIME"),
+    Option(
+        "inconclusive", "fail or warn: what becomes of a test whose loss is neither found nor excluded", "warn", "WHAT"
+    ),
+    Option("missing", "fail or warn: what becomes of cells of the baseline that this run lacks", "warn", "WHAT"),
+    Option("gate", "file of tolerated losses and waivers (default: vmstorage-gate.toml in rootdir)", "", "FILE"),
+)
+
+FLAGS = (
+    ("confirm", "measure what looks slower than the baseline again, in fresh guests: only then it can be REGRESSED"),
+    (
+        "bisect",
+        "exit with 0 where nothing regressed, 1 where something did, 125 where it cannot be said (git bisect run)",
+    ),
+)
+
+
+def add_options(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
+    """Declare the options."""
+    add_values(group, parser, OPTIONS)
+    add_flags(group, parser, FLAGS)
+
+
+def use_save(config: pytest.Config) -> None:
+    """Let pytest-benchmark save the run under --vm-save's name; before it reads its own options.
+
+    Raises pytest.UsageError where it cannot.
+    """
+    name = value(config, "save")
+    if not name:
+        return
+    if not hasattr(config.option, "benchmark_save"):
+        raise pytest.UsageError(
+            "--vm-save needs pytest-benchmark, which is switched off here. Take away -p no:benchmark."
+        )
+    other = config.option.benchmark_save
+    if other and other != name:
+        raise pytest.UsageError(f"--vm-save={name} and --benchmark-save={other} name one file. Give one of them.")
+    if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise pytest.UsageError(f"--vm-save={name} is no name of a file. Write letters, digits, '-', '_' and '.'.")
+    config.option.benchmark_save = name
+
+
+def policy(config: pytest.Config) -> GatePolicy:
+    """How this run is judged; raises ConfigError."""
+    from pytest_vmstorage.gate_file import FILE_NAME, load_gate_file
+    from pytest_vmstorage.tolerance import GatePolicy, parse_tolerated
+    from pytest_vmstorage.units import parse_percent
+
+    spread = value(config, "day-spread")
+    found = GatePolicy(
+        tolerated=parse_tolerated(value(config, "max-regression"), "--vm-max-regression"),
+        day_spread=parse_percent(spread) if spread else None,
+        inconclusive=_undecided(config, "inconclusive"),
+        missing=_undecided(config, "missing"),
+        today=datetime.datetime.now(datetime.UTC).date(),
+    )
+    name = value(config, "gate")
+    path = base_of(config, "gate") / name if name else config.rootpath / FILE_NAME
+    if not name and not path.is_file():
+        return found
+    read = load_gate_file(_text(path, name), name or FILE_NAME, found)
+    given = {} if config.getoption("vm_max_regression") is None else {"tolerated": found.tolerated}
+    return read.model_copy(update=given | ({"day_spread": found.day_spread} if spread else {}))
+
+
+def _text(path: Path, name: str) -> str:
+    from pytest_vmstorage.errors import ConfigError
+
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise ConfigError(f"--vm-gate={name or path} cannot be read: {reason}.", hint="Name a TOML file.") from None
+
+
+def _undecided(config: pytest.Config, name: str) -> Undecided:
+    from pytest_vmstorage.errors import ConfigError
+
+    given = value(config, name)
+    if given == "fail":
+        return "fail"
+    if given == "warn":
+        return "warn"
+    raise ConfigError(f"--vm-{name}={given} is not known.", hint="It is fail or warn.")
+
+
+def recipe(config: pytest.Config) -> Recipe | None:
+    """What each cell is paired with, or None; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.recipe import parse_recipe
+
+    text = value(config, "against")
+    if not text:
+        return None
+    if value(config, "baseline"):
+        raise ConfigError("--vm-against and --vm-baseline are two things to judge against.", hint="Give one of them.")
+    for name, is_given in (
+        ("-n", config.getoption("dist", "no") != "no" or hasattr(config, "workerinput")),
+        ("--pdb", config.getoption("usepdb", False)),
+        ("--vm-without=turns", "turns" in value(config, "without")),
+    ):
+        if is_given:
+            raise ConfigError(
+                f"--vm-against takes its pairs in turns, which {name} does not have.", hint="Leave it out."
+            )
+    return parse_recipe(text)
+
+
+def pairs_limit_s(config: pytest.Config) -> float:
+    """The time for the pairs of one workload in one cell, in seconds; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.units import parse_duration
+
+    seconds = parse_duration(value(config, "pairs-limit"))
+    if not seconds:
+        raise ConfigError("--vm-pairs-limit=0 leaves no time to measure.", hint='Write for example "30m".')
+    return seconds
+
+
+def confirms(config: pytest.Config) -> bool:
+    """Whether suspects are measured again; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
+
+    if not value(config, "confirm"):
+        return False
+    if not value(config, "baseline"):
+        raise ConfigError("--vm-confirm without a baseline has no suspects.", hint="Add --vm-baseline=NAME.")
+    if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
+        raise ConfigError(
+            "--vm-confirm measures again after all cells were, which -n does not have.", hint="Leave it out."
+        )
+    return True
+
+
+def takes_more(config: pytest.Config) -> bool:
+    """Whether further rounds may be wanted, or another side of each cell; raises ConfigError."""
+    return recipe(config) is not None or confirms(config)
+
+
+def check(config: pytest.Config) -> None:
+    """Read all of it; raises ConfigError."""
+    policy(config)
+    recipe(config)
+    confirms(config)
+    pairs_limit_s(config)

@@ -1,0 +1,144 @@
+"""The gate of one pytest process: what it decides about, which further rounds that takes, and what a test becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.gate import compare
+from pytest_vmstorage.loss import Loss
+from pytest_vmstorage.pairing import compare_pairs
+from pytest_vmstorage.plugin import gate_options, options
+from pytest_vmstorage.plugin.turns import OTHER, Turn, Turns
+from pytest_vmstorage.results import HostFacts, Measurement, Run
+from pytest_vmstorage.stopping import Rounds
+from pytest_vmstorage.verdict import Comparison, Kind, Verdict
+
+_FRESH_ROUNDS = 6
+
+
+class Gate:
+    """What the user judges against, and the verdicts so far."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.policy = gate_options.policy(config)
+        self.baseline = options.baseline(config)
+        self.recipe = gate_options.recipe(config)
+        self._confirms = gate_options.confirms(config)
+        self._limit_s = gate_options.pairs_limit_s(config)
+        self._is_confirming = False
+        self._decided: dict[str, tuple[Verdict, ...]] = {}
+        self.lost: dict[str, str] = {}
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is anything to judge against."""
+        return self.baseline is not None or self.recipe is not None
+
+    @property
+    def wants_fresh_guests(self) -> bool:
+        """Whether each round is to have a guest of its own: what guests differ by is part of the noise."""
+        return self.recipe is not None or self._is_confirming
+
+    def other(self, config: StorageConfig) -> StorageConfig | None:
+        """What the cell is paired with, None without pairs."""
+        return None if self.recipe is None else self.recipe.of(config)
+
+    def first_rounds(self, asked: Rounds) -> Rounds:
+        """How many rounds there are at first: as asked, or as many as the first look at pairs needs."""
+        return asked if self.recipe is None else Rounds(count=Loss().screening[0].pairs)
+
+    def further(self, turns: Turns, host: HostFacts) -> bool:
+        """Decide with the rounds so far, and say of each turn what it still wants; whether any wants more."""
+        measured = list(_measured(turns))
+        if not (measured and (self.recipe is not None or self._confirms)):
+            return False
+        comparison = self._compare(
+            Run(
+                started="",
+                hosts=(host,),
+                measurements=tuple(one.measurement(nodeid) for nodeid, one, _ in measured),
+                against=tuple(
+                    other.measurement(nodeid) for nodeid, _, other in measured if other and other.measuring.samples
+                ),
+                recipe=self.recipe.text if self.recipe else "",
+            )
+        )
+        self._decided = {}
+        for verdict in comparison.verdicts:
+            self._decided[verdict.nodeid] = (*self._decided.get(verdict.nodeid, ()), verdict)
+        wishes = [
+            self._wish(verdict, turn, other)
+            for (_, turn, other), verdict in zip(measured, comparison.gated, strict=True)
+        ]
+        return any(wishes) or self._begin_to_confirm(measured, comparison.gated)
+
+    def _wish(self, verdict: Verdict, turn: Turn, other: Turn | None) -> bool:
+        """Let a pair of turns have the rounds that the next look at them wants; False where none is wanted."""
+        wants = verdict.finding.wants if verdict.finding is not None and other is not None else 0
+        if not wants or other is None:
+            return False
+        if turn.measuring.seconds + other.measuring.seconds >= self._limit_s:
+            turn.is_late = True
+            return False
+        turn.want(wants)
+        other.want(wants)
+        return True
+
+    def _begin_to_confirm(self, measured: Sequence[tuple[str, Turn, Turn | None]], verdicts: Sequence[Verdict]) -> bool:
+        if self._is_confirming:
+            return False
+        self._is_confirming = True
+        count = Loss().confirmation[0].pairs if self.recipe else _FRESH_ROUNDS
+        suspects = [one for one, verdict in zip(measured, verdicts, strict=True) if verdict.kind is Kind.SUSPECT]
+        for _, turn, other in suspects:
+            turn.fresh_from = len(turn.measuring.samples)
+            turn.want(count)
+            if other is not None:
+                other.want(count)
+        return bool(suspects)
+
+    def _compare(self, run: Run) -> Comparison:
+        if self.baseline is not None:
+            return compare(run, self.baseline, self.policy)
+        return compare_pairs(run, self.policy, self.lost)
+
+    def verdicts(self, nodeid: str, measured: Sequence[Measurement], host: HostFacts) -> tuple[Verdict, ...]:
+        """What is said of a test's figures: as it was decided with all others, else by itself."""
+        if not measured or not self.is_on:
+            return ()
+        found = self._decided.get(nodeid, ())
+        if sum(verdict.gates for verdict in found) == len(measured):
+            return found
+        return self._compare(Run(started="", hosts=(host,), measurements=tuple(measured))).verdicts
+
+    def judge(self, measured: Sequence[Measurement], verdicts: Sequence[Verdict]) -> None:
+        """Raise pytest's outcome for a test that passed and measured so; nothing where it may pass."""
+        for one in measured:
+            if waiver := self.policy.expired_of(one.nodeid, one.workload):
+                sentence = (
+                    f"The waiver of {waiver.cell} by {waiver.owner} expired on {waiver.expires} ({waiver.reason}). "
+                    "Take it out of the gate file, or let its owner answer for it anew."
+                )
+                raise pytest.fail.Exception(sentence, pytrace=False)
+        if failed := [verdict.reason for verdict in verdicts if verdict.fails]:
+            raise pytest.fail.Exception("\n".join(failed), pytrace=False)
+        if unsure := [verdict.reason for verdict in verdicts if verdict.is_open]:
+            if self.policy.inconclusive == "fail":
+                raise pytest.fail.Exception("\n".join(unsure), pytrace=False)
+            raise pytest.skip.Exception("\n".join(unsure))
+        if waived := [f"{verdict.reason} {verdict.waiver}" for verdict in verdicts if verdict.waiver and verdict.gates]:
+            raise pytest.xfail.Exception("\n".join(waived))
+
+
+def _measured(turns: Turns) -> Iterator[tuple[str, Turn, Turn | None]]:
+    """Each turn that has rounds with its node id, and its other side where it has one."""
+    for nodeid, calls in turns.by_test():
+        if nodeid.endswith(OTHER):
+            continue
+        others = turns.of(nodeid + OTHER)
+        for place, turn in enumerate(calls):
+            if turn.measuring.samples and not turn.error:
+                yield nodeid, turn, others[place] if place < len(others) else None

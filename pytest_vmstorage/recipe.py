@@ -1,0 +1,66 @@
+"""What another stack differs by, stated as values of a cell's axes; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config import AXES, StorageConfig, make_config
+from pytest_vmstorage.errors import ConfigError
+
+_YES = {"yes": True, "true": True, "no": False, "false": False}
+
+
+class Recipe(BaseModel):
+    """Values that replace those of a cell; `text` is how the user wrote them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    values: Mapping[str, str | int | bool | None]
+
+    def of(self, config: StorageConfig) -> StorageConfig:
+        """The cell as this recipe has it.
+
+        Raises ConfigError, one sentence, where there is no such cell, or where it is the cell itself.
+        """
+        try:
+            made = make_config({**config.model_dump(), **self.values})
+        except ConfigError as error:
+            raise ConfigError(f"--vm-against={self.text} of {config}: {error.what}", hint=error.hint) from None
+        if made == config:
+            raise ConfigError(
+                f"--vm-against={self.text} changes nothing in {config}, and a cell is no news against itself.",
+                hint="Name another value, or deselect the cell with -k.",
+            )
+        return made
+
+
+def parse_recipe(text: str) -> Recipe:
+    """The recipe in `cache=none,cluster_size=64k`; raises ConfigError, one sentence, for what is none."""
+    values: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        if not equals or not value:
+            raise ConfigError(
+                f"--vm-against={text}: {part.strip()!r} is not AXIS=VALUE.",
+                hint="Write for example cache=none,io=native.",
+            )
+        if name not in AXES:
+            raise ConfigError(f"--vm-against={text}: {name} is no axis.", hint=f"There are: {', '.join(AXES)}.")
+        if name in values:
+            raise ConfigError(f"--vm-against={text}: {name} stands there twice.", hint="Take one of them away.")
+        values[name] = _plain(name, value)
+    return Recipe(text=text, values=values)
+
+
+def _plain(name: str, value: str) -> str | int | bool | None:
+    """A value as a test would write it in a parametrize list."""
+    default = StorageConfig.model_fields[name].default
+    if isinstance(default, bool):
+        return _YES.get(value.lower(), value)
+    if value == "default" and default is None:
+        return None
+    return int(value) if value.isdecimal() else value
