@@ -1,4 +1,4 @@
-"""The `vmstorage` command: doctor, image, reap, exec, show."""
+"""The `vmstorage` command: doctor, image, reap, exec, show, promote."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from pytest_vmstorage.inventory_file import find_inventory, read_inventory
 from pytest_vmstorage.kept import open_kept
 from pytest_vmstorage.lab import LabSettings
 from pytest_vmstorage.opening import lease_book
+from pytest_vmstorage.promote import promote
 from pytest_vmstorage.provision import appliance
 from pytest_vmstorage.provision.reaper import reap
 from pytest_vmstorage.show import newest_run, show_cell
+
+_SAVED = ".benchmarks"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("cell", metavar="CELL", help="the cell's id, such as raw-none-virtio-blk-off")
     show.add_argument("file", metavar="FILE", nargs="?", help="a saved run (default: the newest below .benchmarks)")
     show.set_defaults(run=_show)
+
+    promoting = commands.add_parser("promote", help="make a saved run the baseline, and say what changes by it")
+    promoting.add_argument("saved", metavar="RUN", help="the run: its name, its number or its file")
+    promoting.add_argument("--as", dest="name", metavar="NAME", required=True, help="the baseline's name, such as main")
+    promoting.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
+    promoting.set_defaults(run=_promote)
     return parser
 
 
@@ -117,7 +126,9 @@ def _show(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_SAVED = ".benchmarks"
+def _promote(arguments: argparse.Namespace) -> int:
+    print("\n".join(promote(arguments.saved, arguments.name, Path(arguments.storage))))
+    return 0
 
 
 def _say(sentence: str) -> None:

@@ -48,7 +48,8 @@ LAYERS = """
     report.footer  report.curves
     report.table
     report.text  report.markdown  report.csv_file
-    report.files  show
+    report.pull_request
+    report.files  show  promote
     provision.header
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
     provision.libvirt_text
@@ -90,7 +91,7 @@ LAYERS = """
     plugin.sweep  plugin.forecast  plugin.devices  plugin.gating
     plugin.session
     plugin.passes
-    plugin.plan
+    plugin.plan  plugin.ruling
     plugin.recorder
     plugin.carry  plugin.preflight
     plugin

@@ -6,6 +6,7 @@ nothing else of weight; what it needs for a storage test it imports when it meet
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -56,6 +57,25 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_vmstorage.plugin.plan import LeftOutReport
 
         config.pluginmanager.register(LeftOutReport(), "vmstorage-left-out")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """With --vm-bisect end with a status that `git bisect run` understands."""
+    if not options.value(config, "bisect"):
+        return (yield)
+    from pytest_vmstorage.plugin.ruling import SKIP, bisect_status
+
+    try:
+        status = yield
+    except pytest.UsageError as error:
+        sys.stderr.write(f"ERROR: {error}\n")
+        return SKIP
+    recorder = config.pluginmanager.get_plugin("vmstorage-recorder")
+    if recorder is None or recorder.is_empty:
+        return bisect_status(int(status or 0), None, None)  # type: ignore[call-overload]
+    run = recorder.run()
+    return bisect_status(int(status or 0), run, recorder.comparison(run))  # type: ignore[call-overload]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -164,7 +164,11 @@ def takes_more(config: pytest.Config) -> bool:
 
 def check(config: pytest.Config) -> None:
     """Read all of it; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
+
     policy(config)
     recipe(config)
     confirms(config)
     pairs_limit_s(config)
+    if value(config, "bisect") and not (value(config, "baseline") or value(config, "against")):
+        raise ConfigError("--vm-bisect has nothing to judge against.", hint="Add --vm-baseline or --vm-against.")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -80,15 +82,23 @@ class Recorder:
         """A test that the user left out is not missing from the run."""
         self._left_out.update(item.nodeid for item in items)
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the report files, before any plugin's summary can fail."""
         if self.is_empty:
             return
         from pytest_vmstorage.errors import VmStorageError
-        from pytest_vmstorage.report.files import write_report
+        from pytest_vmstorage.plugin.ruling import fail_missing
+        from pytest_vmstorage.report.files import append_summary, write_report
 
         run = self.run()
         comparison = self.comparison(run)
+        fail_missing(session, comparison)
+        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+            try:
+                append_summary(Path(summary), run, comparison)
+            except OSError as error:
+                self._notes.append(f"{summary} was not written: {error}")
         for path in options.report_paths(self._config):
             try:
                 write_report(path, run, comparison)

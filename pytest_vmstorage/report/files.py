@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.report.csv_file import render_csv
 from pytest_vmstorage.report.markdown import render_markdown
+from pytest_vmstorage.report.pull_request import render_summary
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results import Run
 from pytest_vmstorage.verdict import Comparison
@@ -42,6 +43,12 @@ def write_report(path: Path, run: Run, comparison: Comparison | None = None) -> 
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_text(_render(path.suffix, run, comparison), encoding="utf-8")
     unfinished.replace(path)
+
+
+def append_summary(path: Path, run: Run, comparison: Comparison | None = None) -> None:
+    """Append what a reviewer wants to know, as Markdown, to the file that GITHUB_STEP_SUMMARY names."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(render_summary(run, comparison))
 
 
 def render_json(run: Run) -> str:

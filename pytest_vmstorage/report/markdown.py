@@ -13,22 +13,22 @@ _FAILED_WIDTH = 48
 
 def render_markdown(table: Table) -> str:
     """The table as Markdown, best figures bold; ends with a newline."""
-    parts = ["## Storage matrix", _escape(table.caption)]
+    parts = ["## Storage matrix", escape(table.caption)]
     if table.rows:
-        heads = [*table.axes, *("<br>".join(map(_escape, column.heading)) for column in table.columns)]
+        heads = [*table.axes, *("<br>".join(map(escape, column.heading)) for column in table.columns)]
         rule = ["---"] * len(table.axes) + ["---:"] * len(table.columns)
-        rows = [[*map(_escape, row.axes), *map(_cell, row.cells)] for row in table.rows]
+        rows = [[*map(escape, row.axes), *map(_cell, row.cells)] for row in table.rows]
         parts.append("\n".join(map(_line, [heads, rule, *rows])))
-    parts.append(_escape(table.legend))
+    parts.append(escape(table.legend))
     for curves in table.curves:
         heads = ["metric", "cell", *curves.points]
         rule = ["---", "---", *("---:" for _ in curves.points)]
         rows = [[row.metric, row.cell, *row.points] for row in curves.rows]
-        lines = [_line(heads), _line(rule), *(_line([*map(_escape, row)]) for row in rows)]
-        parts.append(f"### {_escape(curves.title)}\n\n" + "\n".join(lines))
+        lines = [_line(heads), _line(rule), *(_line([*map(escape, row)]) for row in rows)]
+        parts.append(f"### {escape(curves.title)}\n\n" + "\n".join(lines))
     for section in table.sections:
-        items = "\n".join(f"- {_escape(line)}" for line in section.lines)
-        parts.append(f"### {_escape(section.title)}\n\n{items}")
+        items = "\n".join(f"- {escape(line)}" for line in section.lines)
+        parts.append(f"### {escape(section.title)}\n\n{items}")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -38,13 +38,13 @@ def _line(texts: Sequence[str]) -> str:
 
 def _cell(cell: Cell) -> str:
     if cell.failure:
-        return _escape(textwrap.shorten(cell.text, _FAILED_WIDTH, placeholder="…"))
+        return escape(textwrap.shorten(cell.text, _FAILED_WIDTH, placeholder="…"))
     if cell.mark != BEST:
-        return _escape(cell.text)
-    return " ".join(part for part in (f"**{_escape(cell.figure)}**", *cell.parts[1:]) if part)
+        return escape(cell.text)
+    return " ".join(part for part in (f"**{escape(cell.figure)}**", *cell.parts[1:]) if part)
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Text that Markdown leaves alone: no column ends, no markup, no line ends."""
     for sign in ("\\", "|", "*", "_", "`", "<", ">"):
         text = text.replace(sign, f"\\{sign}")

@@ -1,0 +1,92 @@
+"""A run as Markdown for a pull request: the decisions first, reasons next, the matrix folded away below; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_vmstorage.report.columns import function_of
+from pytest_vmstorage.report.footer import EMULATED
+from pytest_vmstorage.report.markdown import escape, render_markdown
+from pytest_vmstorage.report.summary import loss_text, summary_lines
+from pytest_vmstorage.report.table import build_table
+from pytest_vmstorage.results import Run
+from pytest_vmstorage.units import format_figure
+from pytest_vmstorage.verdict import Comparison, Kind, Verdict
+
+_SIGNS = {
+    Kind.REGRESSED: "🔴",
+    Kind.SUSPECT: "🟠",
+    Kind.INVALID: "🟠",
+    Kind.INCONCLUSIVE: "⚪",
+    Kind.IMPROVED: "🟢",
+    Kind.PASS: "🟢",
+}
+_LOUD = (Kind.REGRESSED, Kind.SUSPECT, Kind.INVALID, Kind.IMPROVED)
+
+
+def render_summary(run: Run, comparison: Comparison | None = None) -> str:
+    """What a reviewer wants to know of the run, as GitHub-flavoured Markdown; ends with a newline."""
+    parts = [f"## {_headline(run, comparison)}", *_hosts(run)]
+    if comparison is not None:
+        parts += [f"- {escape(line)}" for line in list(summary_lines(comparison))[1:]]
+        parts += _tables(comparison)
+    if failed := [f"{function_of(f.nodeid)} on {f.config.label}: {f.reason}" for f in run.failures]:
+        parts.append(_folded(f"{len(failed)} cells without a figure", failed))
+    parts.append(
+        f"<details><summary>The whole matrix</summary>\n\n{render_markdown(build_table(run, comparison))}\n</details>"
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _headline(run: Run, comparison: Comparison | None) -> str:
+    if comparison is None:
+        return f"VM storage: {len(run.measurements)} measurements"
+    told = next(summary_lines(comparison), "nothing was compared")
+    return escape(f"VM storage: {told} against {comparison.against}")
+
+
+def _hosts(run: Run) -> Iterator[str]:
+    for host in run.hosts:
+        marked = f" **{EMULATED}**" if host.is_emulated else ""
+        words = (
+            f"Host {host.name}: {host.cpu}, {host.cores} cores, QEMU {host.qemu}, {host.accel}, kernel {host.kernel}."
+        )
+        yield f"{escape(words)}{marked}"
+
+
+def _tables(comparison: Comparison) -> Iterator[str]:
+    loud = [verdict for kind in _LOUD for verdict in comparison.gated if verdict.kind is kind]
+    if loud:
+        yield _table(loud)
+    quiet = [verdict.reason for verdict in comparison.gated if verdict.kind is Kind.INCONCLUSIVE]
+    if quiet:
+        yield _folded(f"{_SIGNS[Kind.INCONCLUSIVE]} {len(quiet)} inconclusive, and why", quiet)
+    passed = [verdict for verdict in comparison.gated if verdict.kind is Kind.PASS]
+    if passed:
+        yield f"<details><summary>{_SIGNS[Kind.PASS]} {len(passed)} passed</summary>\n\n{_table(passed)}\n\n</details>"
+    if comparison.missing:
+        missing = [f"{one.about} ({function_of(one.nodeid)})" for one in comparison.missing]
+        yield _folded(f"{len(missing)} measured before and not in this run", missing)
+
+
+def _table(verdicts: Sequence[Verdict]) -> str:
+    lines = [
+        "| | workload | cell | before | now | loss of speed (95 % interval) | tolerated |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
+    for one in verdicts:
+        then = format_figure(one.then, one.unit) if one.then is not None else "-"
+        kind = f"{one.kind} (waived)" if one.waiver else one.kind.value
+        tolerated = f"{one.tolerated * 100:g} %" if one.tolerated is not None else "-"
+        texts = [
+            f"{_SIGNS[one.kind]} {kind}",
+            *(one.workload, one.config.label, then, format_figure(one.now, one.unit)),
+            *(loss_text(one) or "-", tolerated),
+        ]
+        lines.append(f"| {' | '.join(map(escape, texts))} |")
+    return "\n".join(lines)
+
+
+def _folded(title: str, lines: Sequence[str]) -> str:
+    items = "\n".join(f"- {escape(line)}" for line in lines)
+    return f"<details><summary>{title}</summary>\n\n{items}\n\n</details>"
