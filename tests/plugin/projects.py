@@ -40,7 +40,7 @@ class Project:
         monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
         monkeypatch.setenv("COLUMNS", "120")
         monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-        for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "CI"):
+        for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "CI", "GITHUB_STEP_SUMMARY"):
             monkeypatch.delenv(name, raising=False)
         self.wish()
 

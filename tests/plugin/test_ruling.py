@@ -1,0 +1,94 @@
+"""What verdicts make of exit status, JUnit and the summary of a pull request."""
+
+from __future__ import annotations
+
+import pytest
+from projects import TWO_CELLS, flat, text_of
+
+JUDGED = ("--vm-baseline=base", "--vm-max-regression=20%", "--vm-day-spread=2%", "--vm-confirm")
+
+
+@pytest.fixture
+def saved(two_cells):
+    """A project whose two cells were saved at 10000 IOPS."""
+    assert two_cells.run("--vm-save=base").ret == 0
+    two_cells.log()
+    return two_cells
+
+
+def test_bisect_finds_a_good_commit_good(saved):
+    """0 where the loss is excluded in every cell."""
+    result = saved.run(*JUDGED, "--vm-bisect")
+    assert result.ret == 0, text_of(result)
+
+
+def test_bisect_finds_a_slow_commit_bad(saved):
+    """1 where a cell regressed, whatever else."""
+    saved.wish(speed={"qcow2-*": 0.5})
+    assert saved.run(*JUDGED, "--vm-bisect").ret == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--vm-baseline=base",),
+        (*JUDGED, "--vm-accel=nonsense"),
+        (*JUDGED, "-k", "no such test"),
+        ("--vm-baseline=nowhere",),
+        (),
+    ],
+    ids=["inconclusive", "wrong option", "no test", "no baseline", "nothing to judge by"],
+)
+def test_bisect_skips_what_cannot_be_judged(saved, args):
+    """125, which git takes for a commit that cannot be tested; a wrong option would be a bad commit else."""
+    result = saved.run(*args, "--vm-bisect")
+    assert result.ret == 125, text_of(result)
+    assert "Traceback" not in text_of(result)
+
+
+def test_bisect_skips_a_cell_without_a_figure(saved):
+    """A guest that does not boot says nothing of speed."""
+    saved.wish(broken="qcow2-*")
+    assert saved.run(*JUDGED, "--vm-bisect").ret == 125
+
+
+def test_bisect_takes_a_failed_assertion_for_bad(saved):
+    """The test's own threshold is a judgement too."""
+    saved.write(test_two=TWO_CELLS.replace("> 500", "> 50000"))
+    assert saved.run(*JUDGED, "--vm-bisect").ret == 1
+
+
+@pytest.mark.parametrize("policy", ["warn", "fail"])
+def test_a_missing_cell_fails_where_it_is_to(saved, policy):
+    """It is listed in any case; as a failed test it stands in JUnit and in the exit status."""
+    saved.write(test_two=TWO_CELLS.replace('["raw", "qcow2"]', '["raw"]'))
+    result = saved.run(*JUDGED, f"--vm-missing={policy}", "--junitxml=j.xml")
+    junit = (saved.path / "j.xml").read_text()
+    assert "measured before and not in this run:" in text_of(result)
+    assert result.ret == (1 if policy == "fail" else 0), text_of(result)
+    assert ('failures="1"' in junit) is (policy == "fail")
+    if policy == "fail":
+        assert "qcow2-none-virtio-blk-off 1G, fakehost was measured before and is not in this run" in junit
+
+
+def test_the_summary_of_a_pull_request(saved, monkeypatch):
+    """What is red stands first, the matrix is folded, and what another step wrote stays."""
+    summary = saved.path / "summary.md"
+    summary.write_text("# earlier step\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    saved.wish(speed={"qcow2-*": 0.5})
+    assert saved.run(*JUDGED).ret == 1
+    text = summary.read_text()
+    assert text.startswith("# earlier step\n## VM storage: 1 REGRESSED, 1 PASS against baseline 'base'\n")
+    assert (
+        "| 🔴 REGRESSED | fio randwrite 4k qd32 | qcow2-none-virtio-blk-off 1G | 10k IOPS | 5000 IOPS | +100 %" in text
+    )
+    assert "<details><summary>The whole matrix</summary>" in text
+
+
+def test_a_summary_that_cannot_be_written_is_said(saved, monkeypatch):
+    """And costs nothing else."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(saved.path / "nowhere" / "summary.md"))
+    result = saved.run(*JUDGED)
+    assert result.ret == 0
+    assert "summary.md was not written" in flat(result)
