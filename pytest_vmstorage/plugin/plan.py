@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.history import GUEST_S, ROUND_S
+from pytest_vmstorage.loss import Loss
 from pytest_vmstorage.matrix import by_reason, listed
-from pytest_vmstorage.plugin import options
+from pytest_vmstorage.plugin import gate_options, options
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
 from pytest_vmstorage.plugin.passes import are_taken
 from pytest_vmstorage.plugin.sweep import CELLLESS, matrix_sweep
@@ -37,7 +38,19 @@ def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
     if not cells:
         return ["no selected test has a storage configuration", *unmeasured_lines(config)]
     left_out = [*rule_lines(config, items), *unmeasured_lines(config)]
-    return [*_cell_lines(cells), *left_out, *_total_lines(cells, are_taken(config, items))]
+    return [*_cell_lines(cells), *left_out, *_total_lines(cells, are_taken(config, items)), *_pair_lines(config)]
+
+
+def _pair_lines(config: pytest.Config) -> list[str]:
+    """That each cell has another side, which the time above does not count."""
+    recipe, looks = gate_options.recipe(config), Loss()
+    if recipe is None:
+        return []
+    first, last = looks.screening[0].pairs, looks.screening[-1].pairs
+    return [
+        f"each cell is paired with the same and {recipe.text}: {first} to {last} pairs of rounds in guests of their own, "
+        f"and {looks.confirmation[0].pairs} to {looks.confirmation[-1].pairs} more where it looks slower"
+    ]
 
 
 def _cell_lines(cells: Sequence[CellForecast]) -> list[str]:

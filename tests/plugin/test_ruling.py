@@ -92,3 +92,10 @@ def test_a_summary_that_cannot_be_written_is_said(saved, monkeypatch):
     result = saved.run(*JUDGED)
     assert result.ret == 0
     assert "summary.md was not written" in flat(result)
+
+
+def test_the_plan_tells_of_pairs(two_cells):
+    """Its time is that of the cells themselves; how many pairs it takes nobody knows before."""
+    result = two_cells.run("--vm-plan", "--vm-against=cache=writeback")
+    assert result.ret == 0
+    assert "each cell is paired with the same and cache=writeback: 6 to 18 pairs of rounds" in flat(result)
