@@ -1,4 +1,4 @@
-"""The gate on real guests: the same stack against itself ten times over, and against one that is slower by a known loss.
+"""The gate on real guests: the same stack against itself ten times over, and one that is slower by a known loss.
 
 Each run is a pytest run of its own with --vm-against. Against itself: the other side has 4 MiB more memory and nothing
 else, so each REGRESSED is a false alarm. Slower: libvirt's <iotune> lets one side do 400 I/O operations a second and
@@ -42,7 +42,9 @@ def judged(fields: str, recipe: str) -> Verdict:
         (Path(folder) / "test_gate.py").write_text(TEST.format(fields=fields))
         report = Path(folder) / "run.json"
         argv = [sys.executable, "-m", "pytest", "-q", f"--vm-against={recipe}", f"--vm-report={report}"]
-        done = subprocess.run([*argv, "-p", "no:cacheprovider"], cwd=folder, check=False, capture_output=True, text=True)
+        done = subprocess.run(
+            [*argv, "-p", "no:cacheprovider"], cwd=folder, check=False, capture_output=True, text=True
+        )
         if not report.exists():
             sys.exit(f"pytest ended with status {done.returncode}.\n{done.stdout}{done.stderr}")
         return compare_pairs(Run.model_validate_json(report.read_text()), GatePolicy()).gated[0]
