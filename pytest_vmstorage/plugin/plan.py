@@ -48,7 +48,7 @@ def _pair_lines(config: pytest.Config) -> list[str]:
         return []
     first, last = looks.screening[0].pairs, looks.screening[-1].pairs
     return [
-        f"each cell is paired with the same and {recipe.text}: {first} to {last} pairs of rounds in guests of their own,"
+        f"each cell is paired with the same and {recipe.text}: {first} to {last} pairs of rounds in their own guests,"
         f" and {looks.confirmation[0].pairs} to {looks.confirmation[-1].pairs} more where it looks slower"
     ]
 
