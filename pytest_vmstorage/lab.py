@@ -153,6 +153,11 @@ class Lab:
         except VmStorageError as error:
             self._broken[config] = error
 
+    def set_on_host(self, wishes: HostWishes) -> None:
+        """Change what the run has set on its host; raises HostError where that cannot be."""
+        if self.host_settings is not None:
+            self.host_settings.change(wishes, self.lease.folder)
+
     def drop_row(self) -> None:
         """Let the row at work go, so that the next round of its cell has a guest of its own."""
         self._rows.drop()

@@ -9,17 +9,27 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.config import AXES, StorageConfig, make_config
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.host_wishes import HostWishes
 
 _YES = {"yes": True, "true": True, "no": False, "false": False}
 
 
+HOST = {"governor": "governor", "turbo": "turbo", "host-scheduler": "scheduler"}
+"""What a recipe may say of the host, in the words of the options, and the wish that it is."""
+
+
 class Recipe(BaseModel):
-    """Values that replace those of a cell; `text` is how the user wrote them."""
+    """Values that replace those of a cell; `text` is how the user wrote them, `host` what it sets on the host."""
 
     model_config = ConfigDict(frozen=True)
 
     text: str
     values: Mapping[str, str | int | bool | None]
+    host: Mapping[str, str] = {}
+
+    def on_host(self, wishes: HostWishes) -> HostWishes:
+        """What is set on the host for it, where the run sets that anyway."""
+        return wishes.model_copy(update=dict(self.host))
 
     def of(self, config: StorageConfig) -> StorageConfig:
         """The cell as this recipe has it.
@@ -30,7 +40,7 @@ class Recipe(BaseModel):
             made = make_config({**config.model_dump(), **self.values})
         except ConfigError as error:
             raise ConfigError(f"--vm-against={self.text} of {config}: {error.what}", hint=error.hint) from None
-        if made == config:
+        if made == config and not self.host:
             raise ConfigError(
                 f"--vm-against={self.text} changes nothing in {config}, and a cell is no news against itself.",
                 hint="Name another value, or deselect the cell with -k.",
@@ -41,6 +51,7 @@ class Recipe(BaseModel):
 def parse_recipe(text: str) -> Recipe:
     """The recipe in `cache=none,cluster_size=64k`; raises ConfigError, one sentence, for what is none."""
     values: dict[str, Any] = {}
+    host: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = part.strip().partition("=")
         if not equals or not value:
@@ -48,12 +59,16 @@ def parse_recipe(text: str) -> Recipe:
                 f"--vm-against={text}: {part.strip()!r} is not AXIS=VALUE.",
                 hint="Write for example cache=none,io=native.",
             )
-        if name not in AXES:
-            raise ConfigError(f"--vm-against={text}: {name} is no axis.", hint=f"There are: {', '.join(AXES)}.")
-        if name in values:
+        if name not in (*AXES, *HOST):
+            there = ", ".join((*AXES, *HOST))
+            raise ConfigError(f"--vm-against={text}: {name} is no axis.", hint=f"There are: {there}.")
+        if name in values or HOST.get(name) in host:
             raise ConfigError(f"--vm-against={text}: {name} stands there twice.", hint="Take one of them away.")
-        values[name] = _plain(name, value)
-    return Recipe(text=text, values=values)
+        if name in HOST:
+            host[HOST[name]] = value
+        else:
+            values[name] = _plain(name, value)
+    return Recipe(text=text, values=values, host=host)
 
 
 def _plain(name: str, value: str) -> str | int | bool | None:

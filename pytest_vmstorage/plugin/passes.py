@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin import gate_options, options
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, SESSION, has_turns
 from pytest_vmstorage.plugin.turns import OTHER
@@ -35,6 +36,12 @@ def take_turns(session: pytest.Session) -> None:
     turns = f"in turns with {_counted(others, 'other cell')}" if others else "in turns"
     how = f"in pairs with {gate.recipe.text}, {turns}" if gate.recipe else turns
     with storage.sampling(f"{how}, --vm-seed={seed}"):
+        try:
+            # found here, and not in the middle
+            storage.set_on_host(other=True)
+            storage.set_on_host()
+        except VmStorageError as error:
+            raise pytest.UsageError(str(error)) from None
         passes = _Passes(session, storage, random.Random(seed))  # noqa: S311 (an order, no secret)
         wanting = items
         while wanting and not passes.is_over:
@@ -42,6 +49,7 @@ def take_turns(session: pytest.Session) -> None:
             is_more = not passes.is_over and gate.further(storage.turns, storage.lab().facts)
             wanting = [item for item in items if is_more and storage.turns.wants(item.nodeid)]
         if gate.recipe:
+            storage.set_on_host()
             storage.turns.end()
     storage.live.expect(others + 1)
 
@@ -129,6 +137,7 @@ class _Passes:
                 return
 
     def _run_test(self, item: pytest.Item, after: pytest.Item | None, *, is_other: bool) -> None:
+        self._storage.set_on_host(other=is_other)
         if not is_other:
             _run(item, after)
             return

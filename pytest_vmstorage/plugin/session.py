@@ -104,6 +104,12 @@ class StorageSession:
         if self._lab is not None:
             self._lab.drop_row()
 
+    def set_on_host(self, *, other: bool = False) -> None:
+        """Set on the host what the run asks for, or what the other side of its pairs does; raises HostError."""
+        if self.gate.recipe is not None and self.gate.recipe.host:
+            wishes = self._settings.wishes
+            self.lab().set_on_host(self.gate.recipe.on_host(wishes) if other else wishes)
+
     @contextmanager
     def other_side(self, item: pytest.Item) -> Iterator[None]:
         """While the test is run with what its cell is paired with."""

@@ -90,6 +90,15 @@ class HostSettings:
         if wishes.scheduler:
             self._scheduler(wishes.scheduler, folder)
 
+    def change(self, wishes: HostWishes, folder: str) -> None:
+        """Set what is asked for now in place of what was before; nothing where it is the same.
+
+        Raises as `apply` and `restore` do.
+        """
+        if wishes != self._wishes:
+            self.restore()
+            self.apply(wishes, folder)
+
     def notes(self, disk: str) -> Mapping[str, str]:
         """What a row says of the settings; the device below its disk gets the scheduler, if it is another one.
 
@@ -117,7 +126,7 @@ class HostSettings:
         if self._settings:
             with self._book.alone():
                 set_back(self._shell, self._settings, self._held())
-                self._settings = ()
+                self._settings, self._wishes = (), HostWishes()
                 self._note(())
 
     def _governor(self, name: str) -> None:

@@ -271,3 +271,21 @@ def test_no_device_has_no_scheduler(host: Host) -> None:
     """/proc lies on none."""
     with pytest.raises(HostError, match=r"--vm-host-scheduler=none has no device to be set on: none .* below /proc\."):
         host.run().apply(HostWishes(scheduler="none"), "/proc")
+
+
+def test_two_sides_have_their_settings_by_turns(host: Host) -> None:
+    """In the lease at every time, and in the end all is as it was found; the same once more touches nothing."""
+    run = host.run()
+    for _ in range(2):
+        run.change(PERFORMANCE, "/")
+        assert host.governors == ["performance", "performance"]
+        run.change(HostWishes(governor="schedutil"), "/")
+        assert host.governors == ["schedutil", "schedutil"]
+        assert host.leased() == [("policy1", "powersave", "schedutil")]
+        run.change(HostWishes(), "/")
+        assert host.governors == ["schedutil", "powersave"]
+        assert host.leased() == []
+    run.change(PERFORMANCE, "/")
+    host.put(f"{CPU}/cpufreq/policy0/scaling_governor", "powersave")
+    run.change(PERFORMANCE, "/")
+    assert host.governors == ["powersave", "performance"]
