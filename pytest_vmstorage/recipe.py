@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.config import AXES, StorageConfig, make_config
 from pytest_vmstorage.errors import ConfigError
 
-_YES = {"yes": True, "true": True, "no": False, "false": False}
+_YES = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 
 
 class Recipe(BaseModel):
@@ -32,7 +32,7 @@ class Recipe(BaseModel):
             raise ConfigError(f"--vm-against={self.text} of {config}: {error.what}", hint=error.hint) from None
         if made == config:
             raise ConfigError(
-                f"--vm-against={self.text} changes nothing in {config}, and a cell is no news against itself.",
+                f"--vm-against={self.text} changes nothing in {config}, which would be measured against itself.",
                 hint="Name another value, or deselect the cell with -k.",
             )
         return made
@@ -42,7 +42,7 @@ def parse_recipe(text: str) -> Recipe:
     """The recipe in `cache=none,cluster_size=64k`; raises ConfigError, one sentence, for what is none."""
     values: dict[str, Any] = {}
     for part in text.split(","):
-        name, equals, value = part.strip().partition("=")
+        name, equals, value = (word.strip() for word in part.partition("="))
         if not equals or not value:
             raise ConfigError(
                 f"--vm-against={text}: {part.strip()!r} is not AXIS=VALUE.",
@@ -60,7 +60,9 @@ def _plain(name: str, value: str) -> str | int | bool | None:
     """A value as a test would write it in a parametrize list."""
     default = StorageConfig.model_fields[name].default
     if isinstance(default, bool):
-        return _YES.get(value.lower(), value)
+        if value.lower() not in _YES:
+            raise ConfigError(f"--vm-against: {name}={value} is neither yes nor no.", hint=f"Write {name}=yes.")
+        return _YES[value.lower()]
     if value == "default" and default is None:
         return None
     return int(value) if value.isdecimal() else value
