@@ -124,7 +124,7 @@ def screened(noise: Noise, slower: float) -> Cell:
 
 def judged(cells: Sequence[Cell]) -> tuple[list[Standing], int]:
     """Where each cell of a job stands in the end, and how many pairs were run."""
-    confirmed = confirm({place: cell.fresh for place, cell in enumerate(cells) if cell.fresh}, POLICY)
+    confirmed = confirm({place: cell.fresh for place, cell in enumerate(cells) if cell.fresh})
     standings = [confirmed.get(place, cell.finding).standing for place, cell in enumerate(cells)]
     pairs = sum(cell.finding.count for cell in cells) + sum(finding.count for finding in confirmed.values())
     return standings, pairs

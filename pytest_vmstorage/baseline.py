@@ -43,15 +43,13 @@ class Baseline(BaseModel):
     earlier: tuple[Run, ...] = ()
 
     @cached_property
-    def _cells(self) -> Mapping[CellKey, Mapping[str, Measurement]]:
-        cells: dict[CellKey, dict[str, Measurement]] = {}
-        for key, measurement in keyed(self.run.measurements):
-            cells.setdefault(key, {})[measurement.host] = measurement
-        return cells
+    def _cells(self) -> Sequence[Mapping[CellKey, Mapping[str, Measurement]]]:
+        """The measurements of each run by cell and host, the newest run last: a cell is looked up after each pass."""
+        return [_by_cell(run) for run in self._all]
 
     def find(self, key: CellKey, host: str) -> Measurement | None:
-        """The saved measurement of that cell: of that host if there is one, else of any host, else None."""
-        by_host = self._cells.get(key, {})
+        """The newest run's measurement of that cell: of that host if there is one, else of any host, else None."""
+        by_host = self._cells[-1].get(key, {})
         return by_host.get(host) or next(iter(by_host.values()), None)
 
     @property
@@ -61,12 +59,19 @@ class Baseline(BaseModel):
 
     def history(self, key: CellKey, host: str) -> list[tuple[Run, Measurement]]:
         """Every saved measurement of that cell on that host with its run, the newest last."""
-        found = ((run, dict(keyed(m for m in run.measurements if m.host == host))) for run in self._all)
-        return [(run, cells[key]) for run, cells in found if key in cells]
+        found = ((run, cells.get(key, {})) for run, cells in zip(self._all, self._cells, strict=True))
+        return [(run, by_host[host]) for run, by_host in found if host in by_host]
 
     @property
     def _all(self) -> tuple[Run, ...]:
         return (*self.earlier, self.run)
+
+
+def _by_cell(run: Run) -> Mapping[CellKey, Mapping[str, Measurement]]:
+    cells: dict[CellKey, dict[str, Measurement]] = {}
+    for key, measurement in keyed(run.measurements):
+        cells.setdefault(key, {})[measurement.host] = measurement
+    return cells
 
 
 def keyed(measurements: Iterable[Measurement]) -> list[tuple[CellKey, Measurement]]:
@@ -97,15 +102,11 @@ def load_baseline(name_or_path: str, storage_folder: Path) -> Baseline:
     candidates = sorted((path for path in saved if _matches(name_or_path, path)), key=_age)
     if not candidates:
         raise _no_such(name_or_path, storage_folder, saved)
-    *before, path = candidates
+    path = candidates[-1]
     # a number, or a number with its name, is one run
-    is_name = name_or_path.removesuffix(".json") == name_of(path)
-    return Baseline(
-        name=name_or_path,
-        path=path,
-        run=_read(path),
-        earlier=_since_promoted([*before, path])[:-1] if is_name else (),
-    )
+    named = [one for one in candidates if name_of(one) == name_or_path.removesuffix(".json")]
+    earlier = _before_it(named) if path in named else ()
+    return Baseline(name=name_or_path, path=path, run=_read(path), earlier=earlier)
 
 
 def saved_files(storage_folder: Path) -> list[Path]:
@@ -118,14 +119,14 @@ def name_of(path: Path) -> str:
     return path.stem.partition("_")[2]
 
 
-def _since_promoted(paths: Sequence[Path]) -> tuple[Run, ...]:
-    """The runs of these files, oldest first, from the last one that was promoted."""
-    runs: list[Run] = []
-    for path in reversed(paths):
-        runs.append(_read(path))
-        if _parse(path).get(PROMOTED):
-            break
-    return tuple(reversed(runs))
+def _before_it(paths: Sequence[Path]) -> tuple[Run, ...]:
+    """The runs of these files but the last, oldest first, from the last file that was promoted.
+
+    Runs of that name that were saved without us are no days of ours, and in nobody's way.
+    """
+    contents = [_parse(path) for path in paths]
+    first = max((place for place, content in enumerate(contents) if content.get(PROMOTED)), default=0)
+    return tuple(_read(path) for path in paths[first:-1] if "vmstorage" in contents[paths.index(path)])
 
 
 def _matches(wanted: str, path: Path) -> bool:

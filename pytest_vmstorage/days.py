@@ -3,10 +3,13 @@
 One job is one day, however many rounds it has: what differs from day to day (the host's other load, its temperature,
 where the image lies) is the same in all of them. So the unit is the day, its figure the mean of its fresh guests, and
 today is held against what a further day would give by chance: Student's t with s sqrt(1 + 1/K) of K saved days. It
-assumes that days are alike but for noise. Five saved days give their spread; with fewer the user may state it.
+assumes that days are alike but for noise. Five saved days give their spread; with fewer the user may state it. Where
+today has fewer guests than the saved days had, as where those are several runs each, the spread of single guests comes
+on top: the mean of one guest is further from the next day's than that of ten.
 
 Fresh rounds of today are of the same day, and share what today has. So they confirm a suspect only where the days
-themselves do so among all cells that were compared, and not among the few suspects as fresh pairs do.
+themselves do so among all cells that were compared, and not among the few suspects as fresh pairs do. A suspect may
+pass in them, and of the risk that a loss of just the tolerated size passes a fifth is theirs.
 """
 
 from __future__ import annotations
@@ -25,22 +28,37 @@ LEAST_DAYS = 5
 """Fewer have a spread that is hardly known: with 2 the interval is six times as wide as with many."""
 
 
+_FIRST, _FRESH = 0.8, 0.2
+"""Which part of the risk of passing with just the tolerated loss first and fresh rounds have."""
+
+
 class Days(NamedTuple):
     """The saved days of a cell and today, in log(seconds per operation): a value for each fresh guest, by days.
 
     `spread` is the standard deviation of a day's figure that the user states, None where saved days are to tell it;
-    `policy` what the cell may lose.
+    `policy` what the cell may lose; `are_fresh` is true for rounds of today that confirm others.
     """
 
     saved: Sequence[Sequence[float]]
     today: Sequence[float]
     spread: float | None = None
     policy: Loss = Loss()
+    are_fresh: bool = False
 
     @property
     def finding(self) -> Finding:
         """What `against_days` says."""
-        return against_days(self.saved, self.today, self.policy, spread=self.spread)
+        if obstacle := _obstacle(self.saved, self.today):
+            return Finding(standing=Standing.INCONCLUSIVE, count=len(self.saved), reason=obstacle)
+        found = _prediction(self)
+        if found is None:
+            return _against_one(self.saved[0], self.today, _shift(self))
+        return _weigh(found, self)
+
+    @property
+    def pass_risk(self) -> float:
+        """How likely a loss of just the tolerated size passes in these rounds."""
+        return self.policy.false_pass * (_FRESH if self.are_fresh else _FIRST)
 
 
 def against_days(
@@ -53,21 +71,15 @@ def against_days(
     """PASS, SUSPECT or INCONCLUSIVE, never REGRESSED; the values are log(seconds per operation), one a fresh guest.
 
     A cell that looks slower is a suspect also where the tolerated loss seems excluded. Passing here has a risk of its
-    own, `false_pass`; that of pairs comes on top for the cells that go on to them. With fewer than five saved days,
-    and no `spread` stated (see `Days`), a cell is always INCONCLUSIVE: the days give the change and, from two on, the
-    smallest loss that could have been seen.
+    own, of `false_pass` at most; that of pairs comes on top for the cells that go on to them. With fewer than five
+    saved days, and no `spread` stated (see `Days`), a cell is always INCONCLUSIVE: the days give the change and, from
+    two on, the smallest loss that could have been seen.
     """
-    policy, days = policy or Loss(), Days(saved, today, spread)
-    if obstacle := _obstacle(saved, today):
-        return Finding(standing=Standing.INCONCLUSIVE, count=len(saved), reason=obstacle)
-    found = _prediction(days)
-    if found is None:
-        return _against_one(saved[0], today, _shift(days))
-    return _weigh(found, days, policy)
+    return Days(saved, today, spread, policy or Loss()).finding
 
 
 def confirm_days(suspects: Mapping[Cell, Days], compared: int) -> dict[Cell, Finding]:
-    """All suspects of a job, `today` being fresh rounds: REGRESSED, PASS, SUSPECT or INCONCLUSIVE.
+    """All suspects of a job, `today` being rounds that `are_fresh`: REGRESSED, PASS, SUSPECT or INCONCLUSIVE.
 
     `compared` is how many cells the job compared with saved days. The risk that any unchanged one of them is REGRESSED
     is `false_alarm` at most (Holm 1979), whatever their days have in common.
@@ -77,25 +89,38 @@ def confirm_days(suspects: Mapping[Cell, Days], compared: int) -> dict[Cell, Fin
     # those that were no suspects are hypotheses that were kept
     counted = holm([*evidence, *[1.0] * (compared - len(evidence))])[: len(evidence)]
     for (cell, finding), p in zip(list(found.items()), counted, strict=True):
-        policy = suspects[cell].policy
-        if finding.standing is not Standing.SUSPECT:
-            continue
-        told = finding.reason.rpartition(": ")[0]
-        if p <= policy.false_alarm:
-            tolerated = f"tolerated {percent(policy.limit)}, confirmed in fresh rounds with p = {p:.2g}"
-            update = {"standing": Standing.REGRESSED, "p": p, "reason": f"{told}: {tolerated} among {compared} cells"}
+        days, prediction = suspects[cell], _prediction(suspects[cell])
+        if finding.standing is Standing.SUSPECT and prediction is not None:
+            update = _counted(prediction, days, p, compared)
         else:
-            update = {"p": p, "reason": f"{told}: slower in fresh rounds too, but p = {p:.2g} among {compared} cells"}
+            update = {"reason": f"it looked slower at first; in fresh rounds, {finding.reason}"}
         found[cell] = finding.model_copy(update=update)
     return found
 
 
-def learnt(saved: Sequence[Sequence[float]]) -> float | None:
-    """The smallest loss, a fraction, that such days show in four of five cases; None for too few, or without spread."""
-    if len(saved) < LEAST_DAYS or _obstacle(saved, [0.0]):
+def _counted(found: _Prediction, days: Days, p: float, compared: int) -> dict[str, object]:
+    """What becomes of a suspect whose fresh rounds are slower too; `p` is as Holm counts it among all cells."""
+    policy = days.policy
+    among = f"p = {p:.2g}" + (f" among {compared} cells" if compared > 1 else "")
+    if p <= policy.false_alarm:
+        size = "above the" if found.shift > policy.limit else "more than half of the"
+        told = f"confirmed in fresh rounds with {among}, and {size} tolerated {percent(policy.limit)}"
+    else:
+        told = f"slower in fresh rounds too, but {among} is not below {policy.false_alarm:g}: {_OTHERWISE}"
+    standing = Standing.REGRESSED if p <= policy.false_alarm else Standing.SUSPECT
+    return {"standing": standing, "p": p, "reason": f"{_change(len(days.saved), found.shift, found.interval)}: {told}"}
+
+
+def learnt(saved: Sequence[Sequence[float]], guests: int = 1) -> float | None:
+    """The smallest loss, a fraction, that such days show in four of five cases to a day of so many guests.
+
+    None for fewer than five days, and for days without any spread.
+    """
+    # what the figures of that day are makes no difference
+    today = [0.0] * guests
+    if len(saved) < LEAST_DAYS or _obstacle(saved, today):
         return None
-    # it does not depend on the day that is held against them
-    found = _prediction(Days(saved, [0.0]))
+    found = _prediction(Days(saved, today))
     return math.expm1(found.visible) if found is not None and found.error else None
 
 
@@ -132,6 +157,11 @@ class _Prediction(NamedTuple):
         """The smallest shift that shows in four of five cases."""
         return _visible(self.error, self.freedom)
 
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval."""
+        return Interval(self.bound(0.025), self.bound(0.975))
+
     def bound(self, probability: float) -> float:
         """What the shift lies below with that probability."""
         return self.shift + _t_quantile(probability, self.freedom) * self.error
@@ -149,8 +179,31 @@ def _prediction(days: Days) -> _Prediction | None:
         return _Prediction(_shift(days), days.spread * math.sqrt(1 + 1 / count), math.inf)
     if count == 1:
         return None
-    spread = statistics.stdev(map(statistics.fmean, days.saved))
-    return _Prediction(_shift(days), spread * math.sqrt(1 + 1 / count), count - 1)
+    between_days = statistics.variance(map(statistics.fmean, days.saved)) * (1 + 1 / count)
+    variance, freedom = _with_guests(days, between_days)
+    return _Prediction(_shift(days), math.sqrt(variance), freedom)
+
+
+def _with_guests(days: Days, between_days: float) -> tuple[float, int]:
+    """The variance of the shift and its degrees of freedom, with what fewer guests today than on saved days add.
+
+    The spread of saved days has in it that of a mean of their guests; the rest of today's is that of single guests,
+    known from days that have several. Degrees of freedom of such a sum: Satterthwaite 1946.
+    """
+    most = len(days.saved) - 1
+    several = [day for day in days.saved if len(day) > 1]
+    further = 1 / len(days.today) - statistics.fmean(1 / len(day) for day in days.saved)
+    if further <= 0 or not several:
+        return between_days, most
+    known = sum(len(day) - 1 for day in several)
+    squares = math.fsum(statistics.variance(day) * (len(day) - 1) for day in several)
+    added = further * squares / known
+    total = between_days + added
+    if not total:
+        return total, most
+    satterthwaite = total**2 / (between_days**2 / most + added**2 / known)
+    # rounding must not take one from a whole number
+    return total, max(1, min(most, int(satterthwaite + 1e-9)))
 
 
 def _t_cdf(t: float, freedom: float) -> float:
@@ -163,38 +216,49 @@ def _t_quantile(probability: float, freedom: float) -> float:
 
 _NORMAL = statistics.NormalDist()
 
+_OTHERWISE = "save more days, or run pairs with --vm-against"
+
 
 def _against_one(saved: Sequence[float], today: Sequence[float], shift: float) -> Finding:
     """What one saved day can honestly say: the change, and how much the guests of a day differ at least."""
-    reason = f"one saved day does not say how much days differ, {LEAST_DAYS} are needed"
+    reason = "one day does not say how much days differ"
     if min(len(saved), len(today)) > 1:
         freedom = len(saved) + len(today) - 2
         squares = statistics.variance(saved) * (len(saved) - 1) + statistics.variance(today) * (len(today) - 1)
         error = math.sqrt(squares / freedom * (1 / len(saved) + 1 / len(today)))
-        reason += f"; were they all alike, its guests would show a loss of {percent(_visible(error, freedom))}"
-    return _finding(Standing.INCONCLUSIVE, 1, shift, None, reason)
+        reason += f" (were they all alike, its guests would show a loss of {percent(_visible(error, freedom))})"
+    return _finding(Standing.INCONCLUSIVE, 1, shift, None, f"{reason}; {_more_days(1)}")
 
 
-def _weigh(found: _Prediction, days: Days, policy: Loss) -> Finding:
-    count, shift = len(days.saved), found.shift
-    interval = Interval(found.bound(0.025), found.bound(0.975))
-    tolerated, p = percent(policy.limit), found.p
-    is_stated = math.isinf(found.freedom)
-    source = (
-        f"days that differ by {percent(days.spread or 0)}, as stated," if is_stated else f"{count} days of this spread"
+def _more_days(count: int) -> str:
+    """What to do where so few days are saved."""
+    more = LEAST_DAYS - count
+    return (
+        f"save it on {more} more {'day' if more == 1 else 'days'} with --vm-save, state --vm-day-spread, "
+        "or run pairs with --vm-against"
     )
-    power = f"{source} show one of {percent(found.visible)} in four of five cases"
+
+
+def _weigh(found: _Prediction, days: Days) -> Finding:
+    count, shift, policy = len(days.saved), found.shift, days.policy
+    interval, p = found.interval, found.p
+    tolerated = percent(policy.limit)
+    is_stated = math.isinf(found.freedom)
+    stated = f"days that differ by {percent(days.spread or 0)}, as stated,"
+    source = stated if is_stated else f"{count} days of this spread"
+    power = f"{source} show a loss of {percent(found.visible)} in four of five cases"
     if count < LEAST_DAYS and not is_stated:
-        told = f"{LEAST_DAYS} saved days are needed; {power}"
+        told = f"{LEAST_DAYS} days are needed, and {power}; {_more_days(count)}"
         return _finding(Standing.INCONCLUSIVE, count, shift, interval, told, visible=found.visible)
     if p < policy.suspicion and shift >= policy.half:
-        told = f"p = {p:.2g}, fresh rounds or pairs can confirm it"
+        told = f"p = {p:.2g}, and --vm-confirm can confirm it in fresh rounds"
         return _finding(Standing.SUSPECT, count, shift, interval, told, p=p)
-    bound = found.bound(1 - policy.false_pass)
+    bound = found.bound(1 - days.pass_risk)
     if bound < policy.limit:
-        told = f"a loss of {tolerated} is excluded, and any above {percent(bound)}"
+        least = f"above {percent(bound)}" if bound > 0 else "at all"
+        told = f"a loss of {tolerated} is excluded, and any {least}"
         return _finding(Standing.PASS, count, shift, interval, told)
-    told = f"a loss of {tolerated} is neither found nor excluded: {power}"
+    told = f"a loss of {tolerated} is neither found nor excluded: {power}; {_OTHERWISE}"
     return _finding(Standing.INCONCLUSIVE, count, shift, interval, told, visible=found.visible)
 
 
@@ -216,10 +280,14 @@ def _finding(
     return Finding(
         standing=standing,
         count=days,
-        reason=f"{days} saved {'day' if days == 1 else 'days'}, {change(shift, interval)}: {reason}",
+        reason=f"{_change(days, shift, interval)}: {reason}",
         loss=math.expm1(shift),
         interval=fractions(interval),
         p=p,
         visible=None if visible is None else math.expm1(visible),
-        wants=max(0, LEAST_DAYS - days),
+        wants=max(0, LEAST_DAYS - days) if standing is Standing.INCONCLUSIVE else 0,
     )
+
+
+def _change(days: int, shift: float, interval: Interval | None) -> str:
+    return f"{days} saved {'day' if days == 1 else 'days'}, {change(shift, interval)}"

@@ -7,13 +7,12 @@ from collections.abc import Collection, Iterator
 
 from pytest_vmstorage.hygiene import matters
 from pytest_vmstorage.results import Figure, HostFacts, Measurement, Metric
-from pytest_vmstorage.units import format_figure
+from pytest_vmstorage.units import format_about, format_figure
 
 _HOST = (
     ("host", "name"),
     ("CPU", "cpu"),
     ("number of cores", "cores"),
-    ("memory", "memory_bytes"),
     ("file system below the disks", "file_system"),
     ("device below the disks", "device"),
     ("CPU governor", "governor"),
@@ -25,6 +24,9 @@ _STACK = (("kernel", "kernel"), ("QEMU", "qemu"), ("libvirt", "libvirt"))
 
 _UNKNOWN = ("unknown", 0, "")
 
+_MEMORY = 1 / 16
+"""By so much of it a host's memory may differ: what Linux says is less what each kernel keeps for itself."""
+
 
 def flaw(figure: Figure) -> str:
     """Why the figure cannot be one, in a clause, or an empty text."""
@@ -34,6 +36,14 @@ def flaw(figure: Figure) -> str:
     if figure.metric.unit not in ("%", "B") and min(figure.values) <= 0:
         return f"a round gave {format_figure(min(figure.values), figure.metric.unit)}"
     return ""
+
+
+def no_ratio(figure: Figure) -> str:
+    """Why its rounds cannot be held against others as factors, in a clause, or an empty text."""
+    least = min(figure.values)
+    if least > 0:
+        return ""
+    return f"a round gave {format_figure(least, figure.metric.unit)}, and a change from there has no percentage"
 
 
 def obstacle(then: Measurement, now: Measurement, before: HostFacts, today: HostFacts, metric: Metric) -> str:
@@ -59,19 +69,23 @@ def _obstacles(
 
 
 def _of_hosts(then: Measurement, now: Measurement, before: HostFacts, today: HostFacts) -> Iterator[str]:
-    accel = before.accel_of(then.config, on_host=then.on_host)
-    if accel != today.accel_of(now.config, on_host=now.on_host):
-        yield f"it was saved under {before.accel} and measured under {today.accel} now"
+    accels = before.accel_of(then.config, on_host=then.on_host), today.accel_of(now.config, on_host=now.on_host)
+    if accels[0] != accels[1]:
+        yield "it was saved under {} and measured under {} now".format(*accels)
     for what, name in _HOST:
         old, new = getattr(before, name), getattr(today, name)
         if old != new and not (name != "name" and (old in _UNKNOWN or new in _UNKNOWN)):
             yield f"the {what} was {old} and is {new} now"
+    memory = before.memory_bytes, today.memory_bytes
+    if min(memory) and abs(memory[0] - memory[1]) > max(memory) * _MEMORY:
+        yield "the memory was {} and is {} now".format(*map(format_about, memory))
 
 
 def _of_tools(then: Measurement, now: Measurement) -> Iterator[str]:
     for tool, old in then.guest.items():
         if now.guest.get(tool, old) != old:
-            yield f"{tool} was {old} and is {now.guest[tool]} now"
+            whose = "" if now.config.is_native or now.on_host else "the guest's "
+            yield f"{whose}{tool} was {old} and is {now.guest[tool]} now"
     # on the host itself the line names files that are others in each run
     if then.command != now.command and not (now.config.is_native or now.on_host):
         yield f"it was measured with `{then.command}` and is with `{now.command}` now"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_vmstorage.baseline import Baseline, CellKey, host_of, keyed
 from pytest_vmstorage.days import LEAST_DAYS, Days, confirm_days, learnt
-from pytest_vmstorage.fingerprint import flaw, obstacle, stack_changes, stack_of
-from pytest_vmstorage.judging import Case, by_guest, cases_of, decided, described, not_compared
+from pytest_vmstorage.fingerprint import flaw, no_ratio, obstacle, stack_changes, stack_of
+from pytest_vmstorage.judging import Case, by_guest, cases_of, decided, described, first_rounds, not_compared
 from pytest_vmstorage.loss import Finding, Loss, Standing
 from pytest_vmstorage.results import Measurement, Metric, Run, Sample
 from pytest_vmstorage.tolerance import GatePolicy
@@ -25,10 +24,16 @@ class _Saved(NamedTuple):
     saved: Sequence[Sequence[float]]
     policy: Loss = Loss()
     spread: float | None = None
+    left_out: str = ""
 
-    def days(self, samples: Sequence[Sample]) -> Days:
+    @property
+    def first(self) -> Sequence[Sample]:
+        """The rounds that are looked at first, without the fresh ones."""
+        return first_rounds(self.case.measured)
+
+    def days(self, samples: Sequence[Sample], *, are_fresh: bool = False) -> Days:
         """The saved days beside these rounds of today."""
-        return Days(self.saved, by_guest(self.case.metric, samples), self.spread, self.policy)
+        return Days(self.saved, by_guest(self.case.metric, samples), self.spread, self.policy, are_fresh)
 
 
 def compare(run: Run, baseline: Baseline, policy: GatePolicy, *, left_out: Collection[str] = ()) -> Comparison:
@@ -51,7 +56,8 @@ def compare(run: Run, baseline: Baseline, policy: GatePolicy, *, left_out: Colle
             verdicts[number] = described(case, found.then, against)
     for number, finding in _decide(to_decide).items():
         one = to_decide[number]
-        verdicts[number] = decided(one.case, one.then, against, finding, policy, one.policy.tolerated)
+        told = _with_left_out(finding, one.left_out)
+        verdicts[number] = decided(one.case, one.then, against, told, policy, one.policy.tolerated)
     return around([verdicts[number] for number in range(len(cases))], run, baseline, left_out)
 
 
@@ -68,7 +74,8 @@ def around(verdicts: Sequence[Verdict], run: Run, baseline: Baseline, left_out: 
 def _case(case: Case, then: Measurement | None, baseline: Baseline, run: Run, policy: GatePolicy) -> _Saved | str:
     """What the case is to be compared with, or why it cannot be."""
     if then is None:
-        return "the baseline has no such cell"
+        is_older = bool(baseline.history(case.key, case.measured.host))
+        return "the newest run of the baseline lacks it" if is_older else "the baseline has no such cell"
     hosts = host_of(baseline.run, then.host), host_of(run, case.measured.host)
     reason = obstacle(then, case.measured, *hosts, case.metric)
     if reason or flaw(case.figure):
@@ -78,38 +85,69 @@ def _case(case: Case, then: Measurement | None, baseline: Baseline, run: Run, po
 
 def _gated(case: Case, then: Measurement, baseline: Baseline, run: Run, policy: GatePolicy) -> _Saved | str:
     """The saved days of a primary figure and what it may lose, or why there is nothing to decide."""
-    measured = case.measured
-    if min(case.figure.values) <= 0:
-        return "a round gave 0, and a change from 0 has no percentage"
-    steady = measured.steadiness
+    measured, before = case.measured, then.figure(case.metric.name)
+    if found := no_ratio(case.figure):
+        return found
+    if found := no_ratio(before):
+        return f"when it was saved {found}"
+    # fresh rounds are of other guests, which differ
+    steady = measured.model_copy(update={"samples": first_rounds(measured)}).steadiness
     if steady.is_judged and not steady.is_steady:
-        return f"its rounds are {steady}"
-    saved = _saved_days(baseline, case.key, then, measured, case.metric, run)
+        return f"its rounds are {steady}; --vm-without=steady-state compares them all the same"
+    saved, left_out = _saved_days(baseline, case.key, then, measured, case.metric, run)
     spread = math.log1p(policy.day_spread) if policy.day_spread is not None else None
     tolerated = policy.tolerated_by(case.key.nodeid, case.key.workload, measured.tolerated).fraction
-    if tolerated is None and (tolerated := learnt(saved)) is None:
-        return f"what it may lose is to be learnt from {LEAST_DAYS} saved days, and there are {len(saved)}"
-    return _Saved(case, then, saved, Loss(tolerated=tolerated), spread)
+    if tolerated is None:
+        tolerated = learnt(saved, len(by_guest(case.metric, first_rounds(measured))))
+        if tolerated is None:
+            return _not_learnt(len(saved), left_out)
+    return _Saved(case, then, saved, Loss(tolerated=tolerated), spread, left_out)
+
+
+def _not_learnt(days: int, left_out: str) -> str:
+    if days >= LEAST_DAYS:
+        return f"what it may lose is to be learnt from its saved days, and all {days} have one figure"
+    there = f"there {'is' if days == 1 else 'are'} {days}{left_out and f' ({left_out})'}"
+    return f"what it may lose is to be learnt from {LEAST_DAYS} saved days, and {there}"
 
 
 def _saved_days(
     baseline: Baseline, key: CellKey, then: Measurement, now: Measurement, metric: Metric, run: Run
-) -> list[list[float]]:
-    """A value for each fresh guest of each saved day on which the host's software was what it was last, oldest first.
+) -> tuple[list[list[float]], str]:
+    """A value for each fresh guest of each saved day on which the host's software was what it was last.
 
-    Runs of one date are one day: what differs between days is the same in them.
+    Runs of one date are one day: what differs between days is the same in them. Also which days are left out and why,
+    in a clause, or an empty text.
     """
-    today, stack = host_of(run, now.host), stack_of(host_of(baseline.run, then.host))
-    alike = [
-        (saved.started[:10], measured)
-        for saved, measured in baseline.history(key, then.host)
-        if stack_of(host := host_of(saved, measured.host)) == stack and not obstacle(measured, now, host, today, metric)
-    ]
-    alike.sort(key=lambda one: one[0])
-    return [
-        [value for _, measured in runs for value in by_guest(metric, measured.samples)]
-        for _, runs in groupby(alike, key=lambda one: one[0])
-    ]
+    last, today = host_of(baseline.run, then.host), host_of(run, now.host)
+    days: dict[str, list[float]] = {}
+    left_out: dict[str, str] = {}
+    for saved, measured in baseline.history(key, then.host):
+        host, date = host_of(saved, measured.host), saved.started[:10]
+        changed = ", ".join(stack_changes(host, last)) if stack_of(host) != stack_of(last) else ""
+        reason = changed or obstacle(measured, now, host, today, metric) or no_ratio(measured.figure(metric.name))
+        if reason:
+            left_out[date] = reason
+        else:
+            days.setdefault(date, []).extend(by_guest(metric, measured.samples))
+    reasons = {date: reason for date, reason in left_out.items() if date not in days}
+    return list(days.values()), _days_left_out(reasons)
+
+
+def _days_left_out(reasons: Mapping[str, str]) -> str:
+    if not reasons:
+        return ""
+    newest = reasons[max(reasons)]
+    if len(reasons) == 1:
+        return f"the saved day {max(reasons)} does not count: {newest}"
+    return f"{len(reasons)} saved days do not count, the last of them {max(reasons)}: {newest}"
+
+
+def _with_left_out(finding: Finding, left_out: str) -> Finding:
+    """The finding with the days that it does not rest on, where more days are what it lacks."""
+    if not left_out or finding.standing is not Standing.INCONCLUSIVE:
+        return finding
+    return finding.model_copy(update={"reason": f"{finding.reason} ({left_out})"})
 
 
 def _decide(cases: Mapping[int, _Saved]) -> dict[int, Finding]:
@@ -117,10 +155,10 @@ def _decide(cases: Mapping[int, _Saved]) -> dict[int, Finding]:
     found: dict[int, Finding] = {}
     suspects: dict[int, Days] = {}
     for number, one in cases.items():
-        samples, fresh = one.case.measured.samples, one.case.measured.fresh
-        found[number] = one.days(samples[: len(samples) - fresh]).finding
+        found[number] = one.days(one.first).finding
+        fresh = one.case.measured.samples[len(one.first) :]
         if fresh and found[number].standing is Standing.SUSPECT:
-            suspects[number] = one.days(samples[-fresh:])
+            suspects[number] = one.days(fresh, are_fresh=True)
     return found | confirm_days(suspects, len(cases))
 
 
@@ -135,7 +173,11 @@ def _missing(run: Run, baseline: Baseline, left_out: Collection[str]) -> tuple[M
 
 
 def _stack(run: Run, baseline: Baseline) -> tuple[str, ...]:
-    changes: Iterable[tuple[str, ...]] = (
-        stack_changes(before, host) for host in run.hosts for before in baseline.run.hosts if before.name == host.name
+    whose = {host.name: f"{host.name}: " if len(run.hosts) > 1 else "" for host in run.hosts}
+    return tuple(
+        f"{whose[host.name]}{line}"
+        for host in run.hosts
+        for before in baseline.run.hosts
+        if before.name == host.name
+        for line in stack_changes(before, host)
     )
-    return tuple(line for lines in changes for line in lines)

@@ -16,6 +16,7 @@ FILE_NAME = "vmstorage-gate.toml"
 _EXAMPLE = {
     "cell": '"test_disk.py::*[qcow2-*]"',
     "tolerated": '"15%"',
+    "day_spread": '"3%"',
     "reason": '"QEMU issue 1234"',
     "owner": '"jane@example.org"',
     "expires": "2027-03-31",
@@ -38,22 +39,36 @@ def load_gate_file(text: str, source: str, policy: GatePolicy) -> GatePolicy:
         "waivers": tuple(_waiver(table, where) for table, where in _tables(document, "waivers", source)),
     }
     if "tolerated" in document:
-        found["tolerated"] = parse_tolerated(document["tolerated"], f"{source}: tolerated")
+        found["tolerated"] = _tolerated(document, source)
     if "day_spread" in document:
-        found["day_spread"] = _percent(document["day_spread"], f"{source}: day_spread")
+        found["day_spread"] = _percent(_share(document, "day_spread", source), f"{source}: day_spread")
     return policy.model_copy(update=found)
 
 
-def _percent(value: object, where: str) -> float:
+def _percent(text: str, where: str) -> float:
     try:
-        return parse_percent(value)
+        return parse_percent(text)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error.what}", hint=error.hint) from None
 
 
+def _tolerated(table: Mapping[str, Any], where: str) -> Tolerated:
+    return parse_tolerated(_share(table, "tolerated", where), f"{where}: tolerated")
+
+
+def _share(table: Mapping[str, Any], key: str, where: str) -> str:
+    """A percentage as a text: 0.15 could be meant as 15 % or as 0.15 %."""
+    value = _needed(table, key, where)
+    if not isinstance(value, str):
+        raise ConfigError(
+            f"{where}: {key} = {value!r} is not a text.", hint=f"Write for example {key} = {_EXAMPLE[key]}."
+        )
+    return value
+
+
 def _rule(table: Mapping[str, Any], where: str) -> Rule:
     _known(table, ("cell", "workload", "tolerated"), where)
-    tolerated: Tolerated = parse_tolerated(_needed(table, "tolerated", where), f"{where}: tolerated")
+    tolerated = _tolerated(table, where)
     return Rule(cell=_text(table, "cell", where), workload=_text(table, "workload", where, "*"), tolerated=tolerated)
 
 
@@ -61,7 +76,9 @@ def _waiver(table: Mapping[str, Any], where: str) -> Waiver:
     _known(table, ("cell", "workload", "reason", "owner", "expires"), where)
     expires = _needed(table, "expires", where)
     if isinstance(expires, datetime.datetime) or not isinstance(expires, datetime.date):
-        raise ConfigError(f"{where}: expires = {expires!r} is not a date.", hint="Write expires = 2027-03-31.")
+        raise ConfigError(
+            f"{where}: expires = {_shown(expires)} is not a date.", hint="Write expires = 2027-03-31, without quotes."
+        )
     return Waiver(
         cell=_text(table, "cell", where),
         workload=_text(table, "workload", where, "*"),
@@ -69,6 +86,10 @@ def _waiver(table: Mapping[str, Any], where: str) -> Waiver:
         owner=_text(table, "owner", where),
         expires=expires,
     )
+
+
+def _shown(value: object) -> str:
+    return str(value) if isinstance(value, datetime.datetime | datetime.time) else repr(value)
 
 
 def _tables(document: Mapping[str, Any], name: str, source: str) -> Iterable[tuple[Mapping[str, Any], str]]:

@@ -41,6 +41,11 @@ def cases_of(run: Run) -> Iterator[Case]:
             yield Case(key, measured, measured.metric(name))
 
 
+def first_rounds(measured: Measurement) -> tuple[Sample, ...]:
+    """The rounds that are looked at first, without the fresh ones that confirm."""
+    return measured.samples[: len(measured.samples) - measured.fresh]
+
+
 def by_guest(metric: Metric, samples: Sequence[Sample]) -> list[float]:
     """A value for each guest that rounds were taken in: the mean of log(seconds per operation) of its rounds.
 
@@ -64,7 +69,7 @@ def not_compared(case: Case, against: str, reason: str, policy: GatePolicy) -> V
 def described(case: Case, then: Measurement, against: str) -> Verdict:
     """The verdict on a metric beside the primary one: how its median differs."""
     before = then.figure(case.metric.name)
-    change = float((case.figure - before) / before)
+    change = _change(case.figure, before)
     sentence = f"is {_course(case.metric, change)} than {against}: {_figures(case.figure, before)}."
     return _verdict(case, Kind.SHOWN, sentence, None, then=float(before), change=change)
 
@@ -74,9 +79,9 @@ def decided(
 ) -> Verdict:
     """The verdict on a primary metric as it was found; `tolerated` is a fraction of the time per operation."""
     before = then.figure(case.metric.name)
-    change = float((case.figure - before) / before)
+    change = _change(case.figure, before)
     kind = kind_of(finding)
-    sentence = f"against {against} is {kind}: {finding.reason}; {_figures(case.figure, before)}."
+    sentence = f"is {kind} against {against}: {finding.reason}; {_figures(case.figure, before)}."
     return _verdict(
         case, kind, sentence, policy, then=float(before), change=change, finding=finding, tolerated=tolerated
     )
@@ -119,6 +124,11 @@ def _verdict(
         reason=f"{case.metric.name} of {case.key.workload} on {case.key.config.label} {sentence}",
         **case.key._asdict(),
     )
+
+
+def _change(now: Figure, then: Figure) -> float:
+    # a file system may be found to have given back more than it took
+    return float((now - then) / abs(then))
 
 
 def _course(metric: Metric, change: float) -> str:

@@ -155,8 +155,10 @@ def _log(metric: Metric, value: float) -> float:
 
 
 def percent(shift: float, sign: str = "") -> str:
-    """A shift of logarithms as people say it: "12.4 %", with "+" as `sign` also "+12.4 %"."""
-    return f"{math.expm1(shift) * 100:{sign}.3g} %"
+    """A shift of logarithms as people say it: "12.4 %", with "+" as `sign` also "+12.4 %"; no more than hundredths."""
+    # a zero has no sign of its own
+    value = round(math.expm1(shift) * 100, 2) + 0.0
+    return f"{value:{sign}.0f} %" if abs(value) >= 100 else f"{value:{sign}.3g} %"
 
 
 def change(shift: float, interval: Interval | None) -> str:

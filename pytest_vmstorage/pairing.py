@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pytest_vmstorage.baseline import keyed
-from pytest_vmstorage.fingerprint import flaw
-from pytest_vmstorage.judging import Case, cases_of, decided, described, not_compared
+from pytest_vmstorage.fingerprint import flaw, no_ratio
+from pytest_vmstorage.judging import Case, cases_of, decided, described, first_rounds, not_compared
 from pytest_vmstorage.loss import Finding, Loss, Standing, differences
 from pytest_vmstorage.results import Measurement, Run
 from pytest_vmstorage.sequential import confirm, screen
@@ -36,7 +36,7 @@ class _Paired(NamedTuple):
     @property
     def first(self) -> tuple[float, ...]:
         """The pairs that are looked at first, without the fresh ones."""
-        return self.pairs[: len(self.case.measured.samples) - self.case.measured.fresh]
+        return self.pairs[: len(first_rounds(self.case.measured))]
 
 
 def compare_pairs(run: Run, policy: GatePolicy, lost: Mapping[str, str] | None = None) -> Comparison:
@@ -51,7 +51,7 @@ def compare_pairs(run: Run, policy: GatePolicy, lost: Mapping[str, str] | None =
     to_decide: dict[int, _Paired] = {}
     for number, case in enumerate(cases := list(cases_of(run))):
         then = there.get((case.key.nodeid, case.key.workload, case.key.nth, case.measured.host))
-        found = _case(case, then, policy, (lost or {}).get(case.key.nodeid, ""))
+        found = _case(case, then, policy, run.recipe, (lost or {}).get(case.key.nodeid, ""))
         if isinstance(found, str):
             verdicts[number] = not_compared(case, against, found, policy)
         elif case.gates:
@@ -64,23 +64,34 @@ def compare_pairs(run: Run, policy: GatePolicy, lost: Mapping[str, str] | None =
     return Comparison(against=against, verdicts=tuple(verdicts[number] for number in range(len(cases))))
 
 
-def _case(case: Case, then: Measurement | None, policy: GatePolicy, lost: str) -> _Paired | str:
+def _case(case: Case, then: Measurement | None, policy: GatePolicy, recipe: str, lost: str) -> _Paired | str:
     """What the case is paired with, or why it cannot be."""
-    if then is None:
-        return f"there is no figure of it{lost and f': {lost}'}".rstrip(".")
-    figures = (case.figure, then.figure(case.metric.name))
-    if any(map(flaw, figures)) or min(map(min, (figure.values for figure in figures))) <= 0:
-        return "a round gave no figure that has a percentage"
+    if then is None or case.metric not in then.metrics:
+        return f"with {recipe} it has no figure{_why(case, then, lost)}"
+    if found := flaw(case.figure) or (no_ratio(case.figure) if case.gates else ""):
+        return found
+    figure = then.figure(case.metric.name)
+    if found := flaw(figure) or (no_ratio(figure) if case.gates or float(figure) == 0 else ""):
+        return f"with {recipe} {found}"
+    if not case.gates:
+        return _Paired(case, then, Loss())
     tolerated = policy.tolerated_by(case.key.nodeid, case.key.workload, case.measured.tolerated).fraction
     if tolerated is None:
         return "what it may lose is to be learnt from saved days, and pairs have none"
     return _Paired(case, then, Loss(tolerated=tolerated))
 
 
+def _why(case: Case, then: Measurement | None, lost: str) -> str:
+    left_out = {one.metric.name: one.why for one in then.left_out} if then is not None else {}
+    # of what failed, the sentence without its evidence
+    reason = (left_out.get(case.metric.name) or lost).strip().partition("\n")[0].rstrip(".")
+    return f": {reason}" if reason else ""
+
+
 def _in_time(one: _Paired, finding: Finding) -> Finding:
     if one.case.measured.ended.reason != "time limit" or finding.standing is not Standing.INCONCLUSIVE:
         return finding
-    reason = f"{finding.reason}; the time limit came before (--vm-pairs-limit)"
+    reason = f"{finding.reason}; the time for its pairs was over (--vm-pairs-limit)"
     return finding.model_copy(update={"reason": reason, "wants": 0})
 
 

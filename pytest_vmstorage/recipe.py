@@ -11,7 +11,7 @@ from pytest_vmstorage.config import AXES, StorageConfig, make_config
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.host_wishes import HostWishes
 
-_YES = {"yes": True, "true": True, "no": False, "false": False}
+_YES = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 
 
 HOST = {"governor": "governor", "turbo": "turbo", "host-scheduler": "scheduler"}
@@ -42,7 +42,7 @@ class Recipe(BaseModel):
             raise ConfigError(f"--vm-against={self.text} of {config}: {error.what}", hint=error.hint) from None
         if made == config and not self.host:
             raise ConfigError(
-                f"--vm-against={self.text} changes nothing in {config}, and a cell is no news against itself.",
+                f"--vm-against={self.text} changes nothing in {config}, which would be measured against itself.",
                 hint="Name another value, or deselect the cell with -k.",
             )
         return made
@@ -53,7 +53,7 @@ def parse_recipe(text: str) -> Recipe:
     values: dict[str, Any] = {}
     host: dict[str, str] = {}
     for part in text.split(","):
-        name, equals, value = part.strip().partition("=")
+        name, equals, value = (word.strip() for word in part.partition("="))
         if not equals or not value:
             raise ConfigError(
                 f"--vm-against={text}: {part.strip()!r} is not AXIS=VALUE.",
@@ -75,7 +75,9 @@ def _plain(name: str, value: str) -> str | int | bool | None:
     """A value as a test would write it in a parametrize list."""
     default = StorageConfig.model_fields[name].default
     if isinstance(default, bool):
-        return _YES.get(value.lower(), value)
+        if value.lower() not in _YES:
+            raise ConfigError(f"--vm-against: {name}={value} is neither yes nor no.", hint=f"Write {name}=yes.")
+        return _YES[value.lower()]
     if value == "default" and default is None:
         return None
     return int(value) if value.isdecimal() else value

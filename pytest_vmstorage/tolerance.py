@@ -37,8 +37,6 @@ def parse_tolerated(text: object, where: str) -> Tolerated:
         fraction = parse_percent(text)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error.what}", hint=hint) from None
-    if not fraction:
-        raise ConfigError(f"{where}: a loss of 0 % cannot be excluded by any number of rounds.", hint=hint)
     return Tolerated(fraction=fraction)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from pytest_vmstorage.baseline import Baseline
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.results import Better, Failure, HostFacts, Measurement, Metric, Run, Sample
 
@@ -29,15 +31,20 @@ def make_measurement(
     nodeid: str | None = None,
     hygiene: Mapping[str, str] | None = None,
     guest: Mapping[str, str] | None = None,
+    boots: Sequence[str] = (),
+    fresh: int = 0,
+    tolerated: str = "",
+    without: Sequence[str] = (),
     **figures: Sequence[float],
 ) -> Measurement:
     """A measurement with a sample a round: `make_measurement(iops=(14100, 14200), clat_p99=(0.002, 0.0021))`.
 
-    The first metric is the primary one and all are shown; the node id is `test[config]` unless given.
+    The first metric is the primary one and all are shown; the node id is `test[config]` unless given. `boots` names
+    the guest of each round; without it all were taken in one. The last `fresh` rounds are those that confirm.
     """
     config = config or StorageConfig()
     figures = figures or {"iops": (1000.0,)}
-    rounds = zip(*figures.values(), strict=True)
+    rounds = list(zip(*figures.values(), strict=True))
     return Measurement(
         workload=workload,
         tool=workload.split(maxsplit=1)[0],
@@ -53,11 +60,15 @@ def make_measurement(
                 started="2026-01-02T03:04:05+00:00",
                 seconds=5.0,
                 raw="",
+                boot=boot,
             )
-            for values in rounds
+            for values, boot in zip(rounds, boots or [""] * len(rounds), strict=True)
         ),
         hygiene=hygiene or {},
         guest=guest or {},
+        without=tuple(without),
+        fresh=fresh,
+        tolerated=tolerated,
         nodeid=nodeid or f"{test}[{config}]",
     )
 
@@ -92,13 +103,29 @@ def make_host(name: str = "local", **facts: object) -> HostFacts:
 
 
 def make_run(
-    *measurements: Measurement, failures: Sequence[Failure] = (), hosts: Sequence[HostFacts] | None = None
+    *measurements: Measurement,
+    failures: Sequence[Failure] = (),
+    hosts: Sequence[HostFacts] | None = None,
+    started: str = "2026-01-02T03:04:05+00:00",
+    against: Sequence[Measurement] = (),
+    recipe: str = "",
 ) -> Run:
-    """A run of these measurements; without `hosts` each host named in them is `make_host(name)`."""
+    """A run of these measurements; without `hosts` each host named in them is `make_host(name)`.
+
+    `against` are the other sides of pairs, and `recipe` says what makes them so.
+    """
     names = dict.fromkeys([m.host for m in measurements] + [f.host for f in failures])
     return Run(
-        started="2026-01-02T03:04:05+00:00",
+        started=started,
         hosts=tuple(make_host(name) for name in names) if hosts is None else tuple(hosts),
         measurements=measurements,
         failures=tuple(failures),
+        against=tuple(against),
+        recipe=recipe,
     )
+
+
+def make_baseline(*runs: Run, name: str = "main") -> Baseline:
+    """A baseline of these saved runs, the newest last; each has the date that it was started on."""
+    *earlier, newest = runs
+    return Baseline(name=name, path=Path(f"0001_{name}.json"), run=newest, earlier=tuple(earlier))

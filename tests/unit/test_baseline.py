@@ -7,19 +7,38 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.baseline import load_baseline
+from pytest_vmstorage.baseline import PROMOTED, keyed, load_baseline
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.report.files import render_json
 from pytest_vmstorage.results import SCHEMA
-from pytest_vmstorage.testing import make_measurement, make_run
+from pytest_vmstorage.testing import make_baseline, make_measurement, make_run
 
 
-def save(path: Path, iops: float = 100.0, saved: str = "2026-01-01T00:00:00+00:00", **block: object) -> Path:
+def save(
+    path: Path,
+    iops: float = 100.0,
+    saved: str = "2026-01-01T00:00:00+00:00",
+    *,
+    promoted: bool = False,
+    **block: object,
+) -> Path:
     """A file as pytest-benchmark writes it, with our block; `block` replaces fields of it."""
     run = make_run(make_measurement(iops=(iops,))).model_dump(mode="json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"benchmarks": [], "datetime": saved, "vmstorage": {**run, **block}}))
+    mark = {PROMOTED: {"at": saved}} if promoted else {}
+    path.write_text(json.dumps({"benchmarks": [], "datetime": saved, "vmstorage": {**run, **block}, **mark}))
     return path
+
+
+def days(name: str, folder: Path) -> list[float]:
+    """The figures of all runs of the baseline of that name, the newest last."""
+    baseline = load_baseline(name, folder)
+    return [float(run.measurements[0].iops) for run in (*baseline.earlier, baseline.run)]
+
+
+def day(number: int) -> str:
+    """That day of January."""
+    return f"2026-01-{number:02}T00:00:00+00:00"
 
 
 def iops(name: str, folder: Path) -> float:
@@ -45,6 +64,68 @@ def test_the_newest_of_a_name_wins_whatever_its_number(tmp_path: Path) -> None:
     assert iops("main", tmp_path) == 3
 
 
+def test_runs_of_one_name_are_its_days(tmp_path: Path) -> None:
+    """Oldest first, by the time in the file; those of other names are none."""
+    save(tmp_path / "a" / "0009_main.json", 1, day(1))
+    save(tmp_path / "b" / "0001_main.json", 3, day(3))
+    save(tmp_path / "a" / "0010_main.json", 2, day(2))
+    save(tmp_path / "a" / "0011_other.json", 4, day(4))
+    assert days("main", tmp_path) == days("main.json", tmp_path) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["0002", "0002_main", "0002_main.json"])
+def test_a_number_names_one_run(tmp_path: Path, name: str) -> None:
+    """Whoever writes a number wants that run, and no history."""
+    for number in (1, 2, 3):
+        save(tmp_path / "a" / f"000{number}_main.json", number, day(number))
+    assert days(name, tmp_path) == [2]
+    assert days(str(tmp_path / "a" / "0002_main.json"), tmp_path) == [2]
+
+
+def test_a_name_that_looks_like_a_number_is_a_name(tmp_path: Path) -> None:
+    """Its days are those that were saved under it, and not the run of that number."""
+    save(tmp_path / "a" / "2026_main.json", 1, day(1))
+    save(tmp_path / "a" / "2027_2026.json", 2, day(2))
+    save(tmp_path / "a" / "2028_2026.json", 3, day(3))
+    assert days("2026", tmp_path) == [2, 3]
+    # as with any name, the newest wins, and a run of that number has no history
+    save(tmp_path / "b" / "2026_main.json", 4, day(4))
+    assert days("2026", tmp_path) == [4]
+
+
+@pytest.mark.parametrize(("promoted", "left"), [((1,), [1, 2, 3]), ((2,), [2, 3]), ((3,), [3]), ((1, 2), [2, 3])])
+def test_a_name_begins_anew_with_the_last_run_that_was_promoted(
+    tmp_path: Path, promoted: tuple[int, ...], left: list[float]
+) -> None:
+    """What was saved before it is of another time; the file it came from stays where it is."""
+    for number in (1, 2, 3):
+        save(tmp_path / "a" / f"000{number}_main.json", number, day(number), promoted=number in promoted)
+    assert days("main", tmp_path) == left
+
+
+def test_earlier_runs_without_figures_of_ours_are_no_days(tmp_path: Path) -> None:
+    """They were saved under that name before this plugin was there; one that is damaged is loud."""
+    save(tmp_path / "a" / "0002_main.json", 2, day(2))
+    save(tmp_path / "a" / "0003_main.json", 3, day(3))
+    (tmp_path / "a" / "0001_main.json").write_text(json.dumps({"benchmarks": [], "datetime": day(1)}))
+    assert days("main", tmp_path) == [2, 3]
+    save(tmp_path / "a" / "0002_main.json", 2, day(2), measurements="none")
+    with pytest.raises(ConfigError, match=r"0002_main\.json is damaged"):
+        load_baseline("main", tmp_path)
+
+
+def test_a_cell_is_found_in_each_run_by_host() -> None:
+    """Its newest measurement of any host where its own has none, its history of its own host alone."""
+    lab1, lab2 = (make_measurement(host=name, iops=(number,)) for number, name in enumerate(("lab1", "lab2"), 1))
+    key = keyed([lab1])[0][0]
+    baseline = make_baseline(make_run(lab1, lab2), make_run(), make_run(lab1))
+    assert baseline.find(key, "lab2") == baseline.find(key, "lab1") == lab1
+    assert [(run, found.host) for run, found in baseline.history(key, "lab2")] == [(baseline.earlier[0], "lab2")]
+    assert [found for _, found in baseline.history(key, "lab1")] == [lab1, lab1]
+    assert baseline.find(key._replace(nth=1), "lab1") is None
+    assert baseline.history(key._replace(nth=1), "lab1") == []
+
+
 def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
     """A file outside the storage folder, and a JSON report of ours, serve as well."""
     assert iops(str(save(tmp_path / "elsewhere.json", 5)), tmp_path / "none") == 5
@@ -55,7 +136,7 @@ def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
 
 def test_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
     """And says how to save one where there is none."""
-    with pytest.raises(ConfigError, match=r"no baseline 'x' in .*\. Save one with --benchmark-save=NAME\."):
+    with pytest.raises(ConfigError, match=r"no baseline 'x' in .*\. Save one with --vm-save=NAME\."):
         load_baseline("x", tmp_path)
     save(tmp_path / "m" / "0001_main.json")
     save(tmp_path / "m" / "0002_main.json")

@@ -11,7 +11,7 @@ import pytest
 from pytest_vmstorage.baseline import Baseline
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import AttestationError, WorkloadError
-from pytest_vmstorage.gate import judge
+from pytest_vmstorage.gate import compare
 from pytest_vmstorage.image_runner import measure_images
 from pytest_vmstorage.report.csv_file import render_csv
 from pytest_vmstorage.report.table import build_table
@@ -19,6 +19,8 @@ from pytest_vmstorage.results import Measurement, Run, Sample
 from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.testing import make_host, make_run
 from pytest_vmstorage.testing.bench import ImageHost, make_bench
+from pytest_vmstorage.tolerance import GatePolicy
+from pytest_vmstorage.verdict import Kind
 from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations
 
 RAW, QCOW2 = StorageConfig(), StorageConfig(format="qcow2")
@@ -173,6 +175,10 @@ def test_bytes_are_judged_and_none_is_no_fault() -> None:
     measured, _ = run(operations=["delete"])
     run_ = Run.model_validate(json.loads(make_run(measured).model_dump_json()))
     baseline = Baseline(name="b", path=Path("b.json"), run=run_)
-    verdict = judge(measured, baseline, 0.2, host=make_host("local"), metric="delete_after")
-    assert verdict.reason.endswith("a change from 0 has no percentage.")
-    assert judge(measured, baseline, 0.2, host=make_host("local", accel="tcg")).change == 0
+    shown = measured.model_copy(update={"shown": ("delete", "delete_after")})
+    nothing = compare(make_run(shown), baseline, GatePolicy()).verdicts[-1]
+    assert (nothing.kind, nothing.change) == (Kind.SHOWN, None)
+    assert nothing.reason.endswith("a change from 0 has no percentage.")
+    # no guest took part, so what guests run under makes no difference
+    slow = make_run(measured, hosts=[make_host("local", accel="tcg")])
+    assert compare(slow, baseline, GatePolicy()).verdicts[0].change == 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.loss import Look, Loss, differences, log_seconds
+from pytest_vmstorage.loss import Look, Loss, differences, log_seconds, percent
 from pytest_vmstorage.results import Metric
 
 IOPS = Metric(name="iops", unit="IOPS", better="higher")
@@ -32,6 +32,13 @@ def test_figures_become_logarithms_of_seconds() -> None:
     assert log_seconds(IOPS, [1000.0, 1.0]) == pytest.approx((math.log(0.001), 0.0))
 
 
+def test_what_is_neither_a_rate_nor_a_time_is_counted_as_it_is() -> None:
+    """Twice the bytes are as much worse as twice the time, and half of what is wished for too."""
+    taken, hits = Metric(name="taken", unit="B", better="lower"), Metric(name="hits", unit="%", better="higher")
+    assert differences(taken, [100.0], [200.0]) == pytest.approx((math.log(2),))
+    assert differences(hits, [80.0], [40.0]) == pytest.approx((math.log(2),))
+
+
 @pytest.mark.parametrize(
     ("metric", "value"),
     [
@@ -39,13 +46,23 @@ def test_figures_become_logarithms_of_seconds() -> None:
         (SECONDS, 0.0),
         (SECONDS, math.nan),
         (IOPS, math.inf),
-        (Metric(name="cpu", unit="%", better="lower"), 5.0),
+        (Metric(name="cpu", unit="%", better="lower"), 0.0),
+        (Metric(name="taken", unit="B", better="lower"), -5.0),
     ],
 )
 def test_what_has_no_logarithm_is_refused(metric: Metric, value: float) -> None:
     """And never becomes a difference that could be counted."""
     with pytest.raises(ValueError, match=metric.name):
         log_seconds(metric, [value])
+
+
+@pytest.mark.parametrize(
+    ("shift", "said"),
+    [(math.log(1.1), "+10 %"), (-0.0000236, "+0 %"), (0.00123, "+0.12 %"), (-0.2, "-18.1 %"), (5.0, "+14741 %")],
+)
+def test_a_shift_is_said_in_percent(shift: float, said: str) -> None:
+    """With as many digits as anybody reads."""
+    assert percent(shift, "+") == said
 
 
 def test_a_pair_is_of_two() -> None:

@@ -10,11 +10,13 @@ import pytest
 from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.baseline import Baseline
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.gate import Comparison, compare
+from pytest_vmstorage.gate import compare
 from pytest_vmstorage.report.spread import spread_text
 from pytest_vmstorage.report.table import Table, build_table
 from pytest_vmstorage.results import Run
 from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_run
+from pytest_vmstorage.tolerance import GatePolicy
+from pytest_vmstorage.verdict import Comparison
 
 RAW, QCOW2 = StorageConfig(), StorageConfig(format="qcow2")
 
@@ -24,9 +26,9 @@ def texts(table: Table) -> list[list[str]]:
     return [[*row.axes, *(cell.text for cell in row.cells)] for row in table.rows]
 
 
-def against(run: Run, then: Run, limit: float = 0.1) -> Comparison:
-    """The run compared with a baseline "main"."""
-    return compare(run, Baseline(name="main", path=Path("x"), run=then), limit)
+def against(run: Run, then: Run) -> Comparison:
+    """The run compared with a baseline "main" whose days differ by a hundredth."""
+    return compare(run, Baseline(name="main", path=Path("x"), run=then), GatePolicy(day_spread=0.01))
 
 
 def section(table: Table, title: str) -> tuple[str, ...]:
@@ -134,7 +136,7 @@ def test_a_baseline_puts_its_change_beside_each_figure() -> None:
         make_measurement(sata),
     )
     now = make_run(
-        make_measurement(RAW, iops=(871,), clat=(0.002,)),
+        make_measurement(RAW, iops=(871, 871), clat=(0.002, 0.002), boots=("1", "2"), fresh=1),
         make_measurement(unsafe, iops=(1500,), clat=(0.001,)),
         make_measurement(QCOW2, iops=(900,), clat=(0.001,)),
     )
@@ -145,11 +147,12 @@ def test_a_baseline_puts_its_change_beside_each_figure() -> None:
         "no baseline",
     ]
     assert [row.cells[1].change for row in table.rows] == ["+100.0 %", "+0.0 %", "no baseline"]
-    assert section(table, "in baseline 'main' and not in this run") == (
+    assert section(table, "measured before and not in this run") == (
         "fio randwrite 4k qd32 on raw-none-sata-off 1G, local (test_random_write)",
     )
-    assert len(section(table, "regressed against baseline 'main'")) == 1
-    assert "the baseline has no such cell" in section(table, "not compared")[0]
+    assert section(table, "against baseline 'main'") == ("1 REGRESSED, 1 INCONCLUSIVE, 1 IMPROVED, 1 missing",)
+    assert len(section(table, "regressed")) == 1
+    assert "the baseline has no such cell" in section(table, "inconclusive")[0]
 
 
 def test_what_is_no_number_is_shown_and_never_marked() -> None:

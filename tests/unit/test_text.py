@@ -16,6 +16,7 @@ from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
 from pytest_vmstorage.results import Run
 from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_run
+from pytest_vmstorage.tolerance import GatePolicy
 
 SMALL = """\
 all rows: none, virtio-blk, preallocation off, size 1G
@@ -57,7 +58,7 @@ def test_parts_of_a_column_stand_below_each_other() -> None:
     qcow2 = StorageConfig(format="qcow2")
     run = make_run(make_measurement(iops=(13800, 14600)), make_measurement(qcow2, iops=(900, 1100)))
     then = make_run(make_measurement(iops=(14000,)), make_measurement(qcow2, iops=(1001,)))
-    comparison = compare(run, Baseline(name="main", path=Path("x"), run=then), 0.1)
+    comparison = compare(run, Baseline(name="main", path=Path("x"), run=then), GatePolicy(day_spread=0.02))
     lines = render_text(build_table(run, comparison), 80).splitlines()
     assert lines[5:8] == [
         "------  -------------------------",
