@@ -172,7 +172,10 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
         recorder = session.config.pluginmanager.get_plugin("vmstorage-recorder")
         try:
             if recorder is not None:
-                recorder.add(storage_session.unreported(), storage_session.hosts())
+                recorder.add(
+                    storage_session.turns.unreported(storage_session.reported, storage_session.order),
+                    storage_session.hosts(),
+                )
         finally:
             storage_session.close()
     return (yield)

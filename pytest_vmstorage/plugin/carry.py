@@ -32,7 +32,7 @@ def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallI
         if measured:
             carried = {
                 "measurements": [one.model_dump(mode="json") for one in measured],
-                "against": [one.model_dump(mode="json") for one in session.other_measurements(item.nodeid)],
+                "against": [one.model_dump(mode="json") for one in session.turns.others(item.nodeid, session.order)],
                 "verdicts": [one.model_dump(mode="json") for one in session.verdicts(item)],
                 "hosts": session.hosts(),
             }

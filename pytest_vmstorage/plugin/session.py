@@ -46,7 +46,7 @@ class StorageSession:
         self._natives = Natives()
         self._journal = Journal(journal_path(config))
         self._items = [] if hasattr(config, "workerinput") else items
-        self._order = ""
+        self.order = ""
         self.turns = Turns()
         self.reported: set[str] = set()
         self.is_sampling = False
@@ -127,7 +127,7 @@ class StorageSession:
     @contextmanager
     def sampling(self, order: str) -> Iterator[None]:
         """While tests are run for their rounds alone; `order` is what the rows say of it."""
-        self.is_sampling, self._order = True, order
+        self.is_sampling, self.order = True, order
         try:
             yield
         finally:
@@ -154,7 +154,7 @@ class StorageSession:
                 raise turn.error
             if turn.ended is None:
                 self._take(item, config, turn)
-            measured = turn.measurement(item.nodeid, self._order)
+            measured = turn.measurement(item.nodeid, self.order)
             if not self.is_sampling and workload.moved_bytes(measured.raw[0]) is not None:
                 # what went through a guest's page cache may be faster than any device, and is not counted anywhere
                 self._natives.check(measured, self.lab().facts)
@@ -198,14 +198,6 @@ class StorageSession:
             except VmStorageError as error:
                 turn.error = error
                 raise
-
-    def unreported(self) -> list[Measurement]:
-        """What was measured in turns for tests that were not reported, because the run ended before."""
-        return self.turns.unreported(self.reported, self._order)
-
-    def other_measurements(self, nodeid: str) -> list[Measurement]:
-        """What was measured of the test with what its cell is paired with."""
-        return self.turns.others(nodeid, self._order)
 
     def measure_image(
         self, item: pytest.Item, config: StorageConfig, workload: ImageOperations, rounds: int | None, warmup: int
