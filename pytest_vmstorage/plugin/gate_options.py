@@ -47,6 +47,11 @@ def add_options(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
     add_flags(group, parser, FLAGS)
 
 
+def any_flag(config: pytest.Config) -> bool:
+    """Whether the user gave one of the flags, so that there is something to check."""
+    return any(value(config, name) for name, _ in FLAGS)
+
+
 def use_save(config: pytest.Config) -> None:
     """Let pytest-benchmark save the run under --vm-save's name; before it reads its own options.
 
@@ -115,6 +120,7 @@ def recipe(config: pytest.Config) -> Recipe | None:
     """What each cell is paired with, or None; raises ConfigError."""
     from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.recipe import parse_recipe
+    from pytest_vmstorage.tolerance import HISTORY
 
     text = value(config, "against")
     if not text:
@@ -122,6 +128,11 @@ def recipe(config: pytest.Config) -> Recipe | None:
     if value(config, "baseline"):
         raise ConfigError("--vm-against and --vm-baseline are two things to judge against.", hint="Give one of them.")
     _check_turns(config, "--vm-against takes its pairs in turns")
+    if value(config, "max-regression") == HISTORY:
+        raise ConfigError(
+            f"--vm-max-regression={HISTORY} is learnt from saved days, and --vm-against has none.",
+            hint="Write a percentage.",
+        )
     return parse_recipe(text)
 
 

@@ -53,6 +53,7 @@ def speed(config):
 
 CHANCE = random.Random()
 MADE = Counter()
+BOOTS = itertools.count(1)
 
 
 def taken_factor():
@@ -126,7 +127,7 @@ class FakeGuest:
                 resume=lambda: note(f"resume {config}"),
             ),
             console_tail=lambda: "panic",
-            spec=SimpleNamespace(disk="/srv/disk.raw", uuid="00000000"),
+            spec=SimpleNamespace(disk="/srv/disk.raw", uuid=f"{next(BOOTS):08}"),
             disk=None,
             host_disk=HostDisk(config=config, path="/srv/disk.raw"),
             notes={},
