@@ -36,6 +36,7 @@ class Gate:
         self._is_confirming = False
         self._decided: dict[str, tuple[Verdict, ...]] = {}
         self.lost: dict[str, str] = {}
+        self.suspects = 0
         self._seconds: defaultdict[str, float] = defaultdict(float)
 
     @property
@@ -140,6 +141,7 @@ class Gate:
             turn.want(count)
             if other is not None:
                 other.want(count)
+        self.suspects = len(suspects)
         return bool(suspects)
 
     def _compare(self, run: Run) -> Comparison:

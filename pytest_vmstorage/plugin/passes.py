@@ -38,10 +38,13 @@ def take_turns(session: pytest.Session) -> None:
     how = f"in pairs with {gate.recipe.text}, {turns}" if gate.recipe else turns
     with storage.sampling(f"{how}, --vm-seed={seed}"):
         passes = _Passes(session, storage, random.Random(seed))  # noqa: S311 (an order, no secret)
-        wanting = items
+        wanting, suspects = items, 0
         while wanting and not passes.is_over:
             passes.run(wanting)
             is_more = not passes.is_over and gate.further(storage.turns, storage.lab().facts)
+            if gate.suspects > suspects:
+                suspects = gate.suspects
+                storage.announce(f"{_counted(suspects, 'figure')} slower: measured again in fresh guests")
             wanting = [item for item in items if is_more and passes.may_go_on(item)]
         if gate.recipe:
             storage.turns.end(passes.failed)

@@ -88,7 +88,9 @@ def test_unchanged_cells_pass(saved):
 def test_a_suspect_gets_fresh_rounds_in_guests_of_their_own(saved):
     """Six of them, none in a guest that it had before; the cell that is no suspect gets none."""
     saved.wish(speed={"qcow2-*": 0.7})
-    saved.run(*CONFIRMED, "--vm-report=r.json").assert_outcomes(passed=1, failed=1)
+    result = saved.run(*CONFIRMED, "--vm-report=r.json")
+    result.assert_outcomes(passed=1, failed=1)
+    assert "vmstorage: 1 figure slower: measured again in fresh guests" in text_of(result)
     assert guests(saved) == {"raw": 1, "qcow2": 1 + 6}
     found = measurements(saved)
     assert {name: len(one["samples"]) for name, one in found.items()} == {"raw": 3, "qcow2": 3 + 6}
