@@ -146,14 +146,14 @@ def test_each_measurement_of_a_test_is_judged(project):
 
 def test_images_beside_it_do_not_change_what_was_decided(project):
     """A suspect was confirmed among all cells; what takes no turns is judged by itself."""
-    both = TWO_CELLS.replace("(measure)", "(measure, measure_image)")
+    both = TWO_CELLS.replace("(measure)", "(measure, measure_image)").replace('"qcow2"]', '"qcow2", "vdi"]')
     project.write(test_two=both + "    measure_image(ImageOperations(data='16M'))\nfrom pytest_vmstorage import *\n")
-    project.run("--vm-save=main").assert_outcomes(passed=2)
+    project.run("--vm-save=main").assert_outcomes(passed=3)
     project.wish(speed={"qcow2-*": 0.7})
     result = project.run(*CONFIRMED)
-    result.assert_outcomes(passed=1, failed=1)
-    assert "among 2 cells" in flat(result)
-    assert "1 REGRESSED, 3 PASS" in text_of(result)
+    result.assert_outcomes(passed=2, failed=1)
+    assert "among 3 cells" in flat(result)
+    assert "1 REGRESSED, 5 PASS" in text_of(result)
 
 
 def test_a_guest_that_cannot_be_made_anew_fails_its_test(saved):
