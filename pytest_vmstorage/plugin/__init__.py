@@ -46,7 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(Recorder(config), "vmstorage-recorder")
         gate_options.use_save(config)
-        if options.any_given(config, gate_options.OPTIONS) and not config.option.help:
+        if (
+            options.any_given(config, gate_options.OPTIONS) or gate_options.any_flag(config)
+        ) and not config.option.help:
             from pytest_vmstorage.plugin.preflight import check_options
 
             check_options(config)

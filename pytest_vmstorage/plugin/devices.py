@@ -6,20 +6,19 @@ from collections.abc import Iterable
 
 import pytest
 
+from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.inventory import find_host
 from pytest_vmstorage.plugin import options
-from pytest_vmstorage.plugin.keys import CONFIG, is_skipped
 from pytest_vmstorage.provision.block import find_block, needs_block, plan_line
 
 
-def device_lines(config: pytest.Config, items: Iterable[pytest.Item]) -> list[str]:
-    """A line for each device or volume that cells of these tests lie on, or why they cannot; nothing is written.
+def device_lines(config: pytest.Config, cells: Iterable[StorageConfig]) -> list[str]:
+    """A line for each device or volume that these cells lie on, or why they cannot; nothing is written.
 
     Raises ConfigError where a cell's backing is not listed, or may be any of several.
     """
-    cells = dict.fromkeys(item.stash[CONFIG] for item in items if CONFIG in item.stash and not is_skipped(item))
-    wanted = [cell for cell in cells if needs_block(cell)]
+    wanted = [cell for cell in dict.fromkeys(cells) if needs_block(cell)]
     if not wanted:
         return []
     settings = options.lab_settings(config)

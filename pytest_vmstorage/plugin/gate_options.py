@@ -22,7 +22,9 @@ OPTIONS = (
     ),
     Option("max-regression", "loss of speed that is tolerated, or history: what saved days can show", "10%", "PERCENT"),
     Option("day-spread", "how much the host differs from day to day, until five days are saved", "", "PERCENT"),
-    Option("pairs-limit", "with --vm-against: time for the pairs of one workload in one cell", "30m", "TIME"),
+    Option(
+        "pairs-limit", "with --vm-against: time for the pairs of a test, after which it gets no more", "30m", "TIME"
+    ),
     Option(
         "inconclusive", "fail or warn: what becomes of a test whose loss is neither found nor excluded", "warn", "WHAT"
     ),
@@ -43,6 +45,11 @@ def add_options(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
     """Declare the options."""
     add_values(group, parser, OPTIONS)
     add_flags(group, parser, FLAGS)
+
+
+def any_flag(config: pytest.Config) -> bool:
+    """Whether the user gave one of the flags, so that there is something to check."""
+    return any(value(config, name) for name, _ in FLAGS)
 
 
 def use_save(config: pytest.Config) -> None:
@@ -113,26 +120,38 @@ def recipe(config: pytest.Config) -> Recipe | None:
     """What each cell is paired with, or None; raises ConfigError."""
     from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.recipe import parse_recipe
+    from pytest_vmstorage.tolerance import HISTORY
 
     text = value(config, "against")
     if not text:
         return None
     if value(config, "baseline"):
         raise ConfigError("--vm-against and --vm-baseline are two things to judge against.", hint="Give one of them.")
-    for name, is_given in (
-        ("-n", config.getoption("dist", "no") != "no" or hasattr(config, "workerinput")),
-        ("--pdb", config.getoption("usepdb", False)),
-        ("--vm-without=turns", "turns" in value(config, "without")),
-    ):
-        if is_given:
-            raise ConfigError(
-                f"--vm-against takes its pairs in turns, which {name} does not have.", hint="Leave it out."
-            )
+    _check_turns(config, "--vm-against takes its pairs in turns")
+    if value(config, "max-regression") == HISTORY:
+        raise ConfigError(
+            f"--vm-max-regression={HISTORY} is learnt from saved days, and --vm-against has none.",
+            hint="Write a percentage.",
+        )
     return parse_recipe(text)
 
 
+def _check_turns(config: pytest.Config, what: str) -> None:
+    """Raise ConfigError where this run takes no rounds in turns; `what` is a clause about what needs them."""
+    from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.hygiene import parse_without
+
+    for name, is_given in (
+        ("-n", config.getoption("dist", "no") != "no" or hasattr(config, "workerinput")),
+        ("--pdb", config.getoption("usepdb", False)),
+        ("--vm-without=turns", "turns" in parse_without(value(config, "without")).without),
+    ):
+        if is_given:
+            raise ConfigError(f"{what}, and there are none with {name}.", hint="Leave one of the two out.")
+
+
 def pairs_limit_s(config: pytest.Config) -> float:
-    """The time for the pairs of one workload in one cell, in seconds; raises ConfigError."""
+    """After how many seconds no further pairs of a test are begun; raises ConfigError."""
     from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.units import parse_duration
 
@@ -150,10 +169,7 @@ def confirms(config: pytest.Config) -> bool:
         return False
     if not value(config, "baseline"):
         raise ConfigError("--vm-confirm without a baseline has no suspects.", hint="Add --vm-baseline=NAME.")
-    if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
-        raise ConfigError(
-            "--vm-confirm measures again after all cells were, which -n does not have.", hint="Leave it out."
-        )
+    _check_turns(config, "--vm-confirm takes fresh rounds in turns")
     return True
 
 

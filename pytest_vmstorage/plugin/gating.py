@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import pytest
 
+from pytest_vmstorage.baseline import CellKey, keyed
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.gate import compare
 from pytest_vmstorage.loss import Loss
@@ -17,6 +19,9 @@ from pytest_vmstorage.stopping import Rounds
 from pytest_vmstorage.verdict import Comparison, Kind, Verdict
 
 _FRESH_ROUNDS = 6
+
+_Both = tuple[str, Turn, Turn | None]
+"""A test's node id, one of its turns, and what that is paired with."""
 
 
 class Gate:
@@ -31,6 +36,8 @@ class Gate:
         self._is_confirming = False
         self._decided: dict[str, tuple[Verdict, ...]] = {}
         self.lost: dict[str, str] = {}
+        self.suspects = 0
+        self._seconds: defaultdict[str, float] = defaultdict(float)
 
     @property
     def is_on(self) -> bool:
@@ -50,11 +57,29 @@ class Gate:
         """How many rounds there are at first: as asked, or as many as the first look at pairs needs."""
         return asked if self.recipe is None else Rounds(count=Loss().screening[0].pairs)
 
+    def give_up(self, nodeid: str, reason: str) -> None:
+        """The test is asked for no further rounds: one of its sides gave none."""
+        self.lost.setdefault(nodeid, reason or "a round of it ended without a figure")
+
+    def spent(self, nodeid: str, seconds: float) -> None:
+        """A round of the test, on either side and with its guest, took so long."""
+        self._seconds[nodeid] += seconds
+
     def further(self, turns: Turns, host: HostFacts) -> bool:
         """Decide with the rounds so far, and say of each turn what it still wants; whether any wants more."""
         measured = list(_measured(turns))
         if not (measured and (self.recipe is not None or self._confirms)):
             return False
+        verdicts = self._decide(measured, host)
+        wishes = [self._wish(verdict, *one) for one, verdict in zip(measured, verdicts, strict=True)]
+        if any(wishes) or self._begin_to_confirm(measured, verdicts):
+            return True
+        # what has no time left is said of them
+        self._decide(measured, host)
+        return False
+
+    def _decide(self, measured: Sequence[_Both], host: HostFacts) -> tuple[Verdict, ...]:
+        """The verdicts on all primary figures so far, in their order; they are kept with the others by test."""
         comparison = self._compare(
             Run(
                 started="",
@@ -67,37 +92,56 @@ class Gate:
             )
         )
         self._decided = {}
+        late = {nodeid for nodeid, turn, _ in measured if turn.is_late}
         for verdict in comparison.verdicts:
-            self._decided[verdict.nodeid] = (*self._decided.get(verdict.nodeid, ()), verdict)
-        wishes = [
-            self._wish(verdict, turn, other)
-            for (_, turn, other), verdict in zip(measured, comparison.gated, strict=True)
-        ]
-        return any(wishes) or self._begin_to_confirm(measured, comparison.gated)
+            told = self._remarked(verdict, is_late=verdict.nodeid in late)
+            self._decided[verdict.nodeid] = (*self._decided.get(verdict.nodeid, ()), told)
+        return comparison.gated
 
-    def _wish(self, verdict: Verdict, turn: Turn, other: Turn | None) -> bool:
+    def _remarked(self, verdict: Verdict, *, is_late: bool) -> Verdict:
+        """With why there are no further pairs, where they could have decided."""
+        if not verdict.is_open or verdict.finding is None or self.recipe is None:
+            return verdict
+        reason = self.lost.get(verdict.nodeid, "")
+        if not reason and is_late and verdict.kind is Kind.SUSPECT:
+            reason = "the time limit came before (--vm-pairs-limit)"
+        if not reason:
+            return verdict
+        finding = verdict.finding.model_copy(update={"wants": 0})
+        return verdict.model_copy(
+            update={"reason": f"{verdict.reason} No further pairs: {reason.rstrip('.')}.", "finding": finding}
+        )
+
+    def _wish(self, verdict: Verdict, nodeid: str, turn: Turn, other: Turn | None) -> bool:
         """Let a pair of turns have the rounds that the next look at them wants; False where none is wanted."""
-        wants = verdict.finding.wants if verdict.finding is not None and other is not None else 0
-        if not wants or other is None:
-            return False
-        if turn.measuring.seconds + other.measuring.seconds >= self._limit_s:
-            turn.is_late = True
+        wants = verdict.finding.wants if verdict.finding is not None else 0
+        if not wants or other is None or not self._may_go_on(nodeid, turn):
             return False
         turn.want(wants)
         other.want(wants)
         return True
 
-    def _begin_to_confirm(self, measured: Sequence[tuple[str, Turn, Turn | None]], verdicts: Sequence[Verdict]) -> bool:
+    def _may_go_on(self, nodeid: str, turn: Turn) -> bool:
+        """Whether there may be further rounds, and the time for them where it is limited."""
+        turn.is_late = self.recipe is not None and self._seconds[nodeid] >= self._limit_s
+        return not turn.is_late and nodeid not in self.lost
+
+    def _begin_to_confirm(self, measured: Sequence[_Both], verdicts: Sequence[Verdict]) -> bool:
         if self._is_confirming:
             return False
         self._is_confirming = True
         count = Loss().confirmation[0].pairs if self.recipe else _FRESH_ROUNDS
-        suspects = [one for one, verdict in zip(measured, verdicts, strict=True) if verdict.kind is Kind.SUSPECT]
-        for _, turn, other in suspects:
+        suspects = [
+            (turn, other)
+            for (nodeid, turn, other), verdict in zip(measured, verdicts, strict=True)
+            if verdict.kind is Kind.SUSPECT and self._may_go_on(nodeid, turn)
+        ]
+        for turn, other in suspects:
             turn.fresh_from = len(turn.measuring.samples)
             turn.want(count)
             if other is not None:
                 other.want(count)
+        self.suspects = len(suspects)
         return bool(suspects)
 
     def _compare(self, run: Run) -> Comparison:
@@ -106,17 +150,22 @@ class Gate:
         return compare_pairs(run, self.policy, self.lost)
 
     def verdicts(self, nodeid: str, measured: Sequence[Measurement], host: HostFacts) -> tuple[Verdict, ...]:
-        """What is said of a test's figures: as it was decided with all others, else by itself."""
+        """What is said of a test's figures: as it was decided with all others, else of those by themselves."""
         if not measured or not self.is_on:
             return ()
         found = self._decided.get(nodeid, ())
-        if sum(verdict.gates for verdict in found) == len(measured):
+        decided = {_place(verdict.key) for verdict in found}
+        rest = [one for key, one in keyed(measured) if _place(key) not in decided]
+        if not rest:
             return found
-        return self._compare(Run(started="", hosts=(host,), measurements=tuple(measured))).verdicts
+        if nodeid not in self._decided:
+            # such as what is measured on whole images
+            self.give_up(nodeid, "it takes no rounds in turns")
+        return (*found, *self._compare(Run(started="", hosts=(host,), measurements=tuple(rest))).verdicts)
 
     def judge(self, measured: Sequence[Measurement], verdicts: Sequence[Verdict]) -> None:
         """Raise pytest's outcome for a test that passed and measured so; nothing where it may pass."""
-        for one in measured:
+        for one in measured if self.is_on else ():
             if waiver := self.policy.expired_of(one.nodeid, one.workload):
                 sentence = (
                     f"The waiver of {waiver.cell} by {waiver.owner} expired on {waiver.expires} ({waiver.reason}). "
@@ -128,12 +177,16 @@ class Gate:
         if unsure := [verdict.reason for verdict in verdicts if verdict.is_open]:
             if self.policy.inconclusive == "fail":
                 raise pytest.fail.Exception("\n".join(unsure), pytrace=False)
-            raise pytest.skip.Exception("\n".join(unsure))
+            raise pytest.skip.Exception("\n".join(unsure), _use_item_location=True)
         if waived := [f"{verdict.reason} {verdict.waiver}" for verdict in verdicts if verdict.waiver and verdict.gates]:
             raise pytest.xfail.Exception("\n".join(waived))
 
 
-def _measured(turns: Turns) -> Iterator[tuple[str, Turn, Turn | None]]:
+def _place(key: CellKey) -> tuple[str, int]:
+    return key.workload, key.nth
+
+
+def _measured(turns: Turns) -> Iterator[_Both]:
     """Each turn that has rounds with its node id, and its other side where it has one."""
     for nodeid, calls in turns.by_test():
         if nodeid.endswith(OTHER):

@@ -29,6 +29,9 @@ REFUSAL: pytest.StashKey[ConfigError] = pytest.StashKey()
 MEASURED: pytest.StashKey[list[Measurement]] = pytest.StashKey()
 """On an item: what it measured."""
 
+TOLERATED = "tolerated_loss"
+"""The mark that says what a test's figures may lose."""
+
 FAILED: pytest.StashKey[str] = pytest.StashKey()
 """On an item: why its cell has no figure."""
 
@@ -53,8 +56,10 @@ def is_storage_item(item: pytest.Item) -> bool:
 
 def tolerated_by(item: pytest.Item) -> str:
     """What the test's mark `tolerated_loss` says, "" without one."""
-    mark = item.get_closest_marker("tolerated_loss")
-    return str(mark.args[0]) if mark is not None and mark.args else ""
+    mark = item.get_closest_marker(TOLERATED)
+    if mark is None:
+        return ""
+    return str((*mark.args, mark.kwargs.get("percent", ""))[0])
 
 
 def uses(item: pytest.Item, fixture: str) -> bool:

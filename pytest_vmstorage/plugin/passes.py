@@ -8,7 +8,9 @@ the end has all rounds.
 
 from __future__ import annotations
 
+import contextlib
 import random
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -43,14 +45,17 @@ def take_turns(session: pytest.Session) -> None:
         except VmStorageError as error:
             raise pytest.UsageError(str(error)) from None
         passes = _Passes(session, storage, random.Random(seed))  # noqa: S311 (an order, no secret)
-        wanting = items
+        wanting, suspects = items, 0
         while wanting and not passes.is_over:
             passes.run(wanting)
             is_more = not passes.is_over and gate.further(storage.turns, storage.lab().facts)
-            wanting = [item for item in items if is_more and storage.turns.wants(item.nodeid)]
+            if gate.suspects > suspects:
+                suspects = gate.suspects
+                storage.announce(f"{_counted(suspects, 'figure')} slower: measured again in fresh guests")
+            wanting = [item for item in items if is_more and passes.may_go_on(item)]
         if gate.recipe:
             storage.set_on_host()
-            storage.turns.end()
+            storage.turns.end(passes.failed)
     storage.live.expect(others + 1)
 
 
@@ -74,7 +79,9 @@ class _Passes:
         self._storage = storage
         self._order = order
         self._number = 0
-        self._least = options.rounds(session.config).least
+        self._least = storage.gate.first_rounds(options.rounds(session.config)).least
+        self._told: dict[str, str] = {}
+        self.failed: set[str] = set()
         self.is_over = False
 
     def run(self, items: Sequence[pytest.Item]) -> None:
@@ -84,7 +91,15 @@ class _Passes:
             self._run_one(items)
             self._storage.live.end_cell()
             # a test that got no round of its turn, such as one whose guest cannot be made anew, gets none in the next
-            items = [item for item in items if self._wants(item) and self._rounds(item) > before[item]]
+            stuck = {item for item in items if self._is_stuck(item, before[item])}
+            if not self.is_over:
+                for item in stuck:
+                    self._storage.gate.give_up(item.nodeid, self._told.get(item.nodeid, ""))
+            items = [item for item in items if self._wants(item) and item not in stuck]
+
+    def may_go_on(self, item: pytest.Item) -> bool:
+        """Whether the test wants a further round, and got those that it wanted before."""
+        return self._wants(item) and item.nodeid not in self._storage.gate.lost
 
     def _run_one(self, items: Sequence[pytest.Item]) -> None:
         storage, self._number = self._storage, self._number + 1
@@ -115,6 +130,10 @@ class _Passes:
     def _take(self, turns: Sequence[tuple[pytest.Item, bool, StorageConfig]]) -> None:
         session, storage = self._session, self._storage
         is_fresh = storage.gate.wants_fresh_guests
+        if is_fresh:
+            # the guests of the first rounds, which would be those of the fresh ones too
+            storage.expect([])
+            storage.drop_row()
         most = session.config.getoption("maxfail") or len(turns) + 1
         again: list[StorageConfig] = []
         for place, (item, is_other, config) in enumerate(turns):
@@ -138,13 +157,18 @@ class _Passes:
 
     def _run_test(self, item: pytest.Item, after: pytest.Item | None, *, is_other: bool) -> None:
         self._storage.set_on_host(other=is_other)
-        if not is_other:
-            _run(item, after)
-            return
-        with self._storage.other_side(item):
-            failed = _run(item, after)
-        if failed:
-            self._storage.gate.lost[item.nodeid] = failed
+        begin = time.monotonic()
+        with self._storage.other_side(item) if is_other else contextlib.nullcontext():
+            error, told = _run(item, after)
+        self._storage.gate.spent(item.nodeid, time.monotonic() - begin)
+        if told:
+            self._told[item.nodeid] = told
+        if error and not is_other:
+            self.failed.add(item.nodeid)
+
+    def _is_stuck(self, item: pytest.Item, before: int) -> bool:
+        """Whether a side of the test gave no round of its turn, or none that counts."""
+        return self._rounds(item) == before or any(map(self._storage.turns.failed, self._ids(item)))
 
     def _wants(self, item: pytest.Item) -> bool:
         return all(self._storage.turns.wants(nodeid) for nodeid in self._ids(item))
@@ -161,19 +185,20 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _run(item: pytest.Item, nextitem: pytest.Item | None) -> str:
+def _run(item: pytest.Item, nextitem: pytest.Item | None) -> tuple[str, str]:
     """Run a test as pytest does, fixtures and all, without a report; what fails fails again in the run that has one.
 
-    Returns why its cell got no figure, "" where it did.
+    Returns why its cell got no figure, "" where it did; and that or else what the test itself failed with.
     """
     hook, function = item.ihook, cast("Any", item)
     # pytest's own runtestprotocol begins and ends so, for plugins that run an item again
     if getattr(item, "_request", None) is False:
         function._initrequest()  # noqa: SLF001
     try:
-        if _passes(lambda: hook.pytest_runtest_setup(item=item), "setup"):
-            _passes(lambda: hook.pytest_runtest_call(item=item), "call")
-        _passes(lambda: hook.pytest_runtest_teardown(item=item, nextitem=nextitem), "teardown")
+        told = _told(lambda: hook.pytest_runtest_setup(item=item), "setup") or _told(
+            lambda: hook.pytest_runtest_call(item=item), "call"
+        )
+        _told(lambda: hook.pytest_runtest_teardown(item=item, nextitem=nextitem), "teardown")
     finally:
         if hasattr(item, "_request"):
             function._request, function.funcargs = False, None  # noqa: SLF001
@@ -181,10 +206,11 @@ def _run(item: pytest.Item, nextitem: pytest.Item | None) -> str:
         item._report_sections.clear()  # noqa: SLF001
         item.stash[MEASURED] = []
         failed, item.stash[FAILED] = item.stash.get(FAILED, ""), ""
-    return failed
+    return failed, failed or told
 
 
-def _passes(phase: Callable[[], object], when: str) -> bool:
+def _told(phase: Callable[[], object], when: str) -> str:
+    """What a phase of a test failed with, "" where it passed."""
     reraise = (pytest.exit.Exception, KeyboardInterrupt)
     call = pytest.CallInfo.from_call(phase, when=when, reraise=reraise)  # type: ignore[arg-type]
-    return call.excinfo is None
+    return "" if call.excinfo is None else call.excinfo.exconly().splitlines()[0]

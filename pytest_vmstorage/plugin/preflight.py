@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin import axes, gate_options, options
 from pytest_vmstorage.plugin.devices import device_lines
-from pytest_vmstorage.plugin.keys import CONFIG, SESSION, has_turns
+from pytest_vmstorage.plugin.keys import CONFIG, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
 from pytest_vmstorage.plugin.sweep import matrix_sweep
+from pytest_vmstorage.tolerance import parse_tolerated
+
+if TYPE_CHECKING:
+    from pytest_vmstorage.config import StorageConfig
 
 _NO_PYGAL = (
     "--benchmark-histogram needs pygal, which is not here. Install it: pip install 'pytest-benchmark[histogram]'."
@@ -57,9 +62,9 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
         raise pytest.UsageError("\n".join(refused))
     if config.option.collectonly or config.option.setupplan:
         return None
-    devices = [] if is_worker else _named_devices(config, items)
     if items and not is_worker:
         _check_gate(config, items)
+    devices = [] if is_worker else _named_devices(config, items)
     if options.value(config, "plan"):
         from pytest_vmstorage.plugin.plan import print_plan
 
@@ -75,11 +80,15 @@ def _check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Refuse what can decide nothing: a recipe that a cell cannot have, a baseline without any of the tests."""
     try:
         recipe, baseline = gate_options.recipe(config), options.baseline(config)
+        paired = _others(config, items)
         for item in items:
-            if recipe is not None and has_turns(item):
-                recipe.of(item.stash[CONFIG])
+            _check_mark(item)
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
+    if recipe is not None and not paired:
+        raise pytest.UsageError(
+            f"--vm-against={recipe.text} has nothing to pair: no selected test runs a workload with `measure`."
+        )
     if baseline is not None and not baseline.nodeids & {item.nodeid for item in items}:
         example = min(baseline.nodeids, default="nothing")
         raise pytest.UsageError(
@@ -88,9 +97,24 @@ def _check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
         )
 
 
+def _check_mark(item: pytest.Item) -> None:
+    """Raise ConfigError for a mark tolerated_loss that says nothing."""
+    mark = item.get_closest_marker(TOLERATED)
+    if mark is not None:
+        parse_tolerated(tolerated_by(item), f"{item.nodeid}: the mark {TOLERATED}")
+
+
+def _others(config: pytest.Config, items: list[pytest.Item]) -> list[StorageConfig]:
+    """What the cells of these tests are paired with; raises ConfigError."""
+    recipe = gate_options.recipe(config)
+    cells = dict.fromkeys(item.stash[CONFIG] for item in items if has_turns(item) and not is_skipped(item))
+    return [] if recipe is None else [recipe.of(cell) for cell in cells]
+
+
 def _named_devices(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     try:
-        return device_lines(config, items)
+        cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash and not is_skipped(item)]
+        return device_lines(config, [*cells, *_others(config, items)])
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
 

@@ -107,10 +107,13 @@ class Turns:
         calls = self._calls.made.get(nodeid, ())
         return not any(one.error for one in calls) and any(one.ended is None for one in calls)
 
-    def end(self) -> None:
-        """No further rounds are taken of what has some, such as where the other side of a pair cannot be had."""
-        for calls in self._calls.made.values():
-            for one in calls:
+    def end(self, failed: Collection[str] = ()) -> None:
+        """No further rounds are taken of what has some, such as where the other side of a pair cannot be had.
+
+        But of tests that `failed` themselves: they are to fail where it is reported, or to take their rounds there.
+        """
+        for nodeid, calls in self.by_test():
+            for one in () if nodeid in failed else calls:
                 if one.measuring.samples and one.ended is None:
                     one.want(0)
 

@@ -2,6 +2,8 @@
 
 `speed` is a factor on every figure, or factors by a pattern of cells; `broken`, `unsupported`, `hang` are patterns
 of cells; `open` is the sentence with which the host refuses; `log` is a file that gets a line for each event.
+`noise` is the standard deviation of the logarithm of each figure, from a seed; `dies` is a pattern of cells whose
+guests boot `lives` times and then no more; `interrupts` is the round of the run at which the user presses Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ import copy
 import fnmatch
 import itertools
 import json
+import math
 import os
+import random
 import time
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -46,6 +51,19 @@ def speed(config):
     return next((f for pattern, f in factors.items() if fnmatch.fnmatch(str(config), pattern)), 1.0)
 
 
+CHANCE = random.Random()
+MADE = Counter()
+BOOTS = itertools.count(1)
+
+
+def taken_factor():
+    """What chance makes of a figure; a round of the run is taken, and may be the one that the user ends it in."""
+    MADE["rounds"] += 1
+    if MADE["rounds"] == wish("interrupts"):
+        raise KeyboardInterrupt
+    return math.exp(CHANCE.gauss(0, wish("noise", 0)))
+
+
 class FakeShell:
     """A guest's shell that answers fio and dd."""
 
@@ -61,7 +79,7 @@ class FakeShell:
 
         text = ""
         if argv[0] in ("fio", "env") and "--name=fill" not in argv:
-            factor = ROUNDS[self.rounds % len(ROUNDS)] * speed(self.config)
+            factor = ROUNDS[self.rounds % len(ROUNDS)] * speed(self.config) * taken_factor()
             self.rounds += 1
             if matches("hang", self.config) and self.rounds > 3:
                 note("hanging")
@@ -109,7 +127,7 @@ class FakeGuest:
                 resume=lambda: note(f"resume {config}"),
             ),
             console_tail=lambda: "panic",
-            spec=SimpleNamespace(disk="/srv/disk.raw", uuid="00000000"),
+            spec=SimpleNamespace(disk="/srv/disk.raw", uuid=f"{next(BOOTS):08}"),
             disk=None,
             host_disk=HostDisk(config=config, path="/srv/disk.raw"),
             notes={},
@@ -154,6 +172,9 @@ def make_guest(config, say):
         raise BootTimeoutError(
             f"The guest of {config} did not answer within 5 s.", hint="Look closer.", console="Kernel panic"
         )
+    MADE[str(config)] += 1
+    if matches("dies", config) and MADE[str(config)] > wish("lives"):
+        raise BootTimeoutError(f"The guest of {config} did not answer any more.", hint="Look closer.", console="")
     if matches("unsupported", config):
         raise UnsupportedError(f"{config}: no such thing here.", hint="Use another host.")
     note(f"guest {config}")
@@ -250,6 +271,8 @@ def pytest_vmstorage_open_lab(config, settings, say):
         raise HostError(wish("open"), hint="Install it.")
     say("opening the fake lab")
     note("open")
+    CHANCE.seed(7)
+    MADE.clear()
     return fake_lab(
         settings=settings,
         host=SimpleNamespace(name="fakehost"),

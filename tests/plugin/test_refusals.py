@@ -75,7 +75,8 @@ def test_a_bad_option_under_xdist(two_cells, option):
     """The controller of xdist refuses in the same sentence, and no worker crashes over it."""
     result = two_cells.run("-n2", option, own_process=True)
     assert_refused(result, BAD_OPTIONS[option])
-    assert "gw0" not in text_of(result)
+    assert "'gw0'" not in text_of(result)
+    assert "[gw0]" not in text_of(result)
 
 
 def test_an_impossible_cell_under_xdist(project):
