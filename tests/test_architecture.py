@@ -22,7 +22,7 @@ LAYERS = """
     file_system  outcome
     device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
-    cost  provision.layers  provision.passphrases
+    cost  provision.layers  provision.passphrases  selector
     host_look  provision.space  provision.testdisk
     host_state  provision.pinning  provision.host_settings
     caution
@@ -42,6 +42,9 @@ LAYERS = """
     baseline  loss
     gate  sequential  days
     report.columns  report.native  report.circumstances  report.spread  report
+    couples  bounds
+    between
+    assertions
     report.footer  report.curves
     report.table
     report.text  report.markdown  report.csv_file
@@ -82,7 +85,8 @@ LAYERS = """
     doctor.text
     cli
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark
-    plugin.options  plugin.axes  plugin.fixtures  plugin.turns
+    plugin.options  plugin.axes  plugin.turns
+    plugin.fixtures
     plugin.sweep  plugin.forecast  plugin.devices
     plugin.session
     plugin.passes

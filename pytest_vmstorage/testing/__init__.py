@@ -6,7 +6,14 @@ hook or report can be tested in milliseconds, on a machine without libvirt and Q
 
 from __future__ import annotations
 
-from pytest_vmstorage.testing.builders import make_failure, make_host, make_measurement, make_metric, make_run
+from pytest_vmstorage.testing.builders import (
+    in_turns,
+    make_failure,
+    make_host,
+    make_measurement,
+    make_metric,
+    make_run,
+)
 from pytest_vmstorage.testing.hypervisor import FakeDomain, FakeHypervisor
 from pytest_vmstorage.testing.lab import make_guest_shell, make_host_shell, make_lab
 from pytest_vmstorage.testing.shell import Asked, FakeShell, NoRecordingError
@@ -17,6 +24,7 @@ __all__ = [
     "FakeHypervisor",
     "FakeShell",
     "NoRecordingError",
+    "in_turns",
     "make_failure",
     "make_guest_shell",
     "make_host",
