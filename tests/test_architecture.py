@@ -86,6 +86,7 @@ LAYERS = """
     cli
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark
     plugin.options  plugin.axes  plugin.turns
+    plugin.between
     plugin.fixtures
     plugin.sweep  plugin.forecast  plugin.devices
     plugin.session

@@ -1,7 +1,8 @@
 """A plugin for pytester runs: a lab without QEMU, libvirt or root, told by VMS_FAKE (JSON) how to behave.
 
-`speed` is a factor on every figure, or factors by a pattern of cells; `broken`, `unsupported`, `hang` are patterns
-of cells; `open` is the sentence with which the host refuses; `log` is a file that gets a line for each event.
+`speed` is a factor on every figure, or factors by a pattern of cells, of which a list has one for each round;
+`broken`, `unsupported`, `hang` are patterns of cells; `open` is the sentence with which the host refuses; `log` is a
+file that gets a line for each event.
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ def matches(name, config):
     return wish(name) is not None and fnmatch.fnmatch(str(config), wish(name))
 
 
-def speed(config):
-    """The factor on the figures of this cell."""
+def speed(config, number):
+    """The factor on the figures of this cell in that round, from 0, warm-up counted."""
     factors = wish("speed", 1.0)
     if not isinstance(factors, dict):
         return factors
-    return next((f for pattern, f in factors.items() if fnmatch.fnmatch(str(config), pattern)), 1.0)
+    found = next((f for pattern, f in factors.items() if fnmatch.fnmatch(str(config), pattern)), 1.0)
+    return found[number % len(found)] if isinstance(found, list) else found
 
 
 class FakeShell:
@@ -61,7 +63,7 @@ class FakeShell:
 
         text = ""
         if argv[0] in ("fio", "env") and "--name=fill" not in argv:
-            factor = ROUNDS[self.rounds % len(ROUNDS)] * speed(self.config)
+            factor = ROUNDS[self.rounds % len(ROUNDS)] * speed(self.config, self.rounds)
             self.rounds += 1
             if matches("hang", self.config) and self.rounds > 3:
                 note("hanging")
