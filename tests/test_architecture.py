@@ -43,8 +43,8 @@ LAYERS = """
     gate  sequential  days
     report.columns  report.native  report.circumstances  report.spread  report
     couples  bounds
-    between
-    assertions
+    between  effects
+    assertions  report.effects
     report.footer  report.curves
     report.table
     report.text  report.markdown  report.csv_file
