@@ -15,7 +15,7 @@ PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
     __init__  errors  say  stats
-    units  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history
+    units  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history  shared
     rules.image  rules.ground
     rules.device
     rules
