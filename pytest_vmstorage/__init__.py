@@ -6,6 +6,7 @@ What tests import from here:
   `ImageOperations`, and
   `Workload` to write one's own
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
+- `cell("qcow2")`, which names cells for assertions between them, and the `CellSelector` that it makes
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
 
 Names are loaded when first used: the plugin is imported in every pytest run of everybody who installed it.
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.errors import VmStorageError
     from pytest_vmstorage.guest import Guest
     from pytest_vmstorage.results import Figure, Measurement, Metric, Run
+    from pytest_vmstorage.selector import CellSelector, cell
     from pytest_vmstorage.workloads.base import Target, Workload
     from pytest_vmstorage.workloads.dd import Dd
     from pytest_vmstorage.workloads.fio import Fio
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AioStress": "workloads.fio_presets",
+    "CellSelector": "selector",
     "Dd": "workloads.dd",
     "Figure": "results",
     "Fio": "workloads.fio",
@@ -56,10 +59,12 @@ _HOMES = {
     "VmStorageError": "errors",
     "Web": "workloads.web",
     "Workload": "workloads.base",
+    "cell": "selector",
 }
 
 __all__ = [
     "AioStress",
+    "CellSelector",
     "Dd",
     "Figure",
     "Fio",
@@ -80,6 +85,7 @@ __all__ = [
     "VmStorageError",
     "Web",
     "Workload",
+    "cell",
 ]
 
 

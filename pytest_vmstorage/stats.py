@@ -31,17 +31,14 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
     None where there are too few values for it: 0.95 takes 6. It assumes independent values and nothing of their
     distribution (the sign test's interval; David and Nagaraja, Order Statistics, 7.1).
     """
-    ordered, found = sorted(values), None
-    for left_out in range((len(ordered) - 1) // 2 + 1):
-        if not ordered or _coverage(len(ordered), left_out) < confidence:
+    ordered, found, outside = sorted(values), None, 0
+    for left_out in range((len(ordered) + 1) // 2):
+        outside += math.comb(len(ordered), left_out)
+        # whole numbers, of which a thousand values make larger ones than a float holds
+        if 1.0 - 2 * outside / 2 ** len(ordered) < confidence:
             break
         found = Interval(ordered[left_out], ordered[-1 - left_out])
     return found
-
-
-def _coverage(count: int, left_out: int) -> float:
-    """How probably the median lies inside of what is left without so many values at either end."""
-    return 1.0 - 2.0 * sum(math.comb(count, n) for n in range(left_out + 1)) / 2.0**count
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
@@ -140,21 +137,30 @@ def student_t_quantile(probability: float, freedom: int) -> float:
     return high
 
 
-def visible_shift(spread: float, count: int) -> float:
+def visible_shift(spread: float, count: int, risk: float = 0.05) -> float:
     """The smallest shift that so many differences with that standard deviation show in four of five cases.
 
-    Student's t test, two-sided at 5 %: (t.975 + t.80) s / sqrt(n). Raises ValueError for fewer than 2.
+    Student's t test, two-sided at `risk`: (t.975 + t.80) s / sqrt(n) at 5 %. Raises ValueError for fewer than 2.
     """
     if count < 2:
         raise ValueError(f"{count} differences have no spread")
-    quantiles = student_t_quantile(0.975, count - 1) + student_t_quantile(0.80, count - 1)
+    quantiles = student_t_quantile(1.0 - risk / 2, count - 1) + student_t_quantile(0.80, count - 1)
     return quantiles * spread / math.sqrt(count)
 
 
-def count_to_see(shift: float, spread: float) -> int | None:
+def count_to_see(shift: float, spread: float, risk: float = 0.05) -> int | None:
     """The fewest differences with that standard deviation that show `shift`, above 0; None above `MOST_PAIRS`."""
-    found = 2 + bisect_left(range(2, MOST_PAIRS + 1), True, key=lambda count: visible_shift(spread, count) <= shift)
+    found = 2 + bisect_left(
+        range(2, MOST_PAIRS + 1), True, key=lambda count: visible_shift(spread, count, risk) <= shift
+    )
     return found if found <= MOST_PAIRS else None
+
+
+def fewest_for_interval(confidence: float = 0.95) -> int:
+    """The fewest differences that have a `shift_interval` of that confidence, which is below 1."""
+    # the same rounding as there: a confidence of just 1 - 2/2^n must be had
+    risk = (1.0 - confidence) / 2
+    return next(count for count in range(1, MOST_PAIRS + 1) if risk * 2**count >= 1)
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
     __init__  errors  say  stats
-    units  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history
+    units  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history  shared
     rules.image  rules.ground
     rules.device
     rules
@@ -23,7 +23,7 @@ LAYERS = """
     device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     recipe
     matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
-    cost  provision.layers  provision.passphrases
+    cost  provision.layers  provision.passphrases  selector
     host_look  provision.space  provision.testdisk
     host_state  provision.pinning  provision.host_settings
     caution
@@ -45,6 +45,9 @@ LAYERS = """
     judging
     gate  pairing
     report.columns  report.native  report.circumstances  report.spread  report.summary  report
+    couples  bounds
+    between  effects
+    assertions  report.effects
     report.footer  report.curves
     report.table
     report.text  report.markdown  report.csv_file
@@ -86,8 +89,10 @@ LAYERS = """
     doctor.text
     cli
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark  plugin.ending
-    plugin.options  plugin.axes  plugin.fixtures  plugin.turns
+    plugin.options  plugin.axes  plugin.turns
     plugin.gate_options
+    plugin.between
+    plugin.fixtures
     plugin.sweep  plugin.forecast  plugin.devices  plugin.gating
     plugin.session
     plugin.passes

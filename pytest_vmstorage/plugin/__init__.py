@@ -13,10 +13,28 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.plugin import gate_options, hookspecs, options
-from pytest_vmstorage.plugin.fixtures import guest, measure, measure_image, storage
-from pytest_vmstorage.plugin.keys import SESSION, is_storage_item
+from pytest_vmstorage.plugin.fixtures import (
+    assert_fastest,
+    assert_monotonic,
+    assert_ratio,
+    cells,
+    guest,
+    measure,
+    measure_image,
+    storage,
+)
+from pytest_vmstorage.plugin.keys import ASSERTED, DESELECTED, SESSION, asserts_between, is_storage_item
 
-__all__ = ["guest", "measure", "measure_image", "storage"]
+__all__ = [
+    "assert_fastest",
+    "assert_monotonic",
+    "assert_ratio",
+    "cells",
+    "guest",
+    "measure",
+    "measure_image",
+    "storage",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -97,7 +115,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give each storage test its cell, and bring the tests of one cell together."""
+    """Give each storage test its cell, bring the tests of one cell together, and those between cells to the end."""
     if any(is_storage_item(item) for item in items):
         from pytest_vmstorage.plugin import axes
         from pytest_vmstorage.plugin.sweep import matrix_sweep
@@ -107,6 +125,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if sweep is not None:
             sweep.deselect_cellless(config, items)
         axes.group_by_config(items)
+    if any(asserts_between(item) for item in items):
+        from pytest_vmstorage.plugin.between import put_last
+
+        put_last(items)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Keep in mind what was left out: an assertion between cells may miss it."""
+    if items:
+        items[0].config.stash.setdefault(DESELECTED, []).extend(items)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -146,10 +174,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """After a storage test passed, judge what it measured."""
+    """After a storage test passed, judge what it measured; after one between cells, say what it could not."""
     result = yield
     if is_storage_item(item):
         item.config.stash[SESSION].judge(item)
+    elif asserts_between(item):
+        from pytest_vmstorage.plugin.between import settle
+
+        settle(item)
     return result
 
 
@@ -181,6 +213,17 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
         finally:
             storage_session.close()
     return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say below the matrix what assertions between cells came to: of one that holds nothing else does."""
+    if config.stash.get(ASSERTED, []):
+        from pytest_vmstorage.plugin.between import assertion_lines
+
+        terminalreporter.section("VM storage assertions")
+        for line in assertion_lines(config, terminalreporter._tw.fullwidth):  # noqa: SLF001 (no public name for it)
+            terminalreporter.write_line(line)
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""The fixtures: `storage`, `guest`, `measure` and `measure_image`."""
+"""The fixtures: `storage`, `guest`, `measure` and `measure_image`, and `cells` with its assertions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pytest
 from pytest_vmstorage.plugin.keys import CONFIG, REFUSAL, SESSION
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_vmstorage.config import StorageConfig
+    from pytest_vmstorage.plugin.between import Cells
     from pytest_vmstorage.results import Measurement
     from pytest_vmstorage.rows import Row
     from pytest_vmstorage.workloads.base import Workload
@@ -83,3 +86,32 @@ def measure_image(request: pytest.FixtureRequest, storage: StorageConfig) -> Mea
         return session.measure_image(request.node, storage, workload, rounds, warmup)
 
     return run
+
+
+@pytest.fixture
+def cells(request: pytest.FixtureRequest) -> Cells:
+    """Assertions between cells that others measured: `cells.assert_ratio(cell("qcow2"), cell("raw"), at_least=0.9)`.
+
+    A test that asks for it is run after all that measure.
+    """
+    from pytest_vmstorage.plugin.between import make_cells
+
+    return make_cells(request.node)
+
+
+@pytest.fixture
+def assert_ratio(cells: Cells) -> Callable[..., None]:
+    """`cells.assert_ratio`, to be called by its own name."""
+    return cells.assert_ratio
+
+
+@pytest.fixture
+def assert_fastest(cells: Cells) -> Callable[..., None]:
+    """`cells.assert_fastest`, to be called by its own name."""
+    return cells.assert_fastest
+
+
+@pytest.fixture
+def assert_monotonic(cells: Cells) -> Callable[..., None]:
+    """`cells.assert_monotonic`, to be called by its own name."""
+    return cells.assert_monotonic

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.baseline import Baseline
     from pytest_vmstorage.config import StorageConfig
     from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.plugin.between import Asserted
     from pytest_vmstorage.plugin.session import StorageSession
     from pytest_vmstorage.results import Measurement
 
@@ -32,6 +33,12 @@ MEASURED: pytest.StashKey[list[Measurement]] = pytest.StashKey()
 TOLERATED = "tolerated_loss"
 """The mark that says what a test's figures may lose."""
 
+ASSERTED: pytest.StashKey[list[Asserted]] = pytest.StashKey()
+"""On the config: all assertions between cells so far."""
+
+DESELECTED: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
+"""On the config: what options such as `-k` left out."""
+
 FAILED: pytest.StashKey[str] = pytest.StashKey()
 """On an item: why its cell has no figure."""
 
@@ -47,10 +54,19 @@ _HOME = "pytest_vmstorage.plugin.fixtures"
 
 def is_storage_item(item: pytest.Item) -> bool:
     """Whether the test uses a fixture of ours; other people's fixtures and parameters bear these names too."""
+    return _uses_ours(item, _FIXTURES)
+
+
+def asserts_between(item: pytest.Item) -> bool:
+    """Whether the test uses our `cells`: it is about what others measured, and is run after them."""
+    return _uses_ours(item, ("cells",))
+
+
+def _uses_ours(item: pytest.Item, names: Sequence[str]) -> bool:
     info = getattr(item, "_fixtureinfo", None)
     used = getattr(item, "fixturenames", ())
     return info is not None and any(
-        name in used and _leads_to_ours(name, info.name2fixturedefs.get(name, ())) for name in _FIXTURES
+        name in used and _leads_to_ours(name, info.name2fixturedefs.get(name, ())) for name in names
     )
 
 

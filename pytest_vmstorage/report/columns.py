@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.baseline import CellKey, keyed
-from pytest_vmstorage.config import AXES
+from pytest_vmstorage.config import AXES, StorageConfig
 from pytest_vmstorage.results import Failure, Measurement, Metric, Run
 
 
@@ -105,19 +105,19 @@ def _function(key: CellKey) -> str:
 
 
 def _function_and_parameters(key: CellKey) -> str:
-    others = _without_config(key).partition("[")[2]
+    others = unswept(key.nodeid, key.config).partition("[")[2]
     return _function(key) + (f" [{others}" if others != "]" and others else "")
 
 
 def _nodeid(key: CellKey) -> str:
-    return " ".join(part for part in (_without_config(key), _nothing(key)) if part)
+    return " ".join(part for part in (unswept(key.nodeid, key.config), _nothing(key)) if part)
 
 
-def _without_config(key: CellKey) -> str:
+def unswept(nodeid: str, config: StorageConfig) -> str:
     """The node id without the values of the axes, which are the row already."""
-    name, bracket, parameters = key.nodeid.partition("[")
+    name, bracket, parameters = nodeid.partition("[")
     words = parameters.removesuffix("]")
-    cell = key.config.model_dump(mode="json")
+    cell = config.model_dump(mode="json")
     for axis in AXES:
         # a value stands between hyphens, and may hold some itself: virtio-blk
         words = re.sub(rf"(?:^|(?<=-)){re.escape(str(cell[axis]))}(?:-|$)", "", words, count=1)

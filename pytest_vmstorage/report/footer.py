@@ -10,6 +10,7 @@ from pytest_vmstorage.baseline import host_of
 from pytest_vmstorage.claim import IDLE, proven_fields
 from pytest_vmstorage.report.circumstances import caution_lines, cost_lines, ending_lines, host_words, unsteady_lines
 from pytest_vmstorage.report.columns import function_of
+from pytest_vmstorage.report.effects import effect_lines
 from pytest_vmstorage.report.native import Yardsticks, against_native
 from pytest_vmstorage.report.summary import summary_lines
 from pytest_vmstorage.results import HostFacts, Measurement, Run
@@ -29,9 +30,10 @@ class Section(BaseModel):
 def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ...]:
     """All sections that have something to say, in reading order."""
     sections = [_failures(run, "failed"), _failures(run, "skipped"), *(_comparison(comparison) if comparison else ())]
+    sections += [_left_out(run), Section(title="what moves what", lines=tuple(effect_lines(run)))]
     hosts = [host_of(run, name) for name in host_names(run)]
-    sections += [_left_out(run), *(_host(host, has_guests=_has_guests(run, host)) for host in hosts)]
     sections += [
+        *(_host(host, has_guests=_has_guests(run, host)) for host in hosts),
         Section(title="what speaks against figures", lines=tuple(caution_lines(run.measurements))),
         Section(title="rounds of --vm-rounds=auto", lines=tuple(ending_lines(run.measurements))),
         Section(title="not steady", lines=tuple(unsteady_lines(run.measurements))),

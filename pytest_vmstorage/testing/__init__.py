@@ -7,6 +7,7 @@ hook or report can be tested in milliseconds, on a machine without libvirt and Q
 from __future__ import annotations
 
 from pytest_vmstorage.testing.builders import (
+    in_turns,
     make_baseline,
     make_failure,
     make_host,
@@ -24,6 +25,7 @@ __all__ = [
     "FakeHypervisor",
     "FakeShell",
     "NoRecordingError",
+    "in_turns",
     "make_baseline",
     "make_failure",
     "make_guest_shell",

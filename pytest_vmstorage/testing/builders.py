@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -70,6 +72,22 @@ def make_measurement(
         fresh=fresh,
         tolerated=tolerated,
         nodeid=nodeid or f"{test}[{config}]",
+    )
+
+
+def in_turns(*measurements: Measurement, seed: int = 1) -> tuple[Measurement, ...]:
+    """These measurements as if their rounds had been taken in turns, each pass in a seeded random order of them."""
+    order, place = random.Random(seed), itertools.count(1)  # noqa: S311 (an order, no secret)
+    taken: list[list[Sample]] = [[] for _ in measurements]
+    for number in range(max((len(m.samples) for m in measurements), default=0)):
+        turn = [index for index, m in enumerate(measurements) if number < len(m.samples)]
+        order.shuffle(turn)
+        for index in turn:
+            taken[index].append(measurements[index].samples[number].model_copy(update={"order": next(place)}))
+    rounds = f"in turns with {len(measurements) - 1} other cells, --vm-seed={seed}"
+    return tuple(
+        m.model_copy(update={"samples": tuple(samples), "hygiene": {**m.hygiene, "rounds": rounds}})
+        for m, samples in zip(measurements, taken, strict=True)
     )
 
 

@@ -1,9 +1,10 @@
 """A plugin for pytester runs: a lab without QEMU, libvirt or root, told by VMS_FAKE (JSON) how to behave.
 
-`speed` is a factor on every figure, or factors by a pattern of cells; `broken`, `unsupported`, `hang` are patterns
-of cells; `open` is the sentence with which the host refuses; `log` is a file that gets a line for each event.
-`noise` is the standard deviation of the logarithm of each figure, from a seed; `dies` is a pattern of cells whose
-guests boot `lives` times and then no more; `interrupts` is the round of the run at which the user presses Ctrl-C.
+`speed` is a factor on every figure, or factors by a pattern of cells, of which a list has one for each round;
+`broken`, `unsupported`, `hang` are patterns of cells; `open` is the sentence with which the host refuses; `log` is a
+file that gets a line for each event. `noise` is the standard deviation of the logarithm of each figure, from a seed;
+`dies` is a pattern of cells whose guests boot `lives` times and then no more; `interrupts` is the round of the run at
+which the user presses Ctrl-C.
 """
 
 from __future__ import annotations
@@ -43,12 +44,13 @@ def matches(name, config):
     return wish(name) is not None and fnmatch.fnmatch(str(config), wish(name))
 
 
-def speed(config):
-    """The factor on the figures of this cell."""
+def speed(config, number):
+    """The factor on the figures of this cell in that round, from 0, warm-up counted."""
     factors = wish("speed", 1.0)
     if not isinstance(factors, dict):
         return factors
-    return next((f for pattern, f in factors.items() if fnmatch.fnmatch(str(config), pattern)), 1.0)
+    found = next((f for pattern, f in factors.items() if fnmatch.fnmatch(str(config), pattern)), 1.0)
+    return found[number % len(found)] if isinstance(found, list) else found
 
 
 CHANCE = random.Random()
@@ -79,7 +81,7 @@ class FakeShell:
 
         text = ""
         if argv[0] in ("fio", "env") and "--name=fill" not in argv:
-            factor = ROUNDS[self.rounds % len(ROUNDS)] * speed(self.config) * taken_factor()
+            factor = ROUNDS[self.rounds % len(ROUNDS)] * speed(self.config, self.rounds) * taken_factor()
             self.rounds += 1
             if matches("hang", self.config) and self.rounds > 3:
                 note("hanging")

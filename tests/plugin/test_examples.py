@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from projects import text_of
+from projects import flat, text_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -88,3 +88,33 @@ def test_the_demonstration_runs(project):
     result = project.run()
     result.assert_outcomes(passed=30)
     assert "n=1" in text_of(result)
+
+
+FINDINGS = [
+    ({}, {}, {"passed": 24, "skipped": 1}),
+    ({"ROUNDS": "6"}, {"native-*": 4.0}, {"passed": 25}),
+    ({"ROUNDS": "6"}, {"native-*": 2.0}, {"passed": 24, "failed": 1}),
+]
+
+
+@pytest.mark.parametrize(("environ", "speed", "outcomes"), FINDINGS)
+def test_what_a_study_found_is_asserted(project, monkeypatch, environ, speed, outcomes):
+    """In its own one round nobody can say; in six the host is three times as fast, or the finding does not hold."""
+    shutil.copytree(EXAMPLES / "studies", project.path, dirs_exist_ok=True)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    project.wish(speed=speed)
+    result = project.run("test_devices.py", "-rs")
+    result.assert_outcomes(**outcomes)
+    assert (
+        "test_the_host_reads_three_times_as_fast: backing=native is at least 3 times as fast as backing=file"
+        in flat(result)
+    )
+
+
+def test_a_number_of_rounds_that_is_none_is_refused(project, monkeypatch):
+    """As the study's files are read."""
+    monkeypatch.setenv("ROUNDS", "many")
+    result = project.run("--co", str(EXAMPLES / "studies" / "test_devices.py"))
+    assert result.ret
+    assert "ROUNDS=many is not a number of rounds. Write 1 or more." in text_of(result)

@@ -37,6 +37,10 @@ all rows: raw, preallocation off, size 1G
 
 - test\_random\_write on raw-none-sata-off 1G, local: No \*boot\*, and nothing that a guest could say.
 
+### what moves what
+
+- fio a\|b: cache by 2.97x (1 couple of 1 round), too few to tell
+
 ### host local
 
 - Example CPU 3.0 GHz, 2 cores, 8 GiB memory, governor unknown

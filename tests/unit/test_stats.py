@@ -14,6 +14,7 @@ from pytest_vmstorage.stats import (
     MOST_PAIRS,
     Interval,
     count_to_see,
+    fewest_for_interval,
     hodges_lehmann,
     holm,
     lower_bound,
@@ -40,6 +41,11 @@ def test_the_intervals_ranks(count: int, low: int, high: int) -> None:
 def test_too_few_values_have_no_interval(values: list[float]) -> None:
     """Five lie on one side of the median in one of 16 cases."""
     assert median_interval(values) is None
+
+
+def test_the_interval_of_many_values() -> None:
+    """Whose patterns no float can count: ranks as the normal distribution has them, 2000 -+ 1.96 sqrt(4000) / 2."""
+    assert median_interval(range(4000)) == Interval(1937, 2062)
 
 
 def test_a_lower_confidence_takes_fewer_values() -> None:
@@ -189,3 +195,20 @@ def test_the_visible_shift_shrinks_with_pairs_and_is_found_again() -> None:
     assert visible_shift(3.0, MOST_PAIRS) > 0.0953
     with pytest.raises(ValueError, match="no spread"):
         visible_shift(0.1, 1)
+
+
+@pytest.mark.parametrize(("confidence", "fewest"), [(0.9, 5), (0.95, 6), (1 - 2 / 2**6, 6), (0.975, 7), (0.995, 9)])
+def test_the_fewest_that_have_an_interval(confidence: float, fewest: int) -> None:
+    """So many have one, and one fewer has not; also where the confidence is just that of so many signs."""
+    assert fewest_for_interval(confidence) == fewest
+    assert shift_interval(range(fewest), confidence) is not None
+    assert shift_interval(range(fewest - 1), confidence) is None
+
+
+def test_a_smaller_risk_takes_more() -> None:
+    """Of several intervals at once each has its part of the 5 %."""
+    assert visible_shift(1.0, 20, 0.005) > visible_shift(1.0, 20) == visible_shift(1.0, 20, 0.05)
+    several, one = count_to_see(0.5, 1.0, 0.005), count_to_see(0.5, 1.0)
+    assert several is not None
+    assert one is not None
+    assert several > one * 1.5

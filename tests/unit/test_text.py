@@ -104,7 +104,7 @@ def test_no_line_is_wider_than_the_terminal(width: int, blocks: int) -> None:
     """What does not fit is split by columns into few blocks; every block repeats its rows."""
     text = render_text(build_table(big_run()), width)
     assert max(map(len, text.splitlines())) <= width
-    assert text.count("hdparm -t") == 1
+    assert text.partition("what moves what:")[0].count("hdparm -t") == 1
     assert sum(line.startswith("--") for line in text.splitlines()) == blocks
 
 

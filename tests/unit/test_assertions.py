@@ -1,0 +1,208 @@
+"""The three assertions between cells, on runs as they are measured, and what none of them says silently."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+
+from pytest_vmstorage import StorageConfig, cell
+from pytest_vmstorage.assertions import fastest, monotonic, ratio
+from pytest_vmstorage.bounds import Bounds, Outcome
+from pytest_vmstorage.couples import Scope
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.results import Failure, Measurement, Run
+from pytest_vmstorage.testing import in_turns, make_failure, make_measurement, make_run
+
+DRAW = random.Random(4)
+AT_LEAST = Bounds(at_least=0.9)
+
+
+def row(speed: float, workload: str = "fio randread 4k qd1", *, rounds: int = 12, **fields: Any) -> Measurement:
+    """A cell with figures around that speed, within 1 %."""
+    figures = tuple(speed * math.exp(DRAW.gauss(0, 0.004)) for _ in range(rounds))
+    return make_measurement(StorageConfig(**fields), workload=workload, iops=figures)
+
+
+def run_of(*rows: Measurement, failures: tuple[Failure, ...] = ()) -> Run:
+    """A run that measured these in turns."""
+    return make_run(*in_turns(*rows), failures=failures)
+
+
+FAST, SLOW = row(10000.0), row(8000.0, format="qcow2")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "outcome"),
+    [
+        (Bounds(at_least=0.7), Outcome.HOLDS),
+        (Bounds(at_least=0.9), Outcome.FAILS),
+        (Bounds(at_least=0.8), Outcome.INCONCLUSIVE),
+        (Bounds(at_most=0.9), Outcome.HOLDS),
+        (Bounds(at_most=0.7), Outcome.FAILS),
+    ],
+)
+def test_a_ratio(bounds: Bounds, outcome: Outcome) -> None:
+    """qcow2 is 0.8 times as fast as raw, to within a percent."""
+    found = ratio(Scope(run_of(FAST, SLOW)), cell("qcow2"), cell("raw"), bounds)
+    assert found.outcome is outcome
+    assert found.claim == f"format=qcow2 is {bounds} times as fast as format=raw"
+
+
+def test_sides_that_one_cell_could_be_on_are_refused() -> None:
+    """raw and none are no two sides; nor is a cell another than itself."""
+    for one, other in ((cell("raw"), cell("none")), (cell("raw"), cell("raw", "none"))):
+        with pytest.raises(ConfigError, match="a cell can have both"):
+            ratio(Scope(run_of(FAST, SLOW)), one, other, AT_LEAST)
+
+
+@pytest.mark.parametrize(
+    ("rows", "pattern", "sentence"),
+    [
+        ((), "*", "this run has measured nothing"),
+        ((FAST, SLOW), "dd*", "no workload measured matches 'dd*', of: fio randread 4k qd1"),
+        ((FAST,), "*", "no cell with format=qcow2 was measured"),
+        (
+            (FAST, row(1.0, format="qcow2", cache="unsafe")),
+            "*",
+            "no two cells with format=qcow2 and with format=raw are of one workload, on one host, and equal in all "
+            "other axes",
+        ),
+    ],
+)
+def test_no_couple_is_an_error(rows: tuple[Measurement, ...], pattern: str, sentence: str) -> None:
+    """One sentence that says what is not there, unless options left it out: then nobody can say."""
+    scope = Scope(run_of(*rows), pattern)
+    with pytest.raises(ConfigError) as caught:
+        ratio(scope, cell("qcow2"), cell("raw"), AT_LEAST)
+    assert f"cannot be said: {sentence}." in str(caught.value)
+    found = ratio(scope._replace(unmeasured="2 storage tests were deselected"), cell("qcow2"), cell("raw"), AT_LEAST)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.sentence.endswith(f"not decided; {sentence}: 2 storage tests were deselected")
+
+
+def test_a_cell_that_failed_is_named() -> None:
+    """Where it is the only one of its side, and where it is one of several."""
+    failed = make_failure(StorageConfig(format="qcow2", cache="unsafe"), reason="It did not boot.\nAnd more.")
+    unsafe = row(10000.0, cache="unsafe")
+    alone = ratio(Scope(run_of(unsafe, failures=(failed,))), cell("qcow2"), cell("raw"), AT_LEAST)
+    assert alone.outcome is Outcome.INCONCLUSIVE
+    assert "qcow2-unsafe-virtio-blk-off 1G has no figure: It did not boot." in alone.sentence
+    good = row(10000.0, format="qcow2")
+    one_of_two = Scope(run_of(FAST, good, unsafe, failures=(failed,)))
+    found = ratio(one_of_two, cell("qcow2"), cell("raw"), AT_LEAST)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.missing == ("qcow2-unsafe-virtio-blk-off 1G has no figure: It did not boot.",)
+    assert ratio(one_of_two._replace(where=cell("none")), cell("qcow2"), cell("raw"), AT_LEAST).outcome is Outcome.HOLDS
+    slow = Scope(run_of(FAST, SLOW, unsafe, failures=(failed,)))
+    assert ratio(slow, cell("qcow2"), cell("raw"), AT_LEAST).outcome is Outcome.FAILS
+
+
+def test_a_cell_that_this_host_cannot_have_is_not_waited_for() -> None:
+    """Its test was skipped, which the report says."""
+    skipped = make_failure(StorageConfig(format="qcow2", cache="unsafe")).model_copy(update={"outcome": "skipped"})
+    scope = Scope(run_of(FAST, row(10000.0, format="qcow2"), row(1.0, cache="unsafe"), failures=(skipped,)))
+    assert ratio(scope, cell("qcow2"), cell("raw"), AT_LEAST).outcome is Outcome.HOLDS
+
+
+def test_the_fastest() -> None:
+    """It holds for the fastest cell, fails for another, and two alike are not decided without a tolerance."""
+    run = run_of(FAST, SLOW, row(9990.0, format="vdi"), row(100.0, format="vpc"))
+    assert fastest(Scope(run), cell("qcow2")).outcome is Outcome.FAILS
+    found = fastest(Scope(run), cell("raw"))
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "vdi" in found.sentence
+    assert fastest(Scope(run), cell("raw"), 0.02).outcome is Outcome.HOLDS
+    assert (
+        fastest(Scope(run), cell("raw"), 0.02).claim == "format=raw is not slower than any other cell by more than 2 %"
+    )
+    assert fastest(Scope(run, where=cell("none")), cell("vpc")).outcome is Outcome.FAILS
+
+
+def test_the_fastest_has_somebody_to_be_faster_than() -> None:
+    """Alone it is an error."""
+    with pytest.raises(ConfigError, match="no other cell of one workload is equal to those with format=raw"):
+        fastest(Scope(run_of(FAST)), cell("raw"))
+    with pytest.raises(ConfigError, match="no cell with format=vdi was measured"):
+        fastest(Scope(run_of(FAST, SLOW)), cell("vdi"))
+
+
+def point(depth: int, speed: float, **fields: Any) -> Measurement:
+    """A point of a curve."""
+    m = row(speed, f"fio randread 4k qd{depth}", **fields)
+    return m.model_copy(update={"shape": "fio randread 4k", "point": {"iodepth": depth, "numjobs": 1}})
+
+
+@pytest.mark.parametrize(
+    ("speeds", "falling", "outcome"),
+    [
+        ((1000.0, 4000.0, 9000.0), False, Outcome.HOLDS),
+        ((1000.0, 4000.0, 3990.0), False, Outcome.HOLDS),
+        ((1000.0, 4000.0, 3920.0), False, Outcome.INCONCLUSIVE),
+        ((1000.0, 4000.0, 3000.0), False, Outcome.FAILS),
+        ((1000.0, 4000.0, 9000.0), True, Outcome.FAILS),
+        ((9000.0, 4000.0, 4010.0), True, Outcome.HOLDS),
+    ],
+)
+def test_a_curve_rises_or_falls(speeds: tuple[float, ...], falling: bool, outcome: Outcome) -> None:
+    """Step by step; a step within the tolerance is none, one that may lie on either side of it is not decided."""
+    points = [point(depth, speed) for depth, speed in zip((1, 8, 64), speeds, strict=True)]
+    found = monotonic(Scope(run_of(*points)), "iodepth", falling=falling)
+    assert found.outcome is outcome
+    assert len(found.ratios) == 2
+
+
+def test_a_step_names_both_its_ends() -> None:
+    """Of a curve the workload is another at each point."""
+    found = monotonic(Scope(run_of(point(1, 4000.0), point(8, 1000.0))), "iodepth")
+    assert "fio randread 4k qd8 on raw-none-virtio-blk-off 1G, iops " in found.sentence
+    assert "against fio randread 4k qd1 on raw-none-virtio-blk-off 1G " in found.sentence
+    assert found.claim == "no step of iodepth to its next value is slower by more than 2 %"
+
+
+def test_a_field_of_the_cell_is_an_axis_too() -> None:
+    """Backing files make reading slower, one by one."""
+    chain = [row(10000.0 / (n + 1), format="qcow2", backing_chain=n) for n in (2, 0, 1)]
+    assert monotonic(Scope(run_of(*chain)), "backing_chain").outcome is Outcome.FAILS
+    assert monotonic(Scope(run_of(*chain)), "backing_chain", falling=True).outcome is Outcome.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("axis", "sentence"),
+    [
+        ("iodpeth", "'iodpeth' puts nothing that was measured in an order. These do: iodepth, queues."),
+        ("format", "'format' puts nothing that was measured in an order."),
+        ("numjobs", "no cell was measured at two values of numjobs with all else equal"),
+    ],
+)
+def test_an_axis_without_an_order(axis: str, sentence: str) -> None:
+    """One sentence, with those that have one."""
+    rows = [point(1, 1.0, queues=1), point(8, 2.0, queues=1), row(1.0, queues=2), row(1.0, format="qcow2")]
+    with pytest.raises(ConfigError) as caught:
+        monotonic(Scope(run_of(*rows)), axis)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, 1.0, 2.0])
+def test_a_tolerance_is_a_fraction(tolerance: float) -> None:
+    """2 is not 2 %."""
+    for judge in (
+        lambda: fastest(Scope(run_of(FAST, SLOW)), cell("raw"), tolerance),
+        lambda: monotonic(Scope(run_of(FAST, SLOW)), "iodepth", tolerance=tolerance),
+    ):
+        with pytest.raises(ConfigError, match=r"is no fraction below 1\. Write 0\.02 for 2 %\."):
+            judge()
+
+
+def test_another_metric_than_the_primary_one() -> None:
+    """The latency may say what the rate does not."""
+    figures = {"iops": (100.0,) * 9, "clat_p99": (0.001,) * 9}
+    worse = {"iops": (100.0,) * 9, "clat_p99": (0.004,) * 9}
+    rows = make_measurement(**figures), make_measurement(StorageConfig(format="qcow2"), **worse)
+    scope = Scope(run_of(*rows))
+    assert ratio(scope, cell("qcow2"), cell("raw"), AT_LEAST).outcome is Outcome.HOLDS
+    found = ratio(scope, cell("qcow2"), cell("raw"), AT_LEAST, "clat_p99")
+    assert found.outcome is Outcome.FAILS
+    assert found.ratios[0].ratio == pytest.approx(0.25)
