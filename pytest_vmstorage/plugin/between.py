@@ -184,8 +184,7 @@ def _is_strict(config: pytest.Config, policy: Policy | None) -> bool:
     known: Sequence[Any] = ("warn", "fail")
     chosen = policy
     if policy is None:
-        is_option = any(option.name == "inconclusive" for option in options.OPTIONS)
-        chosen = options.value(config, "inconclusive") if is_option else "warn"
+        chosen = options.value(config, "inconclusive")
     if chosen not in known:
         raise pytest.fail.Exception(f"inconclusive={chosen!r} is not known. It is one of: warn, fail.", pytrace=False)
     return chosen == "fail"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from pytest_vmstorage.config import AXES, axis_text
+from pytest_vmstorage.shared import Compared, shared_by
 from pytest_vmstorage.verdict import Comparison, Kind, Verdict
 
 
@@ -17,8 +19,26 @@ def summary_lines(comparison: Comparison) -> Iterator[str]:
         said.append(f"{len(comparison.missing)} missing")
     if said:
         yield ", ".join(said)
+    if in_common := shared_by(_compared(comparison)):
+        yield in_common
     if comparison.stack:
         yield f"what differs of the host since then: {', '.join(comparison.stack)}"
+
+
+def _compared(comparison: Comparison) -> list[Compared]:
+    """Each decided cell with its values of the axes, its workload, its host, and whether it regressed."""
+    return [
+        Compared(
+            {
+                "workload": verdict.workload,
+                "host": verdict.host,
+                **{name: axis_text(name, getattr(verdict.config, name)).removeprefix(f"{name}=") for name in AXES},
+            },
+            regressed=verdict.kind is Kind.REGRESSED,
+        )
+        for verdict in comparison.gated
+        if verdict.kind.is_decided
+    ]
 
 
 def loss_text(verdict: Verdict) -> str:
