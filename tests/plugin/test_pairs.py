@@ -34,7 +34,7 @@ def guests(project):
 
 def test_quiet_pairs_pass_at_the_first_look(two_cells):
     """Six of them, each side in a guest of its own, in an order of chance; both sides are saved with the recipe."""
-    two_cells.wish(noise=0.01)
+    two_cells.wish()
     result = two_cells.run(AGAINST, SEED, "--vm-report=r.json")
     result.assert_outcomes(passed=2)
     assert result.ret == pytest.ExitCode.OK
@@ -70,7 +70,7 @@ def test_slower_cells_are_red_after_fresh_pairs(two_cells):
 
 def test_a_faster_cell_passes_and_is_said_to_be(two_cells):
     """What is gained is no reason to measure on."""
-    two_cells.wish(noise=0.01, speed={"qcow2-none-*": 1.5})
+    two_cells.wish(speed={"qcow2-none-*": 1.5})
     result = two_cells.run(AGAINST)
     result.assert_outcomes(passed=2)
     assert "1 IMPROVED, 1 PASS" in text_of(result)
@@ -228,7 +228,7 @@ def test_ctrl_c_keeps_what_was_measured(two_cells):
 def test_several_measurements_of_a_test(project):
     """Each is paired with its own; the one that wants more pairs gets them alone."""
     project.write(test_two=TWO_CELLS + "    measure(Dd(rw='write', bs='1M', count=64))\n    measure(FIO)\n")
-    project.wish(noise=0.01, speed={"raw-none-*": 0.7})
+    project.wish(speed={"raw-none-*": 0.7})
     result = project.run(AGAINST, "--vm-report=r.json")
     result.assert_outcomes(passed=1, failed=1)
     assert "3 REGRESSED, 3 PASS" in text_of(result)
