@@ -30,7 +30,7 @@ def test_quiet_worlds_are_decided_rightly() -> None:
     for world in worlds:
         assert (world["cv"], world["jobs"]) == (0.03, 20)
         assert world["false_alarm"] == world["false_alarm_mixed"] == 0
-        assert world["found_10"] >= (0.85 if world["name"] == "outliers" else 0.95)
+        assert world["found_10"] >= 0.95
         assert world["found_20"] == 1
         assert world["false_pass"] <= 0.05
         assert 12 <= world["runs_per_cell"] < (22 if world["name"] == "outliers" else 15)
