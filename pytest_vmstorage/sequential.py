@@ -30,17 +30,20 @@ Cell = TypeVar("Cell", bound=Hashable)
 def screen(differences: Sequence[float], policy: Loss | None = None) -> Finding:
     """All pairs of one cell so far: PASS, SUSPECT, or INCONCLUSIVE, and then how many more pairs the next look wants.
 
-    A cell that looks slower is a suspect also where the tolerated loss seems excluded: fresh pairs will tell.
+    A cell that looks slower is a suspect also where the tolerated loss seems excluded: fresh pairs will tell. Where it
+    looks slower and is no suspect, it may pass at the last look alone.
     """
     policy = policy or Loss()
     for look in policy.screening:
         seen = differences[: look.pairs]
         if obstacle := _obstacle(seen, look, policy):
             return obstacle
-        p = signed_rank_p(seen)
-        if p < policy.suspicion_at(look) and hodges_lehmann(seen) >= policy.half:
+        p, looks_slower = signed_rank_p(seen), hodges_lehmann(seen) >= policy.half
+        if p < policy.suspicion_at(look) and looks_slower:
             return _finding(Standing.SUSPECT, seen, f"p = {p:.2g}, to be confirmed on fresh pairs", p)
-        if passed := _passed(seen, look, policy):
+        # a single wild pair can hide a loss from few
+        waits = looks_slower and look != policy.screening[-1]
+        if not waits and (passed := _passed(seen, look, policy)):
             return passed
     return _undecided(differences[: policy.screening[-1].pairs], policy)
 
@@ -124,8 +127,12 @@ def _undecided(seen: Sequence[float], policy: Loss, wish: str = "", wants: int =
     visible, needed = visible_shift(spread, len(seen)), count_to_see(policy.limit, spread)
     reason = (
         f"{wish}a loss of {tolerated} is neither found nor excluded: {len(seen)} pairs of this spread see one of "
-        f"{percent(visible)} in four of five cases, and {tolerated} takes {needed or f'more than {MOST_PAIRS}'} pairs"
+        f"{percent(visible)} in four of five cases"
     )
+    if needed is None or needed > len(seen):
+        reason += f", and {tolerated} takes {needed or f'more than {MOST_PAIRS}'} pairs"
+    elif not wants:
+        reason += ", and these did not"
     power = {"visible": math.expm1(visible), "needed": needed, "wants": wants}
     return _finding(Standing.INCONCLUSIVE, seen, reason).model_copy(update=power)
 

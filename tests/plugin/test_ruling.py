@@ -98,4 +98,4 @@ def test_the_plan_tells_of_pairs(two_cells):
     """Its time is that of the cells themselves; how many pairs it takes nobody knows before."""
     result = two_cells.run("--vm-plan", "--vm-against=cache=writeback")
     assert result.ret == 0
-    assert "each cell is paired with the same and cache=writeback: 6 to 18 pairs of rounds" in flat(result)
+    assert "each cell is paired with the same and cache=writeback: 6 to 24 pairs of rounds" in flat(result)

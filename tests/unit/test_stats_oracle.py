@@ -1,4 +1,7 @@
-"""Our estimators and tests against scipy's, on many random samples."""
+"""Our estimators and tests against scipy's, on many random samples.
+
+scipy has no Holm: test_stats.py holds ours against the closed test that it is.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ import random
 
 import pytest
 
+from pytest_vmstorage.loss import Look, Loss
 from pytest_vmstorage.stats import (
+    hodges_lehmann,
+    lower_bound,
     shift_interval,
     signed_rank_p,
     student_t_cdf,
@@ -17,6 +23,7 @@ from pytest_vmstorage.stats import (
 )
 
 scipy_stats = pytest.importorskip("scipy.stats", reason="install scipy to have this tested")
+POLICY = Loss()
 
 
 def drawn(draw: random.Random, count: int) -> list[float]:
@@ -29,10 +36,10 @@ def scipy_p(differences: list[float]) -> float:
     return float(scipy_stats.wilcoxon(differences, method="exact", alternative="greater").pvalue)
 
 
-def test_p_values_of_up_to_40_pairs() -> None:
-    """All numbers of pairs that a gate looks at."""
+def test_p_values_of_as_many_pairs_as_a_gate_looks_at() -> None:
+    """And of all fewer."""
     draw = random.Random(1)
-    for count in [*range(1, 41)] * 10:
+    for count in [*range(1, POLICY.confirmation[-1].pairs + 1)] * 10:
         differences = drawn(draw, count)
         assert signed_rank_p(differences) == pytest.approx(scipy_p(differences), rel=1e-12), differences
 
@@ -53,18 +60,33 @@ def test_p_values_with_equal_sizes_and_zeros() -> None:
     assert tied > 20
 
 
-@pytest.mark.parametrize("risk", [0.004, 0.005, 0.010, 0.016, 0.025])
-def test_bounds_are_where_scipys_test_rejects(risk: float) -> None:
-    """At the numbers of pairs and the risks of the gate's looks."""
+@pytest.mark.parametrize("look", [*POLICY.screening, *POLICY.confirmation, Look(pairs=9, pass_risk=0.025)], ids=str)
+def test_bounds_are_where_scipys_test_rejects(look: Look) -> None:
+    """At the numbers of pairs and the risks of the gate's looks, and at others."""
     draw = random.Random(3)
-    for count in [6, 9, 12, 18, 24, 36] * 8:
-        differences = drawn(draw, count)
-        bound = upper_bound(differences, risk)
-        if math.isinf(bound):
-            assert 0.5**count > risk
-            continue
-        assert scipy_p([bound + 1e-9 - one for one in differences]) <= risk
-        assert scipy_p([bound - 1e-9 - one for one in differences]) > risk
+    for _ in range(20):
+        differences = drawn(draw, look.pairs)
+        bound = upper_bound(differences, look.pass_risk)
+        assert scipy_p([bound + 1e-9 - one for one in differences]) <= look.pass_risk
+        assert scipy_p([bound - 1e-9 - one for one in differences]) > look.pass_risk
+        assert lower_bound([-one for one in differences], look.pass_risk) == -bound
+
+
+def test_too_few_have_no_bound() -> None:
+    """Five cannot reach 1/64, by scipy's test neither."""
+    differences = [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert math.isinf(upper_bound(differences, 1 / 64))
+    assert scipy_p(differences) > 1 / 64
+
+
+@pytest.mark.parametrize("count", [1, 2, 6, 7, 12, 24, 72])
+def test_the_estimate_leaves_no_shift_either_way(count: int) -> None:
+    """Neither slower nor faster than it has a p-value below one half."""
+    draw = random.Random(5)
+    for _ in range(20):
+        left = [one - hodges_lehmann(differences) for differences in [drawn(draw, count)] for one in differences]
+        assert scipy_p([one - 1e-9 for one in left]) >= 0.5
+        assert scipy_p([-one - 1e-9 for one in left]) >= 0.5
 
 
 def test_the_interval_of_95_percent() -> None:
@@ -76,6 +98,8 @@ def test_the_interval_of_95_percent() -> None:
         assert found is not None
         assert scipy_p([one - found.low + 1e-9 for one in differences]) <= 0.025
         assert scipy_p([one - found.low - 1e-9 for one in differences]) > 0.025
+        assert scipy_p([found.high + 1e-9 - one for one in differences]) <= 0.025
+        assert scipy_p([found.high - 1e-9 - one for one in differences]) > 0.025
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 6, 11, 17, 35, 100, 101, 999])
