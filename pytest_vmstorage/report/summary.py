@@ -19,8 +19,9 @@ def summary_lines(comparison: Comparison) -> Iterator[str]:
         said.append(f"{len(comparison.missing)} missing")
     if said:
         yield ", ".join(said)
-    if in_common := shared_by(_compared(comparison)):
-        yield in_common
+    compared = _compared(comparison)
+    if sum(one.regressed for one in compared) > 1:
+        yield shared_by(compared)
     if comparison.stack:
         yield f"what differs of the host since then: {', '.join(comparison.stack)}"
 
