@@ -31,7 +31,7 @@ def test_quiet_worlds_are_decided_rightly() -> None:
         assert (world["cv"], world["jobs"]) == (0.03, 20)
         assert world["false_alarm"] == world["false_alarm_mixed"] == 0
         assert world["found_10"] >= 0.95
-        assert world["found_20"] == 1
+        assert world["found_20"] >= 0.98
         assert world["false_pass"] <= 0.05
         assert 12 <= world["runs_per_cell"] < (22 if world["name"] == "outliers" else 15)
         assert 0.3 < world["rules"]["mean:10% fresh guests"]["found_10"] < 0.7
