@@ -23,7 +23,7 @@ def test_a_worse_figure_is_red(saved):
     result = saved.run(*JUDGED, "--vm-confirm", "--junitxml=j.xml")
     result.assert_outcomes(passed=1, failed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    sentence = "iops of fio randwrite 4k qd32 on qcow2-none-virtio-blk-off 1G against baseline 'base' is REGRESSED"
+    sentence = "iops of fio randwrite 4k qd32 on qcow2-none-virtio-blk-off 1G is REGRESSED against baseline 'base'"
     # a fresh guest's first round after its warm-up takes 1 % more time in this lab
     assert f"{sentence}: 1 saved day, +34.7 % time per operation (95 % interval +2" in flat(result)
     assert "tolerated 20 %" in flat(result)
@@ -44,8 +44,8 @@ def test_what_looks_worse_is_skipped_as_a_suspect(saved, workers):
     result = saved.run(*JUDGED, *workers, "-rs", own_process=bool(workers))
     result.assert_outcomes(passed=1, skipped=1)
     assert result.ret == pytest.ExitCode.OK
-    assert "is SUSPECT: 1 saved day, +33.3 % time per operation" in flat(result)
-    assert "fresh rounds or pairs can confirm it" in flat(result)
+    assert "1 saved day, +33.3 % time per operation" in flat(result)
+    assert "--vm-confirm can confirm it in fresh rounds" in flat(result)
     assert "SKIPPED [1] test_two.py:6: iops of fio" in text_of(result)
     assert "-25.0 % SUSPECT" in text_of(result)
 
@@ -55,7 +55,7 @@ def test_what_cannot_be_said_may_be_a_failure(saved):
     for policy, outcome in (("warn", {"skipped": 2}), ("fail", {"failed": 2})):
         result = saved.run("--vm-baseline=base", f"--vm-inconclusive={policy}", "-rs")
         result.assert_outcomes(**outcome)
-        assert "one saved day does not say how much days differ, 5 are needed" in flat(result)
+        assert "one day does not say how much days differ" in flat(result)
         assert "2 INCONCLUSIVE" in flat(result)
 
 

@@ -7,8 +7,6 @@ import xml.etree.ElementTree as ET
 import pytest
 from projects import RANDOM_WRITE, assert_refused, flat, text_of
 
-from pytest_vmstorage.plugin import options
-
 MEASURED = (
     RANDOM_WRITE
     + """
@@ -135,13 +133,11 @@ def test_inconclusive_may_fail(project):
     assert "AssertionError: INCONCLUSIVE: format=qcow2 is at least" in flat(result)
 
 
-def test_inconclusive_may_fail_by_an_option(project, monkeypatch):
-    """Where there is one of that name; the argument is stronger."""
-    option = options.Option("inconclusive", "fail or warn", "fail", "POLICY")
-    there = tuple(one for one in options.OPTIONS if one.name != "inconclusive")
-    monkeypatch.setattr(options, "OPTIONS", (*there, option))
+def test_inconclusive_may_fail_by_the_option(project):
+    """--vm-inconclusive=fail, as for the gate; the argument is stronger."""
     tests = RATIO + RATIO.replace("test_ratio", "test_warned").replace("0.9", '0.9, inconclusive="warn"')
-    project_with(project, tests).run("--vm-rounds=5").assert_outcomes(passed=2, failed=1, skipped=1)
+    result = project_with(project, tests).run("--vm-rounds=5", "--vm-inconclusive=fail")
+    result.assert_outcomes(passed=2, failed=1, skipped=1)
 
 
 def test_an_unknown_policy_is_refused(project):

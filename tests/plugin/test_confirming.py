@@ -131,7 +131,7 @@ def test_each_measurement_of_a_test_is_judged(project):
     result = project.run(*CONFIRMED, "--vm-report=r.json")
     result.assert_outcomes(passed=1, failed=1)
     assert (
-        "of dd write 1M buffered count=64 on raw-none-virtio-blk-off 1G against baseline 'main' is REGRESSED"
+        "of dd write 1M buffered count=64 on raw-none-virtio-blk-off 1G is REGRESSED against baseline 'main'"
         in flat(result)
     )
     assert "among 4 cells" in flat(result)
@@ -207,7 +207,7 @@ def test_a_second_day_under_the_same_name_counts(saved):
     saved.wish(speed={"qcow2-*": 0.7})
     result = saved.run("--vm-baseline=main", "--vm-confirm")
     result.assert_outcomes(passed=1, failed=1)
-    assert "is REGRESSED: 5 saved days, +4" in flat(result)
+    assert "5 saved days, +4" in flat(result)
     result = saved.run("--vm-baseline=main", "--vm-max-regression=history", "-rs")
     result.assert_outcomes(passed=1, skipped=1)
 
@@ -228,7 +228,7 @@ def test_a_waiver_holds_until_its_day(saved):
     result = saved.run(*CONFIRMED, "-rx")
     result.assert_outcomes(passed=1, xfailed=1)
     assert result.ret == pytest.ExitCode.OK
-    assert "is REGRESSED: 1 saved day" in flat(result)
+    assert "1 saved day" in flat(result)
     assert "waived by jane@example.org until 2999-12-31: QEMU issue 1234" in flat(result)
     assert "1 waived, 1 PASS" in text_of(result)
     saved.write(**{"vmstorage-gate__toml": WAIVED.format(expires="2020-12-31")})
@@ -251,7 +251,7 @@ def test_a_tolerated_loss_of_a_test_and_of_a_cell(saved):
     saved.write(**{"vmstorage-gate__toml": rule})
     result = saved.run(*CONFIRMED)
     result.assert_outcomes(passed=1, failed=1)
-    assert "on raw-none-virtio-blk-off 1G against baseline 'main' is REGRESSED" in flat(result)
+    assert "on raw-none-virtio-blk-off 1G is REGRESSED against baseline 'main'" in flat(result)
 
 
 @pytest.mark.parametrize(

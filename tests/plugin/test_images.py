@@ -58,7 +58,7 @@ def test_pytest_benchmark_and_a_baseline_take_the_rows(images):
     saved.write_text(json.dumps(document))
     worse = images.run(*judged, "-rs")
     worse.assert_outcomes(skipped=2)
-    said = "seconds of image operations 16M on qcow2-none-virtio-blk-off 1G against baseline 'main' is SUSPECT"
+    said = "seconds of image operations 16M on qcow2-none-virtio-blk-off 1G is SUSPECT against baseline 'main'"
     assert f"{said}: 1 saved day, +300 % time per operation" in flat(worse)
 
 
