@@ -85,7 +85,7 @@ def test_noise_is_inconclusive_with_what_it_would_take(two_cells):
         assert "24 pairs, " in flat(result)
         assert "a loss of 10 % is neither found nor excluded" in flat(result)
         ((own, other),) = sides(two_cells).values()
-        assert (len(own), len(other)) == (18, 18)
+        assert (len(own), len(other)) == (24, 24)
 
 
 def test_the_time_limit_is_held_against_between_looks(two_cells):
