@@ -19,7 +19,7 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from pytest_vmstorage.loss import Finding, Loss, Standing, change, fractions, percent
+from pytest_vmstorage.loss import Finding, Loss, Standing, above, change, fractions, p_text, percent
 from pytest_vmstorage.stats import Interval, holm, student_t_cdf, student_t_quantile
 
 Cell = TypeVar("Cell", bound=Hashable)
@@ -101,10 +101,9 @@ def confirm_days(suspects: Mapping[Cell, Days], compared: int) -> dict[Cell, Fin
 def _counted(found: _Prediction, days: Days, p: float, compared: int) -> dict[str, object]:
     """What becomes of a suspect whose fresh rounds are slower too; `p` is as Holm counts it among all cells."""
     policy = days.policy
-    among = f"p = {p:.2g}" + (f" among {compared} cells" if compared > 1 else "")
+    among = p_text(p) + (f" among {compared} cells" if compared > 1 else "")
     if p <= policy.false_alarm:
-        size = "above the" if found.shift > policy.limit else "more than half of the"
-        told = f"confirmed in fresh rounds with {among}, and {size} tolerated {percent(policy.limit)}"
+        told = f"confirmed in fresh rounds with {among}, and {above(found.shift, policy)}"
     else:
         told = f"slower in fresh rounds too, but {among} is not below {policy.false_alarm:g}: {_OTHERWISE}"
     standing = Standing.REGRESSED if p <= policy.false_alarm else Standing.SUSPECT
@@ -251,7 +250,7 @@ def _weigh(found: _Prediction, days: Days) -> Finding:
         told = f"{LEAST_DAYS} days are needed, and {power}; {_more_days(count)}"
         return _finding(Standing.INCONCLUSIVE, count, shift, interval, told, visible=found.visible)
     if p < policy.suspicion and shift >= policy.half:
-        told = f"p = {p:.2g}, and --vm-confirm can confirm it in fresh rounds"
+        told = f"{p_text(p)}, and --vm-confirm can confirm it in fresh rounds"
         return _finding(Standing.SUSPECT, count, shift, interval, told, p=p)
     bound = found.bound(1 - days.pass_risk)
     if bound < policy.limit:

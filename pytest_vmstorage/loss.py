@@ -170,6 +170,17 @@ def change(shift: float, interval: Interval | None) -> str:
     return f"{told} (95 % interval {percent(interval.low, '+')} to {percent(interval.high, '+')})"
 
 
+def p_text(p: float) -> str:
+    """A p-value in words: "p = 0.016", or that it is smaller than a computer's fractions tell from 0."""
+    return f"p = {p:.2g}" if p > 1e-15 else "p < 1e-15"
+
+
+def above(shift: float, policy: Loss) -> str:
+    """How a loss that was found lies to the tolerated one: half of that is enough where it is sure."""
+    size = "above the" if shift > policy.limit else "more than half of the"
+    return f"{size} tolerated {percent(policy.limit)}"
+
+
 def fractions(interval: Interval | None) -> Interval | None:
     """An interval of shifts as one of fractions."""
     return interval and Interval(math.expm1(interval.low), math.expm1(interval.high))

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from pytest_vmstorage.loss import Finding, Look, Loss, Standing, change, fractions, percent
+from pytest_vmstorage.loss import Finding, Look, Loss, Standing, above, change, fractions, p_text, percent
 from pytest_vmstorage.stats import (
     MOST_PAIRS,
     count_to_see,
@@ -40,7 +40,7 @@ def screen(differences: Sequence[float], policy: Loss | None = None) -> Finding:
             return obstacle
         p, looks_slower = signed_rank_p(seen), hodges_lehmann(seen) >= policy.half
         if p < policy.suspicion_at(look) and looks_slower:
-            return _finding(Standing.SUSPECT, seen, f"p = {p:.2g}, to be confirmed on fresh pairs", p)
+            return _finding(Standing.SUSPECT, seen, f"{p_text(p)}, to be confirmed on fresh pairs", p)
         # a single wild pair can hide a loss from few
         waits = looks_slower and look != policy.screening[-1]
         if not waits and (passed := _passed(seen, look, policy)):
@@ -88,10 +88,10 @@ def _confirmed(pairs: Sequence[float], look: Look, p: float, policy: Loss) -> Fi
     seen = pairs[: look.pairs]
     if found := _obstacle(seen, look, policy) or _passed(seen, look, policy):
         return found
-    if p <= policy.alarm_risk and hodges_lehmann(seen) >= policy.half:
-        return _finding(
-            Standing.REGRESSED, seen, f"tolerated {percent(policy.limit)}, confirmed on fresh pairs with p = {p:.2g}", p
-        )
+    shift = hodges_lehmann(seen)
+    if p <= policy.alarm_risk and shift >= policy.half:
+        told = f"confirmed on fresh pairs with {p_text(p)}, and {above(shift, policy)}"
+        return _finding(Standing.REGRESSED, seen, told, p)
     return None
 
 

@@ -138,7 +138,7 @@ def test_a_suspect_is_confirmed_on_fresh_pairs() -> None:
     found = confirm({"cell": around(at(12), 0.03, CONFIRMED)})["cell"]
     assert (found.standing, found.count) == (REGRESSED, 12)
     assert found.p == 1 / 4096
-    assert "tolerated 10 %, confirmed on fresh pairs with p = 0.00024" in found.reason
+    assert "confirmed on fresh pairs with p = 0.00024, and above the tolerated 10 %" in found.reason
 
 
 def test_a_suspect_that_was_chance_passes() -> None:
