@@ -227,8 +227,11 @@ class LibvirtDomain:
         """One QMP command; taints the domain as custom-monitor and does nothing else."""
         request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
         with translated(f"monitor command {command}", ended=self._ended, patience_s=1.0):
-            answer = self._qemu.qemuMonitorCommand(self._handle, request, 0)
-        return json.loads(answer)["return"]
+            answer = json.loads(self._qemu.qemuMonitorCommand(self._handle, request, 0))
+        if "error" in answer:
+            # what QEMU refuses libvirt hands on as an answer like any other
+            raise HypervisorError(f"monitor command {command} failed: {answer['error']['desc'].rstrip('.')}.")
+        return answer["return"]
 
     def xml(self) -> str:
         """The live XML."""
