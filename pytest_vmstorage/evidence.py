@@ -66,6 +66,7 @@ _OF_DEVICE = ("write-cache", "num-queues", "queue-size", "iothread", "parent_bus
 _OF_CONTROLLER = ("num_queues", "virtqueue_size", "iothread")
 _OF_NODE = ("node-name", "drv", "file", "cache", "detect_zeroes", "ro")
 _OF_INSERTED = ("backing_file_depth", "encrypted")
+_LIMITS = ("iops", "bps")
 _FALLBACK = re.compile("falling back", re.IGNORECASE)
 
 
@@ -165,9 +166,9 @@ def _nodes(domain: Domain, top: str, disk: str, *, is_null: bool) -> tuple[Mappi
 
 
 def _inserted(there: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What QEMU says of the image in the device: how much is below it, whether it is encrypted, its size."""
+    """What QEMU says of the image in the device: what is below it, whether it is encrypted, its size and limits."""
     size = there.get("image", {}).get("virtual-size")
-    known = {name: there[name] for name in _OF_INSERTED if name in there}
+    known = {name: value for name, value in there.items() if name in _OF_INSERTED or name.startswith(_LIMITS)}
     return known if size is None else {**known, "virtual-size": size}
 
 

@@ -58,7 +58,7 @@ LAYERS = """
     provision.pool
     provision.canary
     agent  evidence
-    guest  attest_layers
+    guest  attest_layers  attest_limits
     attest_guest  attest_null
     attest  native  kernel_log
     recheck  rows  made_file  symptoms

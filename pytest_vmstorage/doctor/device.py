@@ -10,6 +10,7 @@ from pytest_vmstorage.doctor.finding import Finding, Status
 from pytest_vmstorage.doctor.seen import NO_GUEST, Seen
 from pytest_vmstorage.provision.recipe import MODULES_BY_BUS
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, TARGETS
+from pytest_vmstorage.rules.device import LEAST_BYTES_SEC, LEAST_IOPS_SEC
 from pytest_vmstorage.units import format_about, format_size
 
 MACHINES = ("q35", "pc")
@@ -131,6 +132,13 @@ def _punching(seen: Seen, axis: str, value: str) -> Finding:
         why = f"the folder's file system punches no holes, so that discards free nothing: {trial.said}"
         return Finding(axis=axis, value=value, status="limited", why=why)
     return seen.needs_guest(axis, value, "raw and qcow2: the folder's file system punches holes, tried")
+
+
+def limits(seen: Seen) -> Iterator[Finding]:
+    """QEMU's throttle, which every version here has."""
+    least = {"total_iops_sec": str(LEAST_IOPS_SEC), "total_bytes_sec": format_size(LEAST_BYTES_SEC)}
+    for axis, value in least.items():
+        yield seen.needs_guest(axis, f"{value} or more", "by QEMU's throttle, on every bus")
 
 
 def schedulers(seen: Seen) -> Iterator[Finding]:

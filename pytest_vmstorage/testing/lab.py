@@ -41,7 +41,9 @@ def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
     disk = {"virtio-blk": "vdb", "nvme": "nvme0n1"}.get(config.bus, "sda")
     cache = "write back" if CACHE_FLAGS[config.cache][2] or config.bus == "nvme" else "write through"
     queues = min(config.queues or 1, config.vcpus)
-    scheduler = "mq-deadline" if config.scheduler == "default" else config.scheduler
+    # as the kernel takes: none where there may be as many queues as CPUs
+    default = "none" if config.bus == "nvme" else "mq-deadline"
+    scheduler = default if config.scheduler == "default" else config.scheduler
     mounts = _mounts(config, f"/dev/{disk}")
     facts = (
         f"6.1.0-18-amd64|{config.vcpus}|{config.memory // 1024 - 55884}\n"

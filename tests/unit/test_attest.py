@@ -107,6 +107,8 @@ OTHERS: list[dict[str, object]] = [
     {"queue_size": 128},
     {"discard": "unmap"},
     {"detect_zeroes": "on"},
+    {"total_iops_sec": 200},
+    {"total_bytes_sec": "50M"},
     {"vcpus": 2},
     {"memory": "1G"},
     {"memory": "384M"},
@@ -141,6 +143,66 @@ def test_another_label_on_the_same_guest_is_contradicted(other: Mapping[str, obj
 def test_another_label_on_a_qcow2_is_contradicted(other: Mapping[str, object]) -> None:
     """The image and the options of its driver are read too."""
     assert set(other) <= of(Recorded(RICH).proofs(**other), "contradicted")
+
+
+LIMITED = "raw-none-virtio-blk-off-total_iops_sec=200-total_bytes_sec=50M"
+LIMITED_NVME = "raw-none-nvme-off-total_iops_sec=200"
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        (LIMITED, {"total_iops_sec": None}),
+        (LIMITED, {"total_iops_sec": 100}),
+        (LIMITED, {"total_bytes_sec": "49M"}),
+        (LIMITED, {"total_iops_sec": None, "total_bytes_sec": None}),
+        (LIMITED_NVME, {"total_iops_sec": None}),
+        (LIMITED_NVME, {"total_bytes_sec": "50M"}),
+        ("null-none-virtio-blk", {"total_iops_sec": 200}),
+        ("null-writethrough-nvme", {"total_bytes_sec": "50M"}),
+    ],
+    ids=str,
+)
+def test_other_limits_than_the_label_has_are_contradicted(name: str, other: Mapping[str, object]) -> None:
+    """More, less and none; NVMe disks too, of which the XML tells nothing."""
+    contradicted = of(Recorded(name).proofs(**other), "contradicted")
+    assert {field for field in contradicted if field.startswith("total_")} == {*other}
+
+
+def test_limits_are_proven_by_libvirt_and_by_qemu() -> None:
+    """In the words of the fields; an NVMe disk's by QEMU alone."""
+    told = {(p.field, p.where, p.found) for p in Recorded(LIMITED).proofs() if p.field.startswith("total_")}
+    both = {("total_iops_sec", "200"), ("total_bytes_sec", "50M")}
+    assert told == {(field, where, found) for field, found in both for where in ("live XML", "QMP query-block")}
+    told = {(p.field, p.where, p.found) for p in Recorded(LIMITED_NVME).proofs() if p.field.startswith("total_")}
+    assert told == {
+        ("total_iops_sec", "QMP query-block", "200"),
+        ("total_bytes_sec", "QMP query-block", "no limit"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "found"),
+    [
+        (LIMITED, {"iops_wr": 100}, "200, iops_wr 100"),
+        (LIMITED, {"iops_max": 1000}, "200, iops_max 1000"),
+        (PLAIN, {"iops_rd": 50, "iops_wr": 60}, "iops_rd 50, iops_wr 60"),
+    ],
+)
+def test_a_limit_beside_the_one_asked_for_is_contradicted(name: str, more: Mapping[str, int], found: str) -> None:
+    """Of reads or writes alone, or a burst above it; the bytes' limit is still proven."""
+    evidence = Recorded(name).evidence
+    proofs = attest(Recorded(name).config, "tcg", changed(name, inserted={**evidence.inserted, **more}))
+    assert [p.found for p in proofs if p.status == "contradicted"] == [found]
+    assert "total_bytes_sec" in proven_fields(proofs)
+
+
+def test_a_burst_in_the_xml_is_contradicted() -> None:
+    """libvirt has a name for each."""
+    limit = "<total_iops_sec>200</total_iops_sec>"
+    xml = Recorded(LIMITED).evidence.xml.replace(limit, f"{limit}<total_iops_sec_max>900</total_iops_sec_max>")
+    error = first_error(Recorded(LIMITED).config, changed(LIMITED, xml=xml))
+    assert (error.asked, error.found) == ("200", "200, total_iops_sec_max 900 (live XML)")
 
 
 LAYERED = {
@@ -446,6 +508,15 @@ def test_a_fake_guest_attests_as_a_real_one_does(tmp_path: Path, bus: Bus) -> No
     """The shipped fake's monitor, image and guest say what was recorded, word for word."""
     config = StorageConfig(bus=bus, size="128M")
     assert told(fake_guest(tmp_path, config).proof) == told(conclude(config, Recorded(str(config)).proofs()))
+
+
+@pytest.mark.parametrize("bus", get_args(Bus))
+@pytest.mark.parametrize("backing", ["file", "null"])
+def test_a_fake_guest_has_its_limits(tmp_path: Path, bus: Bus, backing: str) -> None:
+    """On every bus, with and without storage."""
+    guest = fake_guest(tmp_path, StorageConfig(bus=bus, backing=backing, total_iops_sec=200, size="128M"))
+    found = {p.found for p in guest.proof if p.field == "total_iops_sec"}
+    assert found == {"200"}
 
 
 @pytest.mark.parametrize("bus", get_args(Bus))
