@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from xml.etree import ElementTree as ET
 
 from pytest_vmstorage.attest_block import block_proofs
+from pytest_vmstorage.attest_emulator import of_emulator
 from pytest_vmstorage.attest_fs import of_host_fs
 from pytest_vmstorage.attest_guest import of_guest
 from pytest_vmstorage.attest_image import of_image
@@ -59,6 +60,7 @@ def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Pro
     tree = ET.fromstring(evidence.xml)  # noqa: S314 (libvirt's own)
     return (
         *_of_domain(config, accel, tree),
+        *of_emulator(config, tree, evidence),
         *(_of_nvme_options(config, tree) if config.bus == "nvme" else _of_disk_element(config, tree)),
         *_of_nodes(config, evidence),
         *_of_device(config, evidence),

@@ -76,7 +76,8 @@ class StorageConfig(BaseModel):
     name it has in vmstorage.toml ("device:nvme0"), needed where several are listed. `host_fs` is a file system made
     for the image, `guest_fs` one made on the disk in the guest, both with options for mkfs and mount as one text.
     `backing_chain` counts backing files below the image, `snapshots` internal snapshots in it. `total_iops_sec` and
-    `total_bytes_sec` are the most that the disk serves in a second, None for no limit.
+    `total_bytes_sec` are the most that the disk serves in a second, None for no limit. `emulator` is the path of the
+    QEMU binary on the lab host that runs the guest, None for the host's own; images are always made by the host's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -114,6 +115,7 @@ class StorageConfig(BaseModel):
     scheduler: Scheduler = "default"
     vcpus: Count = 1
     memory: Bytes = DEFAULT_MEMORY_BYTES
+    emulator: MaybeText = None
     size: Bytes = 2**30
 
     if TYPE_CHECKING:  # a type checker would refuse size="2G", which a validator makes bytes of
@@ -150,6 +152,16 @@ class StorageConfig(BaseModel):
                 ' "device:nvme0".',
             )
         return text
+
+    @field_validator("emulator")
+    @classmethod
+    def _emulator_is_a_path(cls, path: str | None) -> str | None:
+        if path is not None and not path.startswith("/"):
+            raise ConfigError(
+                f"emulator={path!r} is not the path of a QEMU binary.",
+                hint='Write it from the root of the lab host, such as "/opt/qemu-9.2/bin/qemu-system-x86_64".',
+            )
+        return path
 
     @model_validator(mode="after")
     def _can_exist(self) -> Self:

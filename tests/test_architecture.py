@@ -22,7 +22,7 @@ LAYERS = """
     file_system  outcome
     device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
-    cost  provision.layers  provision.passphrases
+    cost  provision.emulator  provision.layers  provision.passphrases
     host_look  provision.space  provision.testdisk
     host_state  provision.pinning  provision.host_settings
     caution
@@ -58,7 +58,7 @@ LAYERS = """
     provision.pool
     provision.canary
     agent  evidence
-    guest  attest_layers  attest_limits
+    guest  attest_layers  attest_limits  attest_emulator
     attest_guest  attest_null
     attest  native  kernel_log
     recheck  rows  made_file  symptoms
@@ -83,7 +83,7 @@ LAYERS = """
     cli
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark
     plugin.options  plugin.axes  plugin.fixtures  plugin.turns
-    plugin.sweep  plugin.forecast  plugin.devices
+    plugin.sweep  plugin.forecast  plugin.devices  plugin.emulators
     plugin.session
     plugin.passes
     plugin.plan

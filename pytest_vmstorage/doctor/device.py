@@ -162,6 +162,12 @@ def vcpus(seen: Seen) -> Iterator[Finding]:
     yield Finding(axis="vcpus", value="more", status=status, why=why if seen.has_guests else NO_GUEST)
 
 
+def emulators(seen: Seen) -> Iterator[Finding]:
+    """The host's own by its version; another one is looked at when a cell names it."""
+    yield seen.needs_guest("emulator", "default", f"QEMU {seen.qemu}, the host's own")
+    yield seen.needs_guest("emulator", "a path", "any other QEMU on the host; it is tried before a guest is made")
+
+
 def memories(seen: Seen) -> Iterator[Finding]:
     """By the host's available memory."""
     free = seen.number("memory_kib") * 1024

@@ -9,6 +9,7 @@ import pytest
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin import axes, options
 from pytest_vmstorage.plugin.devices import device_lines
+from pytest_vmstorage.plugin.emulators import check_emulators
 from pytest_vmstorage.plugin.keys import SESSION
 from pytest_vmstorage.plugin.sweep import matrix_sweep
 
@@ -57,7 +58,7 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
         raise pytest.UsageError("\n".join(refused))
     if config.option.collectonly or config.option.setupplan:
         return None
-    devices = [] if is_worker else _named_devices(config, items)
+    devices = [] if is_worker else _look_at_host(config, items)
     if options.value(config, "plan"):
         from pytest_vmstorage.plugin.plan import print_plan
 
@@ -69,8 +70,10 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     return None
 
 
-def _named_devices(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+def _look_at_host(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """A line for each device that cells name; raises pytest.UsageError where one is not there, or a QEMU is not."""
     try:
+        check_emulators(config, items)
         return device_lines(config, items)
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None

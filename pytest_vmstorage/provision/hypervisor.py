@@ -111,7 +111,11 @@ class LibvirtHypervisor:
         return LibvirtDomain(self, handle)
 
     def _adopting(self, tree: ElementTree.Element) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext() if self._pids is None else adopting(self._pids / f"{tree.findtext('name')}.pid")
+        if self._pids is None:
+            return contextlib.nullcontext()
+        # libvirt starts a QEMU that it does not know to ask what it can; adopted, that one would be waited for 80 s
+        self.disk_buses(tree.findtext("devices/emulator", ""), "q35")
+        return adopting(self._pids / f"{tree.findtext('name')}.pid")
 
     def find(self, uuid: str) -> LibvirtDomain | None:
         """The running guest of that UUID, None where there is none."""

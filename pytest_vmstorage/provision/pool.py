@@ -216,7 +216,7 @@ class GuestPool:
             cmdline=self._boot.cmdline(config),
             console=f"{self.folder}/{name}.console",
             accel=accel,
-            emulator=self._boot.emulator,
+            emulator=(config.emulator if config else None) or self._boot.emulator,
             vcpus=config.vcpus if config else 1,
             memory_bytes=config.memory if config else DEFAULT_MEMORY_BYTES,
             pinning=self._pin(vcpus=config.vcpus, iothreads=int(config.iothread)) if self._pin and config else None,

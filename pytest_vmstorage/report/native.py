@@ -12,7 +12,7 @@ LATENCIES = ("lat_mean", "read_lat_mean", "write_lat_mean")
 """Metrics in seconds that are the mean time of one I/O; their difference is what one I/O costs more."""
 
 PATH_FIELDS = (
-    *("iothread", "queues", "queue_size", "cache", "machine_type"),
+    *("emulator", "iothread", "queues", "queue_size", "cache", "machine_type"),
     *("vcpus", "scheduler", "memory", "guest_fs"),
 )
 """What an I/O's path through guest and QEMU depends on beside the bus, what matters most first."""

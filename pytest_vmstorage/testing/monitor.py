@@ -46,6 +46,8 @@ def answer_monitor(xml: str, command: str, arguments: Mapping[str, Any]) -> Any:
     disk = _nvme(tree) or _disk(tree)
     if command == "query-kvm":
         return {"enabled": tree.get("type") == "kvm", "present": True}
+    if command == "query-version":
+        return {"qemu": {"major": 7, "minor": 2, "micro": 22}, "package": "Debian 1:7.2+dfsg-7+deb12u18"}
     if command in ("qom-get", "qom-list"):
         there = _objects(tree, disk)[arguments["path"]]
         return there[arguments["property"]] if command == "qom-get" else [{"name": name} for name in there]

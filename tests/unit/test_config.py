@@ -102,6 +102,23 @@ def test_options_that_reach_beyond_the_file_system_are_refused(values: dict[str,
         make_config(values)
 
 
+@pytest.mark.parametrize("path", ["qemu-system-x86_64", "./qemu", "", "~/qemu"])
+def test_an_emulator_is_a_path_from_the_root(path: str) -> None:
+    """Any other would be another file for the shell of each host, and for libvirt."""
+    with pytest.raises(
+        ConfigError, match=f"emulator={path!r} is not the path of a QEMU binary. Write it from the root"
+    ):
+        make_config({"emulator": path})
+
+
+def test_two_emulators_are_two_cells() -> None:
+    """By their whole paths; "default" is the host's own."""
+    old, new = (make_config({"emulator": f"/opt/qemu-{number}/bin/qemu"}) for number in (7, 9))
+    assert str(old) == "raw-none-virtio-blk-off-emulator=/opt/qemu-7/bin/qemu"
+    assert str(new) == "raw-none-virtio-blk-off-emulator=/opt/qemu-9/bin/qemu"
+    assert make_config({"emulator": "default"}) == StorageConfig()
+
+
 def test_a_guest_has_the_memory_to_boot() -> None:
     """Less is refused before anything is made."""
     with pytest.raises(ConfigError, match="does not boot"):
@@ -168,6 +185,7 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
         {"backing": "native", "bus": "sata"},
         {"backing": "native", "vcpus": 2},
         {"backing": "native", "total_iops_sec": 200},
+        {"backing": "native", "emulator": "/usr/bin/qemu-system-x86_64"},
     ],
     "null-has-no-storage": [
         {"backing": "null", "format": "qcow2"},
@@ -260,7 +278,7 @@ def test_a_number_or_a_yes_bears_its_axis_name(name: str, value: object, text: s
 
 def test_default_is_a_value_of_axes_that_qemu_decides() -> None:
     """A sweep can have it beside others, also in TOML, which has no null; the cell is that of no value at all."""
-    for name in ("subformat", "queues", "queue_size", "cluster_size", "l2_cache_size", *LIMITS):
+    for name in ("subformat", "queues", "queue_size", "cluster_size", "l2_cache_size", *LIMITS, "emulator"):
         assert make_config({name: "default"}) == StorageConfig()
         assert axis_text(name, "default").endswith("default")
 

@@ -174,6 +174,8 @@ def test_a_trial_decides(trials: Mapping[str, str | None], axis: str, value: str
         ({"modules": frozenset(), "tools": TOOLS}, "guest_fs", "ext3", "no", "has no ext4"),
         ({"modules": frozenset()}, "guest_mkfs", "any", "no", "no file system can be made in the guest"),
         ({"tools": {}}, "state", "aged", "no", "has no fio"),
+        ({}, "emulator", "default", "yes", "QEMU 7.2.22, the host's own"),
+        ({}, "emulator", "a path", "yes", "it is tried before a guest is made"),
         ({}, "total_iops_sec", "10 or more", "yes", "by QEMU's throttle"),
         ({}, "total_bytes_sec", "512k or more", "yes", "by QEMU's throttle"),
         ({}, "backing", "null", "yes", "QEMU's null driver: no storage"),

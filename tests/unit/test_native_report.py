@@ -100,6 +100,15 @@ def test_a_null_row_is_that_of_the_guest_most_alike() -> None:
     assert rows.null_of(row(RAW, 1, 1, host="lab02")) is None
 
 
+def test_a_null_row_of_the_same_qemu_goes_before_all() -> None:
+    """Guest and QEMU are all that it measures."""
+    other = StorageConfig(backing="null", emulator="/opt/qemu")
+    rows = Yardsticks(make_run(row(NULL, 1000, 0.001), row(other, 900, 0.001)))
+    for cell in (StorageConfig(emulator="/opt/qemu"), StorageConfig(emulator="/opt/qemu", format="qcow2")):
+        assert rows.null_of(row(cell, 1, 1)).config == other  # type: ignore[union-attr]
+    assert rows.null_of(row(RAW, 1, 1)).config == NULL  # type: ignore[union-attr]
+
+
 def test_a_limited_null_row_is_no_ceiling_of_rows_without() -> None:
     """It is that of rows with the same limits, whatever else they share with another one."""
     limited = StorageConfig(backing="null", total_iops_sec=200)

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -100,6 +101,17 @@ def test_a_machine_is_what_was_asked_for(place: Place) -> None:
     assert machine.image is not None
     assert machine.image.unwritten is False
     assert said == ["making disk", "booting"]
+
+
+def test_a_cell_may_name_its_emulator(place: Place) -> None:
+    """The others, and canaries, have the host's own."""
+    cells = (StorageConfig(emulator="/opt/qemu-9/bin/qemu"), RAW, None)
+    there = [ElementTree.fromstring(place.pool.make(config, "tcg").domain.xml()) for config in cells]
+    assert [xml.findtext("devices/emulator") for xml in there] == [
+        "/opt/qemu-9/bin/qemu",
+        "/usr/bin/qemu",
+        "/usr/bin/qemu",
+    ]
 
 
 def test_an_nvme_disk_is_limited_as_libvirt_limits_others(place: Place) -> None:
