@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from xml.etree import ElementTree as ET
 
 from pytest_vmstorage.attest_block import block_proofs
+from pytest_vmstorage.attest_emulator import of_emulator
 from pytest_vmstorage.attest_fs import of_host_fs
 from pytest_vmstorage.attest_guest import of_guest
 from pytest_vmstorage.attest_image import of_image
 from pytest_vmstorage.attest_layers import of_layers
+from pytest_vmstorage.attest_limits import limits_in_qemu, limits_in_xml
 from pytest_vmstorage.attest_null import of_null
 from pytest_vmstorage.claim import (
     BLOCK_NODES,
@@ -58,9 +60,11 @@ def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Pro
     tree = ET.fromstring(evidence.xml)  # noqa: S314 (libvirt's own)
     return (
         *_of_domain(config, accel, tree),
+        *of_emulator(config, tree, evidence),
         *(_of_nvme_options(config, tree) if config.bus == "nvme" else _of_disk_element(config, tree)),
         *_of_nodes(config, evidence),
         *_of_device(config, evidence),
+        *limits_in_qemu(config, evidence.inserted),
         *_of_command_line(config, evidence),
         *(of_null(config, evidence) if config.is_null else _of_storage(config, evidence)),
         claim("machine", config.machine_type, _machine_type(evidence.machine), "QMP qom-get of the machine"),
@@ -149,6 +153,7 @@ def _of_disk_element(config: StorageConfig, tree: ET.Element) -> Iterator[Proof]
     cache_bytes = disk.findtext("driver/metadata_cache/max_size")
     found = int(cache_bytes) if cache_bytes else None
     yield claim("l2_cache_size", size_text(config.l2_cache_size), size_text(found), XML)
+    yield from limits_in_xml(config, disk)
 
 
 _DRIVER_ATTRIBUTES = {name: name for name in ("cache", "io", "discard", "detect_zeroes")} | {"format": "type"}

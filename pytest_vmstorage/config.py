@@ -75,7 +75,9 @@ class StorageConfig(BaseModel):
     the host itself; "null", a guest whose disk is QEMU's null driver, without any storage. Behind a colon stands the
     name it has in vmstorage.toml ("device:nvme0"), needed where several are listed. `host_fs` is a file system made
     for the image, `guest_fs` one made on the disk in the guest, both with options for mkfs and mount as one text.
-    `backing_chain` counts backing files below the image, `snapshots` internal snapshots in it.
+    `backing_chain` counts backing files below the image, `snapshots` internal snapshots in it. `total_iops_sec` and
+    `total_bytes_sec` are the most that the disk serves in a second, None for no limit. `emulator` is the path of the
+    QEMU binary on the lab host that runs the guest, None for the host's own; images are always made by the host's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -93,6 +95,8 @@ class StorageConfig(BaseModel):
     queue_size: MaybeCount = None
     discard: Discard = "ignore"
     detect_zeroes: DetectZeroes = "off"
+    total_iops_sec: MaybeCount = None
+    total_bytes_sec: MaybeSize = None
     cluster_size: MaybeSize = None
     lazy_refcounts: bool = False
     extended_l2: bool = False
@@ -111,6 +115,7 @@ class StorageConfig(BaseModel):
     scheduler: Scheduler = "default"
     vcpus: Count = 1
     memory: Bytes = DEFAULT_MEMORY_BYTES
+    emulator: MaybeText = None
     size: Bytes = 2**30
 
     if TYPE_CHECKING:  # a type checker would refuse size="2G", which a validator makes bytes of
@@ -147,6 +152,16 @@ class StorageConfig(BaseModel):
                 ' "device:nvme0".',
             )
         return text
+
+    @field_validator("emulator")
+    @classmethod
+    def _emulator_is_a_path(cls, path: str | None) -> str | None:
+        if path is not None and not path.startswith("/"):
+            raise ConfigError(
+                f"emulator={path!r} is not the path of a QEMU binary.",
+                hint='Write it from the root of the lab host, such as "/opt/qemu-9.2/bin/qemu-system-x86_64".',
+            )
+        return path
 
     @model_validator(mode="after")
     def _can_exist(self) -> Self:
@@ -227,7 +242,7 @@ AXES = tuple(name for name in FIELDS if name != "size")
 """What can be swept, in the order in which it stands in a test id; `size` is what tests call other things."""
 
 _SPEAKING = ("format", "cache", "bus", "preallocation", "state", "subformat", "io")
-_SIZES = ("cluster_size", "l2_cache_size", "memory")
+_SIZES = ("total_bytes_sec", "cluster_size", "l2_cache_size", "memory")
 
 
 def axis_text(name: str, value: object) -> str:

@@ -19,6 +19,7 @@ from pytest_vmstorage.file_system import FileSystem, look_at
 from pytest_vmstorage.host_look import HostLook
 from pytest_vmstorage.provision.block import BlockPlace
 from pytest_vmstorage.provision.disk import ImageFacts
+from pytest_vmstorage.provision.emulator import RunningEmulator, running_emulator
 from pytest_vmstorage.provision.encryption import image_name, secret_argv
 from pytest_vmstorage.provision.hypervisor import Domain
 from pytest_vmstorage.provision.node import NodeFacts, node_facts
@@ -35,8 +36,9 @@ class Evidence(BaseModel):
     `fallbacks` are lines of QEMU's log about an io mode it could not have; None where the log cannot be read.
     `chain` and `checks` are what qemu-img says of the image and of each backing file below it, the image first;
     `below` is what QEMU was started with for those below. None of `inserted`, QMP's word for what is in the device,
-    is there without a device. Of a disk without storage nothing is asked but QEMU: `info`, `chain`, `ground` and `node`
-    are empty, and `nodes` is the one that the device is on.
+    is there without a device. `qemu` is the version of what runs the guest; `emulator` what that is, where the cell
+    names one. Of a disk without storage nothing is asked but QEMU: `info`, `chain`, `ground` and `node` are empty, and
+    `nodes` is the one that the device is on.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -60,12 +62,15 @@ class Evidence(BaseModel):
     checks: tuple[Mapping[str, Any], ...] = ()
     below: tuple[Mapping[str, Any], ...] = ()
     inserted: Mapping[str, Any] = {}
+    qemu: str = ""
+    emulator: RunningEmulator | None = None
 
 
 _OF_DEVICE = ("write-cache", "num-queues", "queue-size", "iothread", "parent_bus")
 _OF_CONTROLLER = ("num_queues", "virtqueue_size", "iothread")
 _OF_NODE = ("node-name", "drv", "file", "cache", "detect_zeroes", "ro")
 _OF_INSERTED = ("backing_file_depth", "encrypted")
+_LIMITS = ("iops", "bps")
 _FALLBACK = re.compile("falling back", re.IGNORECASE)
 
 
@@ -109,8 +114,22 @@ def _gather(machine: Machine, shell: Shell, log: str) -> Evidence:
         below=tuple(option for one in chain[1:] for option in blockdevs(log, one["filename"])),
         inserted=_inserted(inserted),
         node=None if is_null else node_facts(shell, _opened(nodes, disk)),
+        qemu=_version(domain.monitor("query-version")),
+        emulator=_emulator(machine, shell),
         block=machine.disk.block if machine.disk is not None and machine.spec.is_block else None,
     )
+
+
+def _version(told: Mapping[str, Any]) -> str:
+    """QEMU's version as its binary prints it: "7.2.22 (Debian 1:7.2+dfsg-7)"."""
+    number = ".".join(str(told["qemu"][part]) for part in ("major", "minor", "micro"))
+    package = told.get("package", "").strip()
+    return f"{number} ({package})" if package else number
+
+
+def _emulator(machine: Machine, shell: Shell) -> RunningEmulator | None:
+    named = machine.config.emulator
+    return running_emulator(shell, named, machine.spec.uuid) if named else None
 
 
 def fallback_lines(log: str) -> tuple[str, ...]:
@@ -165,9 +184,9 @@ def _nodes(domain: Domain, top: str, disk: str, *, is_null: bool) -> tuple[Mappi
 
 
 def _inserted(there: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What QEMU says of the image in the device: how much is below it, whether it is encrypted, its size."""
+    """What QEMU says of the image in the device: what is below it, whether it is encrypted, its size and limits."""
     size = there.get("image", {}).get("virtual-size")
-    known = {name: there[name] for name in _OF_INSERTED if name in there}
+    known = {name: value for name, value in there.items() if name in _OF_INSERTED or name.startswith(_LIMITS)}
     return known if size is None else {**known, "virtual-size": size}
 
 

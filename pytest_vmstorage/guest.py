@@ -105,10 +105,11 @@ class Guest:
     `file_system` is what was made on the disk, None where the cell's guest_fs is none.
 
     `ready_seconds` is how long `connect` waited for the answer to its first command, `proof` what shows that the
-    guest is the cell it is taken for.
+    guest is the cell it is taken for. `qemu` is the version of what runs it where its cell names an emulator, else "".
     """
 
     proof: tuple[Proof, ...] = ()
+    qemu: str = ""
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ from pytest_vmstorage.native import Native
 from pytest_vmstorage.outcome import Symptoms, named
 from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
 from pytest_vmstorage.provision.appliance import Appliance
+from pytest_vmstorage.provision.emulator import check_emulator
 from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.provision.host_settings import HostSettings
 from pytest_vmstorage.provision.hypervisor import Hypervisor
@@ -181,15 +182,20 @@ class Lab:
     def _make(self, config: StorageConfig, say: Say) -> Guest:
         if config.is_null and (lacking := null_lacks(config.bus, self.facts.libvirt)):
             raise UnsupportedError(f"backing=null cannot be had on {config.bus} here: {lacking}. Measure it on nvme.")
+        if config.emulator:
+            check_emulator(self.shell, config.emulator, self.host.name)
+        # the acceleration is the one that the host's own QEMU has; what another one makes of it, its proof tells
         machine = self.pool.make(config, self.accel.used, say)
         try:
             # while it boots, and before it may be waited for in vain: a wrong controller's disk never comes
-            seen = attest(config, machine.spec.accel, gather(machine, self.shell, self.looks.log(machine)))
+            evidence = gather(machine, self.shell, self.looks.log(machine))
+            seen = attest(config, machine.spec.accel, evidence)
             conclude(config, seen)
             if machine.spec.pinning is not None:
                 check_pinning(self.shell, machine.domain, machine.spec.pinning)
             guest = connect(machine, timeout_s=self.settings.timeout_s, tools=self.appliance.manifest.tools, say=say)
             guest.proof = conclude(config, (*seen, *attest_guest(config, guest.facts)))
+            guest.qemu = evidence.qemu if config.emulator else ""
             self.remember_accel()
             return guest
         except (GuestError, ProvisionError) as error:

@@ -41,6 +41,9 @@ AGE_ARGV = (
 )
 """Every piece once, in a random order: one in flight, so that the order is that of the seed."""
 
+_LEAST_REQUEST_BYTES = 2**16
+"""Guests' kernels cut larger blocks into requests, on no bus into smaller ones (120 KiB on usb, 128 KiB on sata)."""
+
 FRESH_ALIGN_BYTES = 2**20
 """Untouched regions begin at multiples of this; an image's clusters have 64 KiB unless asked for otherwise."""
 
@@ -188,11 +191,19 @@ def _write(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> Non
     line = argv.format(path="{path}", size=end - begin, offset=begin, seed=AGE_SEED, bs=bs)
     # the path comes last: it may hold a blank
     words = [subject.disk.join(word.split("{path}")) for word in line.split()]
-    result = subject.shell.run(words, timeout_s=plan.timeout_s + end / 2**20)
+    limited_s = _limited_s(subject.config, end - begin, min(bs, _LEAST_REQUEST_BYTES))
+    result = subject.shell.run(words, timeout_s=plan.timeout_s + end / 2**20 + limited_s)
     filling = f"Filling {subject.disk} before the measurement"
     check_time(result, filling)
     if not result.ok:
         raise WorkloadError(f"{filling} failed: exit status {result.returncode}.", output=result.tail(15))
+
+
+def _limited_s(config: StorageConfig, size_bytes: int, request_bytes: int) -> float:
+    """How long the cell's limits let a disk take for that many bytes, in requests no smaller than that."""
+    bytes_s = size_bytes / config.total_bytes_sec if config.total_bytes_sec else 0.0
+    iops_s = size_bytes / request_bytes / config.total_iops_sec if config.total_iops_sec else 0.0
+    return bytes_s + iops_s
 
 
 def prove_state(subject: Subject) -> tuple[Proof, ...]:

@@ -56,7 +56,7 @@ class Subjects:
             folder=made.mountpoint if made is not None else "",
             config=row.config,
             host=self._host.name,
-            facts=row.facts.as_text(),
+            facts={**row.facts.as_text(), **({"qemu": row.qemu} if row.qemu else {})},
             tools=row.facts.tools,
             proof=row.proof,
             regions=regions,

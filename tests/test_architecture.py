@@ -23,7 +23,7 @@ LAYERS = """
     device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     recipe
     matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
-    cost  provision.layers  provision.passphrases  selector
+    cost  provision.emulator  provision.layers  provision.passphrases  selector
     host_look  provision.space  provision.testdisk
     host_state  provision.pinning  provision.host_settings
     caution
@@ -65,7 +65,7 @@ LAYERS = """
     provision.pool
     provision.canary
     agent  evidence
-    guest  attest_layers
+    guest  attest_layers  attest_limits  attest_emulator
     attest_guest  attest_null
     attest  native  kernel_log
     recheck  rows  made_file  symptoms
@@ -93,7 +93,7 @@ LAYERS = """
     plugin.gate_options
     plugin.between
     plugin.fixtures
-    plugin.sweep  plugin.forecast  plugin.devices  plugin.gating
+    plugin.sweep  plugin.forecast  plugin.devices  plugin.emulators  plugin.gating
     plugin.session
     plugin.passes
     plugin.plan  plugin.ruling

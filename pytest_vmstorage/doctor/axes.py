@@ -13,8 +13,8 @@ _JUDGES: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
     *(image.formats, image.subformats, image.preallocations, image.cluster_sizes, image.lazy_refcounts),
     *(image.extended_l2, image.l2_cache_sizes, image.compressions, image.encryptions, image.backing_chains),
     *(image.snapshots, device.caches, device.buses, device.machines, device.ios, device.iothreads, device.queues),
-    *(device.queue_sizes, device.discards, device.detect_zeroes, device.schedulers, device.vcpus, device.memories),
-    *(ground.states, ground.backings, ground.host_fs, ground.guest_fs),
+    *(device.queue_sizes, device.discards, device.detect_zeroes, device.limits, device.schedulers, device.vcpus),
+    *(device.memories, device.emulators, ground.states, ground.backings, ground.host_fs, ground.guest_fs),
 )
 
 

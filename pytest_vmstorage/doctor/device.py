@@ -10,6 +10,7 @@ from pytest_vmstorage.doctor.finding import Finding, Status
 from pytest_vmstorage.doctor.seen import NO_GUEST, Seen
 from pytest_vmstorage.provision.recipe import MODULES_BY_BUS
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, TARGETS
+from pytest_vmstorage.rules.device import LEAST_BYTES_SEC, LEAST_IOPS_SEC
 from pytest_vmstorage.units import format_about, format_size
 
 MACHINES = ("q35", "pc")
@@ -133,6 +134,13 @@ def _punching(seen: Seen, axis: str, value: str) -> Finding:
     return seen.needs_guest(axis, value, "raw and qcow2: the folder's file system punches holes, tried")
 
 
+def limits(seen: Seen) -> Iterator[Finding]:
+    """QEMU's throttle, which every version here has."""
+    least = {"total_iops_sec": str(LEAST_IOPS_SEC), "total_bytes_sec": format_size(LEAST_BYTES_SEC)}
+    for axis, value in least.items():
+        yield seen.needs_guest(axis, f"{value} or more", "by QEMU's throttle, on every bus")
+
+
 def schedulers(seen: Seen) -> Iterator[Finding]:
     """By the guest kernel's modules."""
     yield seen.needs_guest("scheduler", "default", "what the guest's kernel takes")
@@ -152,6 +160,12 @@ def vcpus(seen: Seen) -> Iterator[Finding]:
     why = f"the host has {cores} cores, which more vCPUs would share"
     status: Status = "limited" if seen.has_guests else "no"
     yield Finding(axis="vcpus", value="more", status=status, why=why if seen.has_guests else NO_GUEST)
+
+
+def emulators(seen: Seen) -> Iterator[Finding]:
+    """The host's own by its version; another one is looked at when a cell names it."""
+    yield seen.needs_guest("emulator", "default", f"QEMU {seen.qemu}, the host's own")
+    yield seen.needs_guest("emulator", "a path", "any other QEMU on the host; it is tried before a guest is made")
 
 
 def memories(seen: Seen) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import pytest
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin import axes, gate_options, options
 from pytest_vmstorage.plugin.devices import device_lines
+from pytest_vmstorage.plugin.emulators import check_emulators
 from pytest_vmstorage.plugin.keys import CONFIG, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
 from pytest_vmstorage.plugin.sweep import matrix_sweep
 from pytest_vmstorage.tolerance import parse_tolerated
@@ -64,7 +65,7 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
         return None
     if items and not is_worker:
         _check_gate(config, items)
-    devices = [] if is_worker else _named_devices(config, items)
+    devices = [] if is_worker else _look_at_host(config, items)
     if options.value(config, "plan"):
         from pytest_vmstorage.plugin.plan import print_plan
 
@@ -111,10 +112,13 @@ def _others(config: pytest.Config, items: list[pytest.Item]) -> list[StorageConf
     return [] if recipe is None else [recipe.of(cell) for cell in cells]
 
 
-def _named_devices(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+def _look_at_host(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """A line for each device that cells name; raises pytest.UsageError where one is not there, or a QEMU is not."""
     try:
         cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash and not is_skipped(item)]
-        return device_lines(config, [*cells, *_others(config, items)])
+        cells += _others(config, items)
+        check_emulators(config, cells)
+        return device_lines(config, cells)
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
 

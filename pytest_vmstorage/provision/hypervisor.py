@@ -111,7 +111,11 @@ class LibvirtHypervisor:
         return LibvirtDomain(self, handle)
 
     def _adopting(self, tree: ElementTree.Element) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext() if self._pids is None else adopting(self._pids / f"{tree.findtext('name')}.pid")
+        if self._pids is None:
+            return contextlib.nullcontext()
+        # libvirt starts a QEMU that it does not know to ask what it can; adopted, that one would be waited for 80 s
+        self.disk_buses(tree.findtext("devices/emulator", ""), "q35")
+        return adopting(self._pids / f"{tree.findtext('name')}.pid")
 
     def find(self, uuid: str) -> LibvirtDomain | None:
         """The running guest of that UUID, None where there is none."""
@@ -227,8 +231,11 @@ class LibvirtDomain:
         """One QMP command; taints the domain as custom-monitor and does nothing else."""
         request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
         with translated(f"monitor command {command}", ended=self._ended, patience_s=1.0):
-            answer = self._qemu.qemuMonitorCommand(self._handle, request, 0)
-        return json.loads(answer)["return"]
+            answer = json.loads(self._qemu.qemuMonitorCommand(self._handle, request, 0))
+        if "error" in answer:
+            # what QEMU refuses libvirt hands on as an answer like any other
+            raise HypervisorError(f"monitor command {command} failed: {answer['error']['desc'].rstrip('.')}.")
+        return answer["return"]
 
     def xml(self) -> str:
         """The live XML."""

@@ -22,6 +22,7 @@ from pytest_vmstorage.provision.hostdisk import HostDisk, HostDisks
 from pytest_vmstorage.provision.hypervisor import Domain, Hypervisor
 from pytest_vmstorage.provision.lease import HostSetting, Lease, LeaseBook
 from pytest_vmstorage.provision.pinning import Pinner
+from pytest_vmstorage.provision.testdisk import nvme_limits
 from pytest_vmstorage.say import Say, silent
 
 CONSOLE_LINES = 20
@@ -145,6 +146,8 @@ class GuestPool:
             spec = self.spec(name, domain_uuid, disk, accel)
             say("booting")
             domain = self._hypervisor.start(domain_xml(spec, self._lease))
+            if config is not None and (limits := nvme_limits(config)):
+                domain.monitor("block_set_io_throttle", **limits)
         except BaseException:
             self._undo(domain_uuid, disk)
             raise
@@ -213,7 +216,7 @@ class GuestPool:
             cmdline=self._boot.cmdline(config),
             console=f"{self.folder}/{name}.console",
             accel=accel,
-            emulator=self._boot.emulator,
+            emulator=(config.emulator if config else None) or self._boot.emulator,
             vcpus=config.vcpus if config else 1,
             memory_bytes=config.memory if config else DEFAULT_MEMORY_BYTES,
             pinning=self._pin(vcpus=config.vcpus, iothreads=int(config.iothread)) if self._pin and config else None,

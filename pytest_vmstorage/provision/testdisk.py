@@ -31,6 +31,9 @@ TARGETS: Mapping[Bus, tuple[str, str]] = {
     "usb": ("sda", "usb"),
 }
 
+LIMITS: Mapping[str, str] = {"total_iops_sec": "iops", "total_bytes_sec": "bps"}
+"""libvirt's names of what limits a disk, which are the fields', and those of QMP for the same."""
+
 # cache mode -> (direct, no-flush) of the block nodes and write-cache of the device, as libvirt has them
 CACHE_FLAGS: Mapping[Cache, tuple[bool, bool, bool]] = {
     "none": (True, False, True),
@@ -80,10 +83,34 @@ def _disk(config: StorageConfig, path: str, secret: str, *, is_block: bool) -> E
         ET.SubElement(ET.SubElement(source, "slices"), "slice", type="storage", offset="0", size=str(config.size))
     if config.encryption == "luks":
         _backing_store(disk, config, path, secret)
+    limits = limits_of(config)
+    if limits:
+        iotune = ET.SubElement(disk, "iotune")
+        for name, limit in limits.items():
+            ET.SubElement(iotune, name).text = str(limit)
     ET.SubElement(disk, "target", dev=device, bus=bus)
     ET.SubElement(disk, "serial").text = TEST_SERIAL
     ET.SubElement(disk, "alias", name=TEST_ALIAS)
     return disk
+
+
+def limits_of(config: StorageConfig) -> Mapping[str, int]:
+    """What the disk serves at most in a second, I/Os and bytes, by libvirt's names; nothing of what has no limit."""
+    limits = {name: getattr(config, name) for name in LIMITS}
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def nvme_limits(config: StorageConfig) -> Mapping[str, object]:
+    """Arguments of QMP's `block_set_io_throttle` for an NVMe disk with limits, nothing for any other.
+
+    libvirt gives that command itself for each disk that it knows, which this one is not.
+    """
+    limits = limits_of(config)
+    if config.bus != "nvme" or not limits:
+        return {}
+    # QEMU wants all six said, and takes 0 for none
+    unlimited = {f"{kind}{way}": 0 for kind in LIMITS.values() for way in ("", "_rd", "_wr")}
+    return {"id": TEST_ALIAS, **unlimited, **{LIMITS[name]: limit for name, limit in limits.items()}}
 
 
 def _source(parent: ET.Element, config: StorageConfig, path: str, secret: str, *, is_block: bool) -> ET.Element:

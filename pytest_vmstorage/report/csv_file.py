@@ -43,11 +43,12 @@ HEADER = (
     ),
     *("median", "min", "max", "rounds", "baseline", "change", "verdict"),
     *("native", "of_native", "null", "of_null", "failure"),
-    *("command", "guest_kernel", "tool_version", *(f"host_{name}" for name in _HOST), "started"),
+    *("command", "guest_kernel", "emulator_version", "tool_version", *(f"host_{name}" for name in _HOST), "started"),
 )
 """The columns, always all of them; after them `round_1` and so on, the figure of each round, and `at_iodepth` and such.
 
 `native` and `null` are the medians of the rows beside which this one stands, `of_native` and `of_null` the fractions.
+`emulator_version` is of the QEMU that the cell names; any other row was run by the host's own, `host_qemu`.
 Measurements of one `curve` in one cell are its points; `at_iodepth` is where each stands on it.
 """
 
@@ -87,6 +88,7 @@ def _measured(
         "tool": m.tool,
         "command": m.command,
         "guest_kernel": m.guest.get("kernel", ""),
+        "emulator_version": m.guest.get("qemu", ""),
         "tool_version": m.guest.get(m.tool, ""),
     }
     for metric in m.metrics:

@@ -12,7 +12,7 @@ LATENCIES = ("lat_mean", "read_lat_mean", "write_lat_mean")
 """Metrics in seconds that are the mean time of one I/O; their difference is what one I/O costs more."""
 
 PATH_FIELDS = (
-    *("iothread", "queues", "queue_size", "cache", "machine_type"),
+    *("emulator", "iothread", "queues", "queue_size", "cache", "machine_type"),
     *("vcpus", "scheduler", "memory", "guest_fs"),
 )
 """What an I/O's path through guest and QEMU depends on beside the bus, what matters most first."""
@@ -35,7 +35,7 @@ class Yardsticks:
         return None if m.config.is_native or m.config.is_null else self._natives.get(_device_key(m))
 
     def null_of(self, m: Measurement) -> Measurement | None:
-        """The row without storage of the same workload and bus on the same host that shares most of `PATH_FIELDS`.
+        """The row without storage of the same workload, bus, limits and host that shares most of `PATH_FIELDS`.
 
         Of several that share as many, the one that shares the earlier of them; of equal ones the first measured.
         """
@@ -49,8 +49,10 @@ def _device_key(m: Measurement) -> tuple[str, str, str, str]:
     return (m.host, ground_of(m.config), m.workload, m.primary)
 
 
-def _path_key(m: Measurement) -> tuple[str, str, str, str]:
-    return (m.host, m.config.bus, m.workload, m.primary)
+def _path_key(m: Measurement) -> tuple[object, ...]:
+    # a limit is no storage's, and a row behind another one has another ceiling
+    limits = (m.config.total_iops_sec, m.config.total_bytes_sec)
+    return (m.host, m.config.bus, *limits, m.workload, m.primary)
 
 
 def _shared(m: Measurement, null: Measurement) -> tuple[int, Sequence[bool]]:

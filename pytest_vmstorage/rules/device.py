@@ -9,6 +9,18 @@ VIRTIO_BUSES = ("virtio-blk", "virtio-scsi")
 SCSI_MODELS = ("virtio-scsi", "lsilogic", "vmpvscsi")
 """Buses that are a SCSI controller, by libvirt's model names (virtio-scsi is one)."""
 
+LEAST_IOPS_SEC = 10
+LEAST_BYTES_SEC = 512 * 2**10
+"""With less a guest's kernel waits longer than the 30 s that it gives a disk, when the disk is filled."""
+
+MOST_A_SECOND = 10**15
+"""More a second libvirt does not hand to QEMU."""
+
+
+def _is_below(limit: int | None, least: int) -> bool:
+    return limit is not None and limit < least
+
+
 DEVICE_RULES = (
     Rule(
         "native-needs-direct",
@@ -71,5 +83,19 @@ DEVICE_RULES = (
         lambda cell: cell.queue_size is not None and cell.bus == "virtio-scsi",
         "libvirt sets queue_size on a disk, and a virtio-scsi disk has none; use virtio-blk",
         "libvirt formatdomain, driver of a disk",
+    ),
+    Rule(
+        "least-limits",
+        lambda cell: _is_below(cell.total_iops_sec, LEAST_IOPS_SEC) or _is_below(cell.total_bytes_sec, LEAST_BYTES_SEC),
+        "with total_iops_sec below 10 or total_bytes_sec below 512k the guest's kernel gives up waiting while its disk"
+        " is filled, or the guest does not boot; a disk without a limit has none said",
+        "Linux's 30 s for a command; at 1 IOPS I/O errors on sata and the end of QEMU on lsilogic, at 128k I/O errors"
+        " on sata and a stuck guest on nvme, tried",
+    ),
+    Rule(
+        "most-limits",
+        lambda cell: max(cell.total_iops_sec or 0, cell.total_bytes_sec or 0) > MOST_A_SECOND,
+        "total_iops_sec and total_bytes_sec are 10^15 at most",
+        'libvirt: "block I/O throttle limit must be no more than 1000000000000000 using QEMU", tried',
     ),
 )

@@ -60,6 +60,7 @@ class FakeDomain:
     destroyed: bool = False
     paused: bool = False
     _dead: bool = False
+    _limits: Mapping[str, int] = field(default_factory=dict)
     _processes: dict[int, _Process] = field(default_factory=dict)
     _open: dict[int, _File] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1000))
@@ -98,7 +99,13 @@ class FakeDomain:
         self._check_alive(f"monitor command {command}")
         if command in self.monitor_answers:
             return self.monitor_answers[command]
-        return answer_monitor(self.live_xml, command, arguments)
+        if command == "block_set_io_throttle":
+            self._limits = {name: value for name, value in arguments.items() if name != "id"}
+            return {}
+        answer = answer_monitor(self.live_xml, command, arguments)
+        if command == "query-block" and self._limits:
+            return [{**one, "inserted": {**one["inserted"], **self._limits}} for one in answer]
+        return answer
 
     def xml(self) -> str:
         """The XML it was started with."""

@@ -27,6 +27,9 @@ from pytest_vmstorage.testing.shell import Asked, FakeShell
 CONSOLE = "[    1.2] virtio_blk virtio1: 1/0/0 queues\n[    1.9] init: ready\n"
 """What every guest's console ends with."""
 
+QEMU_VERSION = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\n"
+"""What every QEMU on a fake host says of itself."""
+
 FOLDER = "/srv/vm"
 """Where the disks of a fake host lie."""
 
@@ -41,7 +44,9 @@ def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
     disk = {"virtio-blk": "vdb", "nvme": "nvme0n1"}.get(config.bus, "sda")
     cache = "write back" if CACHE_FLAGS[config.cache][2] or config.bus == "nvme" else "write through"
     queues = min(config.queues or 1, config.vcpus)
-    scheduler = "mq-deadline" if config.scheduler == "default" else config.scheduler
+    # as the kernel takes: none where there may be as many queues as CPUs
+    default = "none" if config.bus == "nvme" else "mq-deadline"
+    scheduler = default if config.scheduler == "default" else config.scheduler
     mounts = _mounts(config, f"/dev/{disk}")
     facts = (
         f"6.1.0-18-amd64|{config.vcpus}|{config.memory // 1024 - 55884}\n"
@@ -80,7 +85,16 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
             del shell.files[path]
         return said(asked)
 
+    def look(asked: Asked) -> CommandResult:
+        return said(asked, QEMU_VERSION)
+
+    def run(asked: Asked) -> CommandResult:
+        return said(asked, f"{asked.argv[4]}\nsame\nbinary\n{QEMU_VERSION}")
+
     shell.do(re.compile(r"^rm "), remove)
+    # any QEMU that a cell names is there, and runs its guest
+    shell.do(re.compile(r"exec \"\$1\" --version"), look)
+    shell.do(re.compile(r"/proc/\$\{pid:-none\}/exe"), run)
     root = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
     shell.do(re.compile(r"readlink .*mountinfo"), lambda asked: said(asked, f"{asked.argv[-1]}\n{root}"))
     shell.answer(re.compile(r"^test -b "), returncode=1)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from pytest_vmstorage.attest import MODELS
 from pytest_vmstorage.config import Bus
 from pytest_vmstorage.errors import HypervisorError
-from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, QEMU_NAMESPACE, TEST_ALIAS
+from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, LIMITS, QEMU_NAMESPACE, TEST_ALIAS
 
 _DEVICE = f"/machine/peripheral/{TEST_ALIAS}"
 _OWNER = "/machine/peripheral/owner"
@@ -20,6 +20,7 @@ class _Disk(NamedTuple):
     """The disk as the XML has it: its driver's options, and those of the controller behind which it sits.
 
     `null` has the options of QEMU's null driver where the device is on that, and is empty of a disk with storage.
+    `limits` are those of its iotune, by libvirt's names.
     """
 
     bus: Bus
@@ -28,13 +29,15 @@ class _Disk(NamedTuple):
     controller: Mapping[str, str]
     is_encrypted: bool = False
     null: Mapping[str, Any] = {}
+    limits: Mapping[str, int] = {}
 
     @property
     def inserted(self) -> Mapping[str, Any]:
         """What QEMU says of the image in the device, or of the null node."""
+        limits = {name: self.limits.get(field, 0) for field, name in LIMITS.items()}
         if self.null:
-            return {"node-name": self.null["node-name"], "image": {"virtual-size": self.null["size"]}}
-        return {"node-name": "libvirt-1-format", "encrypted": self.is_encrypted}
+            return {"node-name": self.null["node-name"], "image": {"virtual-size": self.null["size"]}, **limits}
+        return {"node-name": "libvirt-1-format", "encrypted": self.is_encrypted, **limits}
 
 
 def answer_monitor(xml: str, command: str, arguments: Mapping[str, Any]) -> Any:
@@ -43,6 +46,8 @@ def answer_monitor(xml: str, command: str, arguments: Mapping[str, Any]) -> Any:
     disk = _nvme(tree) or _disk(tree)
     if command == "query-kvm":
         return {"enabled": tree.get("type") == "kvm", "present": True}
+    if command == "query-version":
+        return {"qemu": {"major": 7, "minor": 2, "micro": 22}, "package": "Debian 1:7.2+dfsg-7+deb12u18"}
     if command in ("qom-get", "qom-list"):
         there = _objects(tree, disk)[arguments["path"]]
         return there[arguments["property"]] if command == "qom-get" else [{"name": name} for name in there]
@@ -67,7 +72,8 @@ def _disk(tree: ET.Element) -> _Disk | None:
     path = "" if source is None else source.get("file", source.get("dev", ""))
     is_encrypted = source is not None and source.find("encryption") is not None
     null = _arguments(tree)[0] if tree.find(f"{{{QEMU_NAMESPACE}}}override") is not None else {}
-    return _Disk(bus, path, _driver(disk), _driver(controller), is_encrypted, null)
+    limits = {one.tag: int(one.text or 0) for one in disk.iterfind("iotune/*")}
+    return _Disk(bus, path, _driver(disk), _driver(controller), is_encrypted, null, limits)
 
 
 def _driver(element: ET.Element | None) -> Mapping[str, str]:

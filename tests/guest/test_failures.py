@@ -17,6 +17,7 @@ from pytest_vmstorage.errors import (
     DiskMissingError,
     GuestDiedError,
     GuestError,
+    HypervisorError,
     VmStorageError,
     WorkloadError,
 )
@@ -265,3 +266,12 @@ def test_a_fill_past_its_limit_is_told(lab: Lab) -> None:
     told = lab.explain(guest, caught.value)
     assert told.what.startswith("past its time limit: Filling /dev/vdb before the measurement did not end within ")
     assert guest.run("true").ok
+
+
+def test_what_qemu_refuses_is_a_sentence(lab: Lab) -> None:
+    """libvirt hands QEMU's refusal on as an answer."""
+    domain = lab.guest(cell()).machine.domain
+    with pytest.raises(HypervisorError) as caught:
+        domain.monitor("no-such-command")
+    sentence = "monitor command no-such-command failed: The command no-such-command has not been found."
+    assert str(caught.value) == sentence

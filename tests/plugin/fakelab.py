@@ -119,6 +119,7 @@ class FakeGuest:
         self.disk = "/dev/vdb"
         self.shell = FakeShell(config)
         self.proof = ()
+        self.qemu = ""
         self.file_system = None
         self.facts = SimpleNamespace(as_text=lambda: {"kernel": "6.1.0-fake"}, tools={"fio": "fio-3.33"})
         self.machine = SimpleNamespace(

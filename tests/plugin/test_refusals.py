@@ -36,6 +36,45 @@ def test_a_cell_that_cannot_be(project, source, sentence):
     assert project.events == []
 
 
+@pytest.fixture
+def two_emulators(project):
+    """A project with a test in two cells, each with a QEMU of its own: one that is there, one that is not."""
+    project.write(
+        there__sh="#!/bin/sh\necho QEMU emulator version 9.2.0\n",
+        test_it=RANDOM_WRITE + f"PATHS = ['{project.path}/there.sh', '{project.path}/gone/there.sh']\n"
+        '@pytest.mark.parametrize("emulator", PATHS)\ndef test_x(measure): measure(FIO)\n',
+    )
+    (project.path / "there.sh").chmod(0o755)
+    return project
+
+
+@pytest.mark.parametrize("option", ["-v", "--vm-plan"])
+def test_an_emulator_that_is_not_there(two_emulators, option):
+    """Found on the host before the lab is opened, and so before any guest."""
+    sentence = f"emulator={two_emulators.path}/gone/there.sh cannot be used on "
+    result = two_emulators.run(option)
+    assert_refused(result, sentence)
+    assert "there is no such file. Give the path of a qemu-system-x86_64 that runs there." in text_of(result)
+    assert two_emulators.events == []
+
+
+def test_an_emulator_is_looked_at_where_its_cell_is_run(two_emulators):
+    """A cell that is deselected needs none; ids have whole paths, so that two of one name are two."""
+    there, gone = (f"test_x[emulator={two_emulators.path}/{name}]" for name in ("there.sh", "gone/there.sh"))
+    assert two_emulators.ids() == [there, gone]
+    result = two_emulators.run(f"test_it.py::{there}", "-v", "--junitxml=out.xml")
+    result.assert_outcomes(passed=1)
+    assert f"::{there} PASSED" in text_of(result)
+    assert f'name="{there}"' in (two_emulators.path / "out.xml").read_text()
+
+
+def test_an_emulator_that_is_no_path(project):
+    """A name alone would be looked up in another PATH on each host."""
+    project.write(test_it='import pytest\n@pytest.mark.storage(emulator="qemu-kvm")\ndef test_x(measure): ...\n')
+    assert_refused(project.run(), "emulator='qemu-kvm' is not the path of a QEMU binary. Write it from the root")
+    assert project.events == []
+
+
 def test_a_deselected_cell_is_no_fault(project):
     """An impossible cell that -k leaves out does not stop the others."""
     project.write(

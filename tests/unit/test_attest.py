@@ -12,6 +12,7 @@ import pytest
 
 from pytest_vmstorage import config as config_module
 from pytest_vmstorage.attest import attest, attest_guest, conclude
+from pytest_vmstorage.attest_emulator import PROCESS, VERSION
 from pytest_vmstorage.attest_fs import ON_HOST
 from pytest_vmstorage.attest_image import l2_covers_bytes
 from pytest_vmstorage.claim import COMMAND_LINE, IDLE, proven_fields
@@ -21,6 +22,7 @@ from pytest_vmstorage.errors import AttestationError, GuestDiedError
 from pytest_vmstorage.evidence import Evidence, blockdevs, gather, image_chain
 from pytest_vmstorage.guest import Guest, GuestFacts
 from pytest_vmstorage.provision.disk import ImageFacts
+from pytest_vmstorage.provision.emulator import RunningEmulator
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, make_guest_shell, make_lab
 
@@ -107,6 +109,9 @@ OTHERS: list[dict[str, object]] = [
     {"queue_size": 128},
     {"discard": "unmap"},
     {"detect_zeroes": "on"},
+    {"total_iops_sec": 200},
+    {"total_bytes_sec": "50M"},
+    {"emulator": "/opt/qemu-9/bin/qemu"},
     {"vcpus": 2},
     {"memory": "1G"},
     {"memory": "384M"},
@@ -141,6 +146,120 @@ def test_another_label_on_the_same_guest_is_contradicted(other: Mapping[str, obj
 def test_another_label_on_a_qcow2_is_contradicted(other: Mapping[str, object]) -> None:
     """The image and the options of its driver are read too."""
     assert set(other) <= of(Recorded(RICH).proofs(**other), "contradicted")
+
+
+LIMITED = "raw-none-virtio-blk-off-total_iops_sec=200-total_bytes_sec=50M"
+LIMITED_NVME = "raw-none-nvme-off-total_iops_sec=200"
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        (LIMITED, {"total_iops_sec": None}),
+        (LIMITED, {"total_iops_sec": 100}),
+        (LIMITED, {"total_bytes_sec": "49M"}),
+        (LIMITED, {"total_iops_sec": None, "total_bytes_sec": None}),
+        (LIMITED_NVME, {"total_iops_sec": None}),
+        (LIMITED_NVME, {"total_bytes_sec": "50M"}),
+        ("null-none-virtio-blk", {"total_iops_sec": 200}),
+        ("null-writethrough-nvme", {"total_bytes_sec": "50M"}),
+    ],
+    ids=str,
+)
+def test_other_limits_than_the_label_has_are_contradicted(name: str, other: Mapping[str, object]) -> None:
+    """More, less and none; NVMe disks too, of which the XML tells nothing."""
+    contradicted = of(Recorded(name).proofs(**other), "contradicted")
+    assert {field for field in contradicted if field.startswith("total_")} == {*other}
+
+
+def test_limits_are_proven_by_libvirt_and_by_qemu() -> None:
+    """In the words of the fields; an NVMe disk's by QEMU alone."""
+    told = {(p.field, p.where, p.found) for p in Recorded(LIMITED).proofs() if p.field.startswith("total_")}
+    both = {("total_iops_sec", "200"), ("total_bytes_sec", "50M")}
+    assert told == {(field, where, found) for field, found in both for where in ("live XML", "QMP query-block")}
+    told = {(p.field, p.where, p.found) for p in Recorded(LIMITED_NVME).proofs() if p.field.startswith("total_")}
+    assert told == {
+        ("total_iops_sec", "QMP query-block", "200"),
+        ("total_bytes_sec", "QMP query-block", "no limit"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "found"),
+    [
+        (LIMITED, {"iops_wr": 100}, "200, iops_wr 100"),
+        (LIMITED, {"iops_max": 1000}, "200, iops_max 1000"),
+        (PLAIN, {"iops_rd": 50, "iops_wr": 60}, "iops_rd 50, iops_wr 60"),
+    ],
+)
+def test_a_limit_beside_the_one_asked_for_is_contradicted(name: str, more: Mapping[str, int], found: str) -> None:
+    """Of reads or writes alone, or a burst above it; the bytes' limit is still proven."""
+    evidence = Recorded(name).evidence
+    proofs = attest(Recorded(name).config, "tcg", changed(name, inserted={**evidence.inserted, **more}))
+    assert [p.found for p in proofs if p.status == "contradicted"] == [found]
+    assert "total_bytes_sec" in proven_fields(proofs)
+
+
+def test_a_burst_in_the_xml_is_contradicted() -> None:
+    """libvirt has a name for each."""
+    limit = "<total_iops_sec>200</total_iops_sec>"
+    xml = Recorded(LIMITED).evidence.xml.replace(limit, f"{limit}<total_iops_sec_max>900</total_iops_sec_max>")
+    error = first_error(Recorded(LIMITED).config, changed(LIMITED, xml=xml))
+    assert (error.asked, error.found) == ("200", "200, total_iops_sec_max 900 (live XML)")
+
+
+EMULATOR = "/opt/qemu-9/bin/qemu"
+OWN_VERSION = "9.2.0"
+
+
+def emulator_proofs(**running: object) -> dict[str, tuple[str, str, str]]:
+    """Status, what was asked and what was found of a cell's emulator, by source; what runs it is changed so."""
+    known = {"exe": EMULATOR, "is_named": True, "is_script": False, "version": OWN_VERSION}
+    xml = Recorded(PLAIN).evidence.xml.replace("/usr/bin/qemu-system-x86_64", EMULATOR)
+    there = RunningEmulator.model_validate({**known, **running})
+    evidence = changed(PLAIN, xml=xml, qemu=OWN_VERSION, emulator=there)
+    config = Recorded(PLAIN).config.model_copy(update={"emulator": EMULATOR})
+    proofs = attest(config, "tcg", evidence)
+    return {p.where: (p.status, p.asked, p.found) for p in proofs if p.field == "emulator"}
+
+
+def test_an_emulator_is_proven_by_its_path_its_file_and_its_version() -> None:
+    """The host's own by its path, whatever that is."""
+    version = ("proven", f"{EMULATOR} (QEMU {OWN_VERSION})", f"QEMU {OWN_VERSION}")
+    assert emulator_proofs() == {
+        "live XML": ("proven", EMULATOR, EMULATOR),
+        PROCESS: ("proven", EMULATOR, EMULATOR),
+        VERSION: version,
+    }
+    own = [(p.status, p.asked, p.found) for p in Recorded(PLAIN).proofs() if p.field == "emulator"]
+    assert own == [("proven", "default", "/usr/bin/qemu-system-x86_64")]
+
+
+@pytest.mark.parametrize(
+    ("running", "where", "status", "found"),
+    [
+        ({"exe": "/usr/bin/qemu", "is_named": False}, PROCESS, "contradicted", "/usr/bin/qemu"),
+        ({"exe": "/srv/builds/9/qemu", "is_named": True}, PROCESS, "proven", "/srv/builds/9/qemu"),
+        ({"exe": "/usr/bin/qemu", "is_named": False, "is_script": True}, PROCESS, "unprovable", "/usr/bin/qemu"),
+        ({"exe": "", "is_named": False}, PROCESS, "unprovable", "unknown"),
+        ({"version": "9.2.1"}, VERSION, "contradicted", f"QEMU {OWN_VERSION}"),
+        ({"version": ""}, VERSION, "contradicted", f"QEMU {OWN_VERSION}"),
+    ],
+    ids=str,
+)
+def test_what_runs_a_guest_decides(running: Mapping[str, object], where: str, status: str, found: str) -> None:
+    """Another file, the same by a link, one that a script started, one that nobody may see, another version."""
+    proofs = emulator_proofs(**running)
+    assert (proofs[where][0], proofs[where][2]) == (status, found)
+    assert {one for place, (one, *_) in proofs.items() if place != where} == {"proven"}
+
+
+def test_a_fake_guest_is_run_by_the_emulator_of_its_cell(tmp_path: Path) -> None:
+    """And the guest knows its version."""
+    guest = fake_guest(tmp_path, StorageConfig(emulator=EMULATOR, size="128M"))
+    there = [(p.where, p.status) for p in guest.proof if p.field == "emulator"]
+    assert there == [("live XML", "proven"), (PROCESS, "proven"), (VERSION, "proven")]
+    assert guest.qemu == "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"
 
 
 LAYERED = {
@@ -446,6 +565,15 @@ def test_a_fake_guest_attests_as_a_real_one_does(tmp_path: Path, bus: Bus) -> No
     """The shipped fake's monitor, image and guest say what was recorded, word for word."""
     config = StorageConfig(bus=bus, size="128M")
     assert told(fake_guest(tmp_path, config).proof) == told(conclude(config, Recorded(str(config)).proofs()))
+
+
+@pytest.mark.parametrize("bus", get_args(Bus))
+@pytest.mark.parametrize("backing", ["file", "null"])
+def test_a_fake_guest_has_its_limits(tmp_path: Path, bus: Bus, backing: str) -> None:
+    """On every bus, with and without storage."""
+    guest = fake_guest(tmp_path, StorageConfig(bus=bus, backing=backing, total_iops_sec=200, size="128M"))
+    found = {p.found for p in guest.proof if p.field == "total_iops_sec"}
+    assert found == {"200"}
 
 
 @pytest.mark.parametrize("bus", get_args(Bus))

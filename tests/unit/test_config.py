@@ -102,6 +102,23 @@ def test_options_that_reach_beyond_the_file_system_are_refused(values: dict[str,
         make_config(values)
 
 
+@pytest.mark.parametrize("path", ["qemu-system-x86_64", "./qemu", "", "~/qemu"])
+def test_an_emulator_is_a_path_from_the_root(path: str) -> None:
+    """Any other would be another file for the shell of each host, and for libvirt."""
+    with pytest.raises(
+        ConfigError, match=f"emulator={path!r} is not the path of a QEMU binary. Write it from the root"
+    ):
+        make_config({"emulator": path})
+
+
+def test_two_emulators_are_two_cells() -> None:
+    """By their whole paths; "default" is the host's own."""
+    old, new = (make_config({"emulator": f"/opt/qemu-{number}/bin/qemu"}) for number in (7, 9))
+    assert str(old) == "raw-none-virtio-blk-off-emulator=/opt/qemu-7/bin/qemu"
+    assert str(new) == "raw-none-virtio-blk-off-emulator=/opt/qemu-9/bin/qemu"
+    assert make_config({"emulator": "default"}) == StorageConfig()
+
+
 def test_a_guest_has_the_memory_to_boot() -> None:
     """Less is refused before anything is made."""
     with pytest.raises(ConfigError, match="does not boot"):
@@ -116,6 +133,8 @@ def test_raw_has_no_metadata_to_preallocate() -> None:
     assert "deselect" in caught.value.hint
     assert make_config({"format": "qcow2", "preallocation": "metadata"}).preallocation == "metadata"
 
+
+LIMITS = ("total_iops_sec", "total_bytes_sec")
 
 IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
     "raw-metadata": [{"preallocation": "metadata"}],
@@ -136,6 +155,8 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
     "vpc-size": [{"format": "vpc", "size": "3T"}],
     "file-has-no-name": [{"backing": "file:ssd"}],
     "queue-size-of-scsi": [{"bus": "virtio-scsi", "queue_size": 64}],
+    "least-limits": [{"total_iops_sec": 9}, {"total_bytes_sec": "511k"}, {"total_bytes_sec": 0}],
+    "most-limits": [{"total_iops_sec": 10**15 + 1}, {"bus": "nvme", "total_bytes_sec": 10**15 + 1}],
     "qcow2-only": [{"cluster_size": "64k"}, {"format": "vdi", "l2_cache_size": "1M"}, {"lazy_refcounts": True}],
     "cluster-size": [{"format": "qcow2", "cluster_size": "96k"}, {"format": "qcow2", "cluster_size": "4M"}],
     "extended-l2": [{"format": "qcow2", "extended_l2": True, "cluster_size": "8k"}],
@@ -160,7 +181,12 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
     "l2-cache-of-layers": [{"format": "qcow2", "backing_chain": 1, "l2_cache_size": "1M"}],
     "compressed-or-encrypted": [{"format": "qcow2", "compression": "zlib", "encryption": "luks"}],
     "aged-needs-allocation": [{"state": "aged", "preallocation": "falloc"}],
-    "native-has-no-guest": [{"backing": "native", "bus": "sata"}, {"backing": "native", "vcpus": 2}],
+    "native-has-no-guest": [
+        {"backing": "native", "bus": "sata"},
+        {"backing": "native", "vcpus": 2},
+        {"backing": "native", "total_iops_sec": 200},
+        {"backing": "native", "emulator": "/usr/bin/qemu-system-x86_64"},
+    ],
     "null-has-no-storage": [
         {"backing": "null", "format": "qcow2"},
         {"backing": "null", "preallocation": "full"},
@@ -206,6 +232,9 @@ def test_each_rule_refuses_its_cells_and_says_so(rule: Rule) -> None:
         {"bus": "ide", "machine": "pc"},
         {"bus": "virtio-scsi", "iothread": True, "queues": 4, "vcpus": 4},
         {"queues": 2, "queue_size": 1024},
+        {"total_iops_sec": 10, "total_bytes_sec": "512k"},
+        {"total_iops_sec": 10**15, "bus": "nvme"},
+        {"total_bytes_sec": "50M", "backing": "null"},
         {"format": "qcow2", "cluster_size": 512},
         {"format": "qcow2", "extended_l2": True},
         {"format": "vmdk", "subformat": "twoGbMaxExtentFlat"},
@@ -236,6 +265,8 @@ def test_what_can_exist_is_let_through(values: dict[str, object]) -> None:
         ("queues", 4, "queues=4"),
         ("cluster_size", 65536, "cluster_size=64k"),
         ("l2_cache_size", None, "l2_cache_size=default"),
+        ("total_iops_sec", 200, "total_iops_sec=200"),
+        ("total_bytes_sec", 50 * 2**20, "total_bytes_sec=50M"),
         ("subformat", None, "default"),
         ("subformat", "fixed", "fixed"),
     ],
@@ -247,7 +278,7 @@ def test_a_number_or_a_yes_bears_its_axis_name(name: str, value: object, text: s
 
 def test_default_is_a_value_of_axes_that_qemu_decides() -> None:
     """A sweep can have it beside others, also in TOML, which has no null; the cell is that of no value at all."""
-    for name in ("subformat", "queues", "queue_size", "cluster_size", "l2_cache_size"):
+    for name in ("subformat", "queues", "queue_size", "cluster_size", "l2_cache_size", *LIMITS, "emulator"):
         assert make_config({name: "default"}) == StorageConfig()
         assert axis_text(name, "default").endswith("default")
 

@@ -46,6 +46,16 @@ def test_a_row_for_each_metric_with_every_round() -> None:
     ]
 
 
+def test_a_row_has_the_version_of_a_qemu_of_its_own() -> None:
+    """Any other was run by the host's."""
+    config = StorageConfig(emulator="/opt/qemu-9/bin/qemu")
+    own, other = rows(
+        make_run(make_measurement(iops=(1,)), make_measurement(config, iops=(1,), guest={"qemu": "9.2.0"}))
+    )
+    assert pick(own, "emulator emulator_version host_qemu") == ["", "", "7.2.9"]
+    assert pick(other, "emulator emulator_version host_qemu") == ["/opt/qemu-9/bin/qemu", "9.2.0", "7.2.9"]
+
+
 def test_the_verdict_stands_beside_the_figure() -> None:
     """The change is a signed fraction of the figure."""
     (row,) = rows(make_run(make_measurement(iops=(50,))), make_run(make_measurement(iops=(100,))))

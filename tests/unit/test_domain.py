@@ -21,7 +21,14 @@ from pytest_vmstorage.provision.domain import (
 from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.lease import Lease, Owner
 from pytest_vmstorage.provision.pinning import Pinning
-from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, NULL_NODE, QEMU_NAMESPACE, TEST_ALIAS, TEST_SERIAL
+from pytest_vmstorage.provision.testdisk import (
+    CACHE_FLAGS,
+    NULL_NODE,
+    QEMU_NAMESPACE,
+    TEST_ALIAS,
+    TEST_SERIAL,
+    nvme_limits,
+)
 from pytest_vmstorage.rules.device import SCSI_MODELS, VIRTIO_BUSES
 
 UUID = "6f7f5bb6-6ad5-4b19-8b7c-3d3f1b6f2d10"
@@ -177,6 +184,33 @@ def test_the_l2_cache_is_libvirts_metadata_cache() -> None:
     disk = disk_under_test(parsed(StorageConfig(format="qcow2", l2_cache_size="1M")))
     size = find(disk, "driver/metadata_cache/max_size")
     assert (size.text, size.get("unit")) == ("1048576", "bytes")
+
+
+LIMITS = {"total_iops_sec": 200, "total_bytes_sec": "50M"}
+
+
+@pytest.mark.parametrize("more", [{}, {"bus": "usb"}, {"backing": "null"}], ids=str)
+def test_limits_are_libvirts_iotune(more: dict[str, object]) -> None:
+    """In I/Os and bytes; only those that were asked for, and no element without any."""
+    both = find(disk_under_test(parsed(StorageConfig(**LIMITS, **more))), "iotune")
+    assert {one.tag: one.text for one in both} == {"total_iops_sec": "200", "total_bytes_sec": "52428800"}
+    (only,) = find(disk_under_test(parsed(StorageConfig(total_iops_sec=200, **more))), "iotune")
+    assert (only.tag, only.text) == ("total_iops_sec", "200")
+    assert disk_under_test(parsed(StorageConfig(**more))).find("iotune") is None
+
+
+def test_an_nvme_disks_limits_are_said_to_qemu() -> None:
+    """libvirt does not know the disk; QEMU wants to be told of all six."""
+    none = {"bps_rd": 0, "bps_wr": 0, "iops_rd": 0, "iops_wr": 0}
+    assert nvme_limits(StorageConfig(bus="nvme", total_iops_sec=200)) == {
+        "id": TEST_ALIAS,
+        "iops": 200,
+        "bps": 0,
+        **none,
+    }
+    both = nvme_limits(StorageConfig(bus="nvme", **LIMITS))
+    assert (both["iops"], both["bps"]) == (200, 50 * 2**20)
+    assert nvme_limits(StorageConfig(bus="nvme")) == nvme_limits(StorageConfig(**LIMITS)) == {}
 
 
 @pytest.mark.parametrize("cache", get_args(Cache))
@@ -399,6 +433,7 @@ def test_libvirts_schema_has_every_word_of_it(schema: Callable[[str], None], bus
         schema(domain_xml(spec(StorageConfig(bus=bus, format="qcow2", **more), accel=accel), LEASE))
     schema(domain_xml(spec(StorageConfig(bus=bus), accel=accel, disk="/dev/sdx", is_block=True), LEASE))
     schema(domain_xml(spec(StorageConfig(bus=bus, backing="null"), accel=accel), LEASE))
+    schema(domain_xml(spec(StorageConfig(bus=bus, **LIMITS), accel=accel), LEASE))
     if bus in VIRTIO_BUSES:
         schema(domain_xml(spec(StorageConfig(bus=bus, iothread=True, queues=2, vcpus=2), accel=accel), LEASE))
         pinning = Pinning(vcpus=(2,), iothread=1, others=0)

@@ -96,7 +96,28 @@ def test_a_null_row_is_that_of_the_guest_most_alike() -> None:
     assert ceiling(cache="unsafe", format="qcow2", guest_fs="ext4") == "null-none-virtio-blk"
     assert ceiling(bus="sata") == ""
     assert ceiling(backing="native") == ceiling(backing="null") == ""
+    assert ceiling(total_iops_sec=200) == ceiling(total_bytes_sec="50M") == ""
     assert rows.null_of(row(RAW, 1, 1, host="lab02")) is None
+
+
+def test_a_null_row_of_the_same_qemu_goes_before_all() -> None:
+    """Guest and QEMU are all that it measures."""
+    other = StorageConfig(backing="null", emulator="/opt/qemu")
+    rows = Yardsticks(make_run(row(NULL, 1000, 0.001), row(other, 900, 0.001)))
+    for cell in (StorageConfig(emulator="/opt/qemu"), StorageConfig(emulator="/opt/qemu", format="qcow2")):
+        assert rows.null_of(row(cell, 1, 1)).config == other  # type: ignore[union-attr]
+    assert rows.null_of(row(RAW, 1, 1)).config == NULL  # type: ignore[union-attr]
+
+
+def test_a_limited_null_row_is_no_ceiling_of_rows_without() -> None:
+    """It is that of rows with the same limits, whatever else they share with another one."""
+    limited = StorageConfig(backing="null", total_iops_sec=200)
+    rows = Yardsticks(make_run(row(limited, 200, 0.005), row(StorageConfig(backing="null", cache="unsafe"), 1, 1)))
+    found = rows.null_of(row(StorageConfig(total_iops_sec=200, cache="unsafe"), 1, 1))
+    assert found is not None
+    assert found.config == limited
+    assert rows.null_of(row(RAW, 1, 1)) is not None
+    assert rows.null_of(row(RAW, 1, 1)).config.cache == "unsafe"  # type: ignore[union-attr]
 
 
 def test_a_null_row_has_no_native_one() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -30,6 +32,7 @@ class Place:
         self.hypervisor = FakeHypervisor(self.boot)
         self.book = LeaseBook(folder)
         self.leased_at_start: list[bool] = []
+        self.refuse: Callable[..., object] | None = None
         lease = Lease(
             run_id="0123456789", owner=this_process(), expires=4e9, uri=None, ssh=None, folder=FOLDER, root="/tmp/r"
         )
@@ -45,7 +48,10 @@ class Place:
     def boot(self, xml: str) -> FakeDomain:
         """Boot a guest, and look whether the lease on disk names it by then."""
         self.leased_at_start.append(any(f"<uuid>{uuid}</uuid>" in xml for uuid in self.leased()))
-        return FakeDomain(make_guest_shell())
+        domain = FakeDomain(make_guest_shell())
+        if self.refuse is not None:
+            domain.monitor = self.refuse  # type: ignore[method-assign]
+        return domain
 
     def leased(self) -> tuple[str, ...]:
         """Guests that the lease on disk names."""
@@ -95,6 +101,40 @@ def test_a_machine_is_what_was_asked_for(place: Place) -> None:
     assert machine.image is not None
     assert machine.image.unwritten is False
     assert said == ["making disk", "booting"]
+
+
+def test_a_cell_may_name_its_emulator(place: Place) -> None:
+    """The others, and canaries, have the host's own."""
+    cells = (StorageConfig(emulator="/opt/qemu-9/bin/qemu"), RAW, None)
+    there = [ElementTree.fromstring(place.pool.make(config, "tcg").domain.xml()) for config in cells]
+    assert [xml.findtext("devices/emulator") for xml in there] == [
+        "/opt/qemu-9/bin/qemu",
+        "/usr/bin/qemu",
+        "/usr/bin/qemu",
+    ]
+
+
+def test_an_nvme_disk_is_limited_as_libvirt_limits_others(place: Place) -> None:
+    """By the same command, once, as soon as its guest runs; another disk has its limits in the XML."""
+    nvme = StorageConfig(bus="nvme", total_iops_sec=200)
+    machine = place.pool.make(nvme, "tcg")
+    (block,) = machine.domain.monitor("query-block")
+    assert (block["inserted"]["iops"], block["inserted"]["bps"]) == (200, 0)
+    assert "iotune" not in machine.domain.xml()
+    assert "<total_iops_sec>200<" in place.pool.make(StorageConfig(total_iops_sec=200), "tcg").domain.xml()
+
+
+def test_an_nvme_disk_that_cannot_be_limited_is_no_cell(place: Place) -> None:
+    """Its guest has started by then, and is ended."""
+
+    def refuse(command: str, **_arguments: object) -> object:
+        raise HypervisorError(f"monitor command {command} failed: no.")
+
+    place.refuse = refuse
+    with pytest.raises(HypervisorError, match="monitor command block_set_io_throttle failed"):
+        place.pool.make(StorageConfig(bus="nvme", total_bytes_sec="50M"), "tcg")
+    assert not place.hypervisor.running
+    assert place.shell.files == {}
 
 
 def test_a_canary_has_no_disk(place: Place) -> None:

@@ -418,6 +418,23 @@ def test_a_filling_that_never_ends_says_so() -> None:
         scene.measure(rounds=1, timeout_s=30)
 
 
+@pytest.mark.parametrize(
+    ("limits", "seconds"),
+    [
+        ({"total_bytes_sec": "1M"}, 62),
+        ({"total_iops_sec": 16}, 62),
+        ({"total_bytes_sec": "1M", "total_iops_sec": 16}, 78),
+    ],
+    ids=str,
+)
+def test_a_limited_disk_has_the_time_that_it_takes_to_fill(limits: Mapping[str, object], seconds: int) -> None:
+    """As many bytes as it serves in a second, and as many requests of 64 KiB."""
+    scene = Scene(**limits)
+    scene.shell.answer(re.compile("--name=fill"), seconds=1000)
+    with pytest.raises(LateError, match=f"did not end within {seconds} s"):
+        scene.measure(rounds=1, timeout_s=30)
+
+
 def test_fresh_rounds_go_to_regions_that_nothing_has_written() -> None:
     """No filling, no warm-up, and each round behind the one before; a second test goes on where the first ended."""
     scene = Scene("fresh")
