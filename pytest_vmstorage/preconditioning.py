@@ -124,6 +124,7 @@ def check_zeros(subject: Subject, workload: Workload, plan: Plan) -> str:
 def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple[Target, int]:
     """Bring the disk into its state; the region for the first round, and how many warm-up rounds there may be."""
     regions, config = subject.regions, subject.config
+    _make_way(subject, workload, plan)
     region = regions.size_bytes if workload.region_bytes is None else workload.region_bytes
     if uses_untouched(config, workload):
         # a whole MiB: no cluster of an image is shared with what was written before
@@ -145,6 +146,23 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
         _write(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
         regions.written_bytes = end
     return _target(subject, region), plan.warmup_rounds
+
+
+def _make_way(subject: Subject, workload: Workload, plan: Plan) -> None:
+    """Empty a test file that other workloads filled, where it takes most of the room that this one's files need.
+
+    The next workload that uses it fills it again. Blocks that nothing has written yet are not won back so.
+    """
+    regions, config = subject.regions, subject.config
+    is_in_the_way = regions.written_bytes > regions.size_bytes // 2 and config.state != "fresh"
+    if not (workload.needs_folder and config.guest_fs != "none" and is_in_the_way):
+        return
+    argv = ["sh", "-c", 'truncate -s 0 "$1" && truncate -s "$2" "$1" && sync "$1"', "sh", subject.disk]
+    done = subject.shell.run([*argv, str(regions.size_bytes)], timeout_s=plan.timeout_s)
+    check_time(done, "emptying the test file")
+    if not done.ok:
+        raise WorkloadError(f"The test file could not be emptied for {workload.label}.", output=done.tail(5))
+    regions.written_bytes = 0
 
 
 def _target(subject: Subject, region: int, offset: int = 0) -> Target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import re
 from collections.abc import Callable, Mapping
@@ -398,6 +399,29 @@ def test_a_region_is_filled_once_and_then_only_what_is_new() -> None:
     ]
     assert all(f"--filename={DISK} " in line for line in fills)
     assert scene.targets()[-1] == (0, 64)
+
+
+class Packer(Tool):
+    """A tool that makes files of its own."""
+
+    needs_folder: ClassVar[bool] = True
+
+
+@pytest.mark.parametrize(
+    ("region", "guest_fs", "is_emptied"), [(None, "ext4", True), (16 * MIB, "ext4", False), (None, "none", False)]
+)
+def test_a_full_test_file_makes_way_for_files(region: int | None, guest_fs: str, *, is_emptied: bool) -> None:
+    """It had taken the room that the tool's files need; the next workload that uses it finds it filled anew."""
+    scene = Scene(guest_fs=guest_fs)
+    scene.subject = dataclasses.replace(scene.subject, folder="/mnt/fs", is_file=guest_fs != "none")
+    scene.shell.do(re.compile("^sh -c 'truncate"), scene._note("empty"))
+    scene.shell.do(re.compile("drop_caches"), scene._note("forget"))
+    scene.measure(Tool(region=region), rounds=1, warmup=0)
+    scene.events.clear()
+    scene.measure(Packer(region=0), rounds=1, warmup=0)
+    assert ("empty" in scene.events) is is_emptied
+    scene.measure(Tool(region=region), rounds=1, warmup=0)
+    assert ("fill" in scene.events) is is_emptied
 
 
 def test_a_failed_filling_is_no_filled_disk() -> None:
