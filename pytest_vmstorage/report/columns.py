@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.baseline import CellKey, keyed
-from pytest_vmstorage.config import AXES, StorageConfig
+from pytest_vmstorage.config import AXES, StorageConfig, axis_text
 from pytest_vmstorage.results import Failure, Measurement, Metric, Run
 
 
@@ -120,6 +120,6 @@ def unswept(nodeid: str, config: StorageConfig) -> str:
     cell = config.model_dump(mode="json")
     for axis in AXES:
         # a value stands between hyphens, and may hold some itself: virtio-blk
-        words = re.sub(rf"(?:^|(?<=-)){re.escape(str(cell[axis]))}(?:-|$)", "", words, count=1)
+        words = re.sub(rf"(?:^|(?<=-)){re.escape(axis_text(axis, cell[axis]))}(?:-|$)", "", words, count=1)
     words = words.removesuffix("-")
     return f"{name}{bracket}{words}]" if words else name

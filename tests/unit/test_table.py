@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.baseline import Baseline
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config import StorageConfig, axis_text
 from pytest_vmstorage.gate import compare
 from pytest_vmstorage.report.spread import spread_text
 from pytest_vmstorage.report.table import Table, build_table
@@ -125,6 +125,22 @@ def test_equal_workloads_of_one_cell_do_not_overwrite_each_other(nodeids: tuple[
     table = build_table(make_run(make_measurement(nodeid=first, iops=(5,)), make_measurement(nodeid=second, iops=(6,))))
     assert [column.test for column in table.columns] == names
     assert texts(table) == [["5 IOPS n=1", "6 IOPS n=1"]]
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [("total_iops_sec", (None, 200)), ("emulator", ("/opt/7/qemu", "/opt/9/qemu")), ("iothread", (False, True))],
+)
+def test_a_column_is_that_of_every_value_of_an_axis(field: str, values: tuple[object, ...]) -> None:
+    """Also where the value stands in the id with the axis's name before it."""
+    measured = [
+        make_measurement(StorageConfig(**{field: value}), nodeid=f"t.py::test_x[{axis_text(field, value)}-{depth}]")
+        for value in values
+        for depth in ("shallow", "deep")
+    ]
+    table = build_table(make_run(*measured))
+    assert [column.test for column in table.columns] == ["test_x [shallow]", "test_x [deep]"]
+    assert len(table.rows) == 2
 
 
 def test_a_baseline_puts_its_change_beside_each_figure() -> None:
