@@ -11,6 +11,10 @@ Key = tuple[str, str, str, str]
 """Workload, its command's metric, and which device."""
 
 
+LEAST_ROUNDS = 3
+"""Fewer rounds of a native row do not say what its device can do: one of 0.1 s has been half as fast as the next."""
+
+
 class Natives:
     """Best rounds of the native rows measured so far, by workload and by what lay under them."""
 
@@ -20,7 +24,8 @@ class Natives:
     def check(self, measured: Measurement, host: HostFacts) -> None:
         """Keep a native row's best round; raise WorkloadError where another row is faster than no cache explains.
 
-        Only rates are compared: a time has no device to be too fast for, and neither has a disk without storage.
+        Only rates are compared: a time has no device to be too fast for, and neither has a disk without storage. A
+        native row of fewer than three rounds is no measure of its device.
         """
         metric = measured.metric(measured.primary)
         if metric.better != "higher" or measured.config.is_null:
@@ -28,7 +33,8 @@ class Natives:
         key = (measured.workload, metric.name, host.name, ground_of(measured.config))
         best = max(measured.values(metric.name))
         if measured.config.is_native:
-            self._best[key] = max(best, self._best.get(key, 0.0))
+            if len(measured.samples) >= LEAST_ROUNDS:
+                self._best[key] = max(best, self._best.get(key, 0.0))
             return
         native = self._best.get(key)
         moved = total(sample.moved for sample in measured.samples)

@@ -61,4 +61,4 @@ def test_small_writes_pay_for_each_flush(assert_ratio, synced):
 
 
 def test_writeback_is_faster_than_the_ssd_itself(assert_ratio):
-    assert_ratio(cell("writeback"), cell(backing="native"), at_least=1, workload="fio randwrite 4k *")
+    assert_ratio(cell("writeback", backing="file"), cell(backing="native"), at_least=1, workload="fio randwrite 4k *")
