@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pytest_vmstorage.baseline import Baseline, CellKey, host_of, keyed
 from pytest_vmstorage.days import LEAST_DAYS, Days, confirm_days, learnt
 from pytest_vmstorage.fingerprint import flaw, no_ratio, obstacle, stack_changes, stack_of
-from pytest_vmstorage.judging import Case, by_guest, cases_of, decided, described, first_rounds, not_compared
+from pytest_vmstorage.judging import Case, by_guest, first_rounds, judge_all
 from pytest_vmstorage.loss import Finding, Loss, Standing
 from pytest_vmstorage.results import Measurement, Metric, Run, Sample
 from pytest_vmstorage.tolerance import GatePolicy
@@ -42,29 +42,21 @@ def compare(run: Run, baseline: Baseline, policy: GatePolicy, *, left_out: Colle
     A primary metric is PASS, SUSPECT or INCONCLUSIVE by its saved days, REGRESSED where its `fresh` rounds confirm it
     among all cells of the run that could be compared. The other metrics are SHOWN.
     """
-    against = f"baseline {baseline.name!r}"
-    verdicts: dict[int, Verdict] = {}
-    to_decide: dict[int, _Saved] = {}
-    for number, case in enumerate(cases := list(cases_of(run))):
-        then = baseline.find(case.key, case.measured.host)
-        found = _case(case, then, baseline, run, policy)
-        if isinstance(found, str):
-            verdicts[number] = not_compared(case, against, found, policy)
-        elif case.gates:
-            to_decide[number] = found
-        else:
-            verdicts[number] = described(case, found.then, against)
-    for number, finding in _decide(to_decide).items():
-        one = to_decide[number]
-        told = _with_left_out(finding, one.left_out)
-        verdicts[number] = decided(one.case, one.then, against, told, policy, one.policy.tolerated)
-    return around([verdicts[number] for number in range(len(cases))], run, baseline, left_out)
+
+    def find(case: Case) -> _Saved | str:
+        return _case(case, baseline.find(case.key, case.measured.host), baseline, run, policy)
+
+    return around(judge_all(run, _name(baseline), policy, find, _decide), run, baseline, left_out)
+
+
+def _name(baseline: Baseline) -> str:
+    return f"baseline {baseline.name!r}"
 
 
 def around(verdicts: Sequence[Verdict], run: Run, baseline: Baseline, left_out: Collection[str] = ()) -> Comparison:
     """The comparison that has these verdicts: with the cells that the run lacks, and what of the stack differs."""
     return Comparison(
-        against=f"baseline {baseline.name!r}",
+        against=_name(baseline),
         verdicts=tuple(verdicts),
         missing=_missing(run, baseline, left_out),
         stack=_stack(run, baseline),
@@ -159,7 +151,8 @@ def _decide(cases: Mapping[int, _Saved]) -> dict[int, Finding]:
         fresh = one.case.measured.samples[len(one.first) :]
         if fresh and found[number].standing is Standing.SUSPECT:
             suspects[number] = one.days(fresh, are_fresh=True)
-    return found | confirm_days(suspects, len(cases))
+    found |= confirm_days(suspects, len(cases))
+    return {number: _with_left_out(finding, cases[number].left_out) for number, finding in found.items()}
 
 
 def _missing(run: Run, baseline: Baseline, left_out: Collection[str]) -> tuple[MissingCell, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from pytest_vmstorage.baseline import CellKey, keyed
 from pytest_vmstorage.fingerprint import flaw
-from pytest_vmstorage.loss import Finding, Standing, log_seconds
+from pytest_vmstorage.loss import Finding, Loss, Standing, log_seconds
 from pytest_vmstorage.results import Figure, Measurement, Metric, Run, Sample
 from pytest_vmstorage.tolerance import GatePolicy
 from pytest_vmstorage.units import format_figure
@@ -56,6 +56,52 @@ def by_guest(metric: Metric, samples: Sequence[Sample]) -> list[float]:
         statistics.fmean(log_seconds(metric, [sample.figures[metric.name] for sample in rounds]))
         for _, rounds in groupby(booted, key=lambda sample: sample.boot)
     ]
+
+
+class Pair(Protocol):
+    """A case with what it is compared with, and the loss that it may have."""
+
+    @property
+    def case(self) -> Case:
+        """What was measured now."""
+
+    @property
+    def then(self) -> Measurement:
+        """What was before."""
+
+    @property
+    def policy(self) -> Loss:
+        """What may be lost."""
+
+
+Found = TypeVar("Found", bound=Pair)
+
+
+def judge_all(
+    run: Run,
+    against: str,
+    policy: GatePolicy,
+    find: Callable[[Case], Found | str],
+    decide: Callable[[Mapping[int, Found]], Mapping[int, Finding]],
+) -> tuple[Verdict, ...]:
+    """A verdict for every shown metric of the run, in order.
+
+    `find` says what a case is compared with, or in a clause why it cannot be; `decide` gets all primary ones together.
+    """
+    verdicts: dict[int, Verdict] = {}
+    to_decide: dict[int, Found] = {}
+    for number, case in enumerate(cases := list(cases_of(run))):
+        found = find(case)
+        if isinstance(found, str):
+            verdicts[number] = not_compared(case, against, found, policy)
+        elif case.gates:
+            to_decide[number] = found
+        else:
+            verdicts[number] = described(case, found.then, against)
+    for number, finding in decide(to_decide).items():
+        one = to_decide[number]
+        verdicts[number] = decided(one.case, one.then, against, finding, policy, one.policy.tolerated)
+    return tuple(verdicts[number] for number in range(len(cases)))
 
 
 def not_compared(case: Case, against: str, reason: str, policy: GatePolicy) -> Verdict:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from pytest_vmstorage.baseline import keyed
 from pytest_vmstorage.fingerprint import flaw, no_ratio
-from pytest_vmstorage.judging import Case, cases_of, decided, described, first_rounds, not_compared
+from pytest_vmstorage.judging import Case, first_rounds, judge_all
 from pytest_vmstorage.loss import Finding, Loss, Standing, differences
 from pytest_vmstorage.results import Measurement, Run
 from pytest_vmstorage.sequential import confirm, screen
 from pytest_vmstorage.tolerance import GatePolicy
-from pytest_vmstorage.verdict import Comparison, Verdict
+from pytest_vmstorage.verdict import Comparison
 
 Place = tuple[str, str, int, str]
 """A measurement's test, workload, number among equal ones, and host: the same on both sides of a pair."""
@@ -47,21 +47,12 @@ def compare_pairs(run: Run, policy: GatePolicy, lost: Mapping[str, str] | None =
     """
     against = f"the same with {run.recipe}"
     there = {(k.nodeid, k.workload, k.nth, m.host): m for k, m in keyed(run.against)}
-    verdicts: dict[int, Verdict] = {}
-    to_decide: dict[int, _Paired] = {}
-    for number, case in enumerate(cases := list(cases_of(run))):
+
+    def find(case: Case) -> _Paired | str:
         then = there.get((case.key.nodeid, case.key.workload, case.key.nth, case.measured.host))
-        found = _case(case, then, policy, run.recipe, (lost or {}).get(case.key.nodeid, ""))
-        if isinstance(found, str):
-            verdicts[number] = not_compared(case, against, found, policy)
-        elif case.gates:
-            to_decide[number] = found
-        else:
-            verdicts[number] = described(case, found.then, against)
-    for number, finding in _decide(to_decide).items():
-        one = to_decide[number]
-        verdicts[number] = decided(one.case, one.then, against, _in_time(one, finding), policy, one.policy.tolerated)
-    return Comparison(against=against, verdicts=tuple(verdicts[number] for number in range(len(cases))))
+        return _case(case, then, policy, run.recipe, (lost or {}).get(case.key.nodeid, ""))
+
+    return Comparison(against=against, verdicts=judge_all(run, against, policy, find, _decide))
 
 
 def _case(case: Case, then: Measurement | None, policy: GatePolicy, recipe: str, lost: str) -> _Paired | str:
@@ -96,10 +87,10 @@ def _in_time(one: _Paired, finding: Finding) -> Finding:
 
 
 def _decide(cases: Mapping[int, _Paired]) -> dict[int, Finding]:
-    """A finding for each case; once one has fresh pairs, for every suspect by those."""
+    """A finding for each case: by its first pairs, and once any has fresh ones, for every suspect by those."""
     found = {number: screen(one.first, one.policy) for number, one in cases.items()}
-    if not any(one.case.measured.fresh for one in cases.values()):
-        return found
-    suspects = {number: cases[number] for number, one in found.items() if one.standing is Standing.SUSPECT}
-    fresh = {number: one.pairs[len(one.first) :] for number, one in suspects.items()}
-    return found | confirm(fresh, {number: one.policy for number, one in suspects.items()})
+    if any(one.case.measured.fresh for one in cases.values()):
+        suspects = {number: cases[number] for number, one in found.items() if one.standing is Standing.SUSPECT}
+        fresh = {number: one.pairs[len(one.first) :] for number, one in suspects.items()}
+        found |= confirm(fresh, {number: one.policy for number, one in suspects.items()})
+    return {number: _in_time(cases[number], finding) for number, finding in found.items()}
