@@ -6,6 +6,7 @@ VmStorageError
 ├── ProvisionError       a disk, guest or appliance was not made   -> error of that cell
 │   ├── SpaceError       a disk does not fit                       -> error of that cell
 │   ├── HostError        the lab host cannot be reached or used    -> usage error when found before any test
+│   │   └── LostError    it was reached, and no longer is    -> error of that cell, and of all after it
 │   └── HypervisorError  libvirt or QEMU refused; carries libvirt's code
 ├── GuestError           the guest was made but cannot be used     -> error of that cell
 │   ├── BootTimeoutError no answer within the time limit
@@ -61,6 +62,10 @@ class SpaceError(ProvisionError):
 
 class HostError(ProvisionError):
     """The lab host cannot be reached, or lacks something every cell needs."""
+
+
+class LostError(HostError):
+    """A connection to the lab host was lost in the middle of something."""
 
 
 class HypervisorError(ProvisionError):

@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ConfigDict
-
 from pytest_vmstorage.attest import attest, attest_guest, conclude
-from pytest_vmstorage.attest_native import conclude_native
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import (
     AttestationError,
     GuestDiedError,
     GuestError,
+    LostError,
     ProvisionError,
     SpaceError,
     UnsupportedError,
     VmStorageError,
+    WorkloadError,
 )
 from pytest_vmstorage.evidence import gather
-from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.guest import Guest, connect
 from pytest_vmstorage.host_wishes import HostWishes
-from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.image_bench import image_bench
 from pytest_vmstorage.image_runner import Bench
-from pytest_vmstorage.inventory import Inventory, LabHost
+from pytest_vmstorage.inventory import LabHost
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.looks import Looks
-from pytest_vmstorage.native import Native
+from pytest_vmstorage.machine_row import MachineRow
+from pytest_vmstorage.machines import Machines
+from pytest_vmstorage.native import Native, make_native
 from pytest_vmstorage.outcome import Symptoms, named
-from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest
+from pytest_vmstorage.provenance import Provenance
+from pytest_vmstorage.provision.accel import AccelChoice
 from pytest_vmstorage.provision.appliance import Appliance
 from pytest_vmstorage.provision.emulator import check_emulator
-from pytest_vmstorage.provision.exclusive import measuring_alone
+from pytest_vmstorage.provision.exclusive import HostLease
 from pytest_vmstorage.provision.host_settings import HostSettings
 from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease
 from pytest_vmstorage.provision.libvirt_text import null_lacks
-from pytest_vmstorage.provision.node import node_facts
+from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.provision.pinning import check_pinning
-from pytest_vmstorage.provision.pool import GuestPool, Machine
+from pytest_vmstorage.provision.pool import GuestPool
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.rows import Row, Rows
 from pytest_vmstorage.say import Say, silent
@@ -52,27 +53,14 @@ from pytest_vmstorage.subjects import Subjects
 from pytest_vmstorage.symptoms import look_for_symptoms
 from pytest_vmstorage.workloads.image_operations import ImageOperations
 
-
-class LabSettings(BaseModel):
-    """What the user chose for this run; `timeout_s` is a guest's time to boot, `inventory` what vmstorage.toml says."""
-
-    model_config = ConfigDict(frozen=True)
-
-    host: str | None = None
-    folder: str | None = None
-    accel: AccelRequest = "auto"
-    timeout_s: float = 120.0
-    keep: bool = False
-    inventory: Inventory | None = None
-    hygiene: Hygiene = Hygiene()
-    wishes: HostWishes = HostWishes()
+__all__ = ["Lab", "LabSettings"]
 
 
 @dataclass
 class Lab:
     """What a run needs of its host, opened once: hands out one guest per cell, and removes all of it at the end.
 
-    `at_once` is how many guests may boot side by side.
+    `at_once` is how many guests may boot side by side; without an appliance there are none.
     """
 
     settings: LabSettings
@@ -80,21 +68,25 @@ class Lab:
     shell: Shell
     hypervisor: Hypervisor
     pool: GuestPool
-    appliance: Appliance
+    appliance: Appliance | None
     accel: AccelChoice
     facts: HostFacts
     lease: Lease
     remember_accel: Callable[[], None] = lambda: None
     host_settings: HostSettings | None = None
     at_once: int = 1
+    host_lease: HostLease | None = None
+    machines: Machines = field(default_factory=Machines)
     _kept: Machine | None = None
     _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
+    _lost: LostError | None = None
 
     def __post_init__(self) -> None:
         self.looks = self._make_looks()
         self._rows = Rows(self.pool, let_go=self._release, put_by=self.looks.put_by)
+        provenance = Provenance(self.shell)
         self._subjects = Subjects(
-            self.shell, self.host, self.pool, self.looks, self.host_settings, keep=self.settings.keep
+            self.shell, self.host, self.pool, self.looks, self.host_settings, provenance, keep=self.settings.keep
         )
 
     def _make_looks(self) -> Looks:
@@ -139,6 +131,8 @@ class Lab:
     def _make_here(self, config: StorageConfig, say: Say) -> Row:
         while True:
             try:
+                if config.is_machine:
+                    return self.machines.make(config, say)
                 return self._make_native(config, say) if config.is_native else self._make(config, say)
             except SpaceError:
                 # the disks of those that wait may be what takes the room
@@ -159,8 +153,8 @@ class Lab:
         if self.host_settings is not None:
             self.host_settings.change(wishes, self.lease.folder)
 
-    def drop_row(self) -> None:
-        """Let the row at work go, so that the next round of its cell has a guest of its own."""
+    def drop(self) -> None:
+        """Let the row at work go, so that the next round of its cell has a guest of its own; torn down meanwhile."""
         self._rows.drop()
 
     def guest(self, config: StorageConfig, say: Say = silent) -> Guest:
@@ -170,14 +164,7 @@ class Lab:
         return row
 
     def _make_native(self, config: StorageConfig, say: Say) -> Native:
-        disk = self.pool.make_disk(config, say)
-        try:
-            node = node_facts(self.shell, disk.path)
-            ground = None if disk.is_block else look_at(self.shell, disk.path, superblock=bool(config.host_mkfs))
-            return Native(disk, self.shell, self.pool.folder, conclude_native(disk, node, ground))
-        except BaseException:
-            self.pool.discard(disk)
-            raise
+        return make_native(self.pool, self.shell, config, say)
 
     def _make(self, config: StorageConfig, say: Say) -> Guest:
         if config.is_null and (lacking := null_lacks(config.bus, self.facts.libvirt)):
@@ -193,7 +180,7 @@ class Lab:
             conclude(config, seen)
             if machine.spec.pinning is not None:
                 check_pinning(self.shell, machine.domain, machine.spec.pinning)
-            guest = connect(machine, timeout_s=self.settings.timeout_s, tools=self.appliance.manifest.tools, say=say)
+            guest = connect(machine, timeout_s=self.settings.timeout_s, tools=self.tools, say=say)
             guest.proof = conclude(config, (*seen, *attest_guest(config, guest.facts)))
             guest.qemu = evidence.qemu if config.emulator else ""
             self.remember_accel()
@@ -221,11 +208,19 @@ class Lab:
         return image_bench(self.shell, self.host, self.pool, config, workload, say)
 
     def explain(self, row: Row, error: VmStorageError) -> VmStorageError:
-        """The error with the name of what happened and the evidence; a guest that is of no more use is let go."""
+        """The error with the name of what happened and the evidence; a guest that is of no more use is let go.
+
+        One that is neither the workload's, nor the guest's, nor the host's comes back as it is.
+        """
+        if not isinstance(error, WorkloadError | GuestError | LostError):
+            return error
         if isinstance(row, Native):
             return named(error, Symptoms(is_native=True))
         told = self._told(row.machine, error)
-        if isinstance(told, GuestError):
+        # where the host was lost, nobody knows what became of the command in its guest
+        if isinstance(told, LostError):
+            self._lost = self._lost or told
+        if isinstance(told, GuestError | LostError):
             self._broken[row.config] = told
             if not self.settings.keep:
                 self.drop()
@@ -233,14 +228,36 @@ class Lab:
 
     def _told(self, machine: Machine, error: VmStorageError) -> VmStorageError:
         """The error with its name, the evidence and the guest's console."""
+        if isinstance(error, LostError):
+            return named(error, Symptoms())
         told = named(error, look_for_symptoms(machine, self.shell, error))
         if isinstance(told, GuestError):
             told.console = told.console or machine.console_tail()
         return told
 
-    def alone(self, say: Say = silent) -> AbstractContextManager[None]:
-        """Hold the host's measuring lock among all processes of this machine."""
-        return measuring_alone(self.host.name, say)
+    def alone(self, say: Say = silent, config: StorageConfig | None = None) -> AbstractContextManager[None]:
+        """Measure, and let no other job do so on the host, or the cell's machine, meanwhile; raises HostError."""
+        if config is not None and config.is_machine and not self.machines.is_on(config, self.host):
+            return self.machines.alone(config, say)
+        lease = self.host_lease or HostLease(self.shell, self.host.name)
+        if self._lost is not None and lease.is_lost:
+            # nobody waits for it twice
+            raise self._broken.get(config, self._lost) if config is not None else self._lost
+        return lease.alone(say)
+
+    def facts_of(self, config: StorageConfig) -> HostFacts:
+        """What that cell's rows are measured on: the host, or a machine that the plugin did not make."""
+        return self.machines.facts(config) if config.is_machine else self.facts
+
+    @property
+    def tools(self) -> Mapping[str, str]:
+        """Versions of the programs that its guests have, by their names."""
+        return self.appliance.manifest.tools if self.appliance is not None else {}
+
+    @property
+    def all_facts(self) -> tuple[HostFacts, ...]:
+        """All that rows of this lab may have been measured on."""
+        return (self.facts, *self.machines.all_facts)
 
     def note_failure(self) -> None:
         """A test failed in the guest at hand: that is the guest to keep for a look."""
@@ -253,12 +270,10 @@ class Lab:
         held = self._rows.current
         return None if held is None or isinstance(held.row, Native) else held.row.machine
 
-    def drop(self) -> None:
-        """Let the guest at hand go; it is torn down in the background."""
-        self._rows.drop()
-
     def _release(self, row: Row) -> None:
-        if isinstance(row, Native):
+        if isinstance(row, MachineRow):
+            self.machines.release(row)
+        elif isinstance(row, Native):
             self.pool.discard(row.host_disk)
         else:
             self._let_go(row.machine)
@@ -276,7 +291,9 @@ class Lab:
         self._rows.drop_all()
         try:
             self.pool.close(keep=self._kept)
+            self.machines.close()
         finally:
+            # both are done already, unless something could not be removed
             self.hypervisor.close()
             if self._kept is None and self.lease.root:
                 self.shell.run(["rm", "-rf", "--", self.lease.root])

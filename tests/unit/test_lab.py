@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import threading
 from pathlib import Path
 
 import pytest
 
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, HostError, ProvisionError
+from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, ProvisionError
 from pytest_vmstorage.inventory import find_host
 from pytest_vmstorage.lab import Lab, LabSettings
-from pytest_vmstorage.provision import exclusive
-from pytest_vmstorage.provision.exclusive import measuring_alone
 from pytest_vmstorage.provision.lease import LeaseBook
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell, make_guest_shell, make_host_shell, make_lab
 
@@ -228,50 +224,6 @@ def test_what_is_no_host_name_is_refused(name: str) -> None:
     """Nothing that ssh could take for an option, or libvirt for a path."""
     with pytest.raises(Exception, match=r"is not a host name\. Write NAME or USER@NAME"):
         find_host(name, None)
-
-
-def test_one_measurement_runs_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second says that it waits, and goes on when the first is done."""
-    monkeypatch.setattr(exclusive, "_FOLDERS", (tmp_path,))
-    said: list[str] = []
-    order: list[str] = []
-    waiting = threading.Event()
-
-    def second() -> None:
-        with measuring_alone("lab01", lambda sentence: (said.append(sentence), waiting.set())[0]):
-            order.append("second")
-
-    thread = threading.Thread(target=second)
-    with measuring_alone("lab01", said.append):
-        thread.start()
-        assert waiting.wait(5)
-        order.append("first")
-    thread.join(5)
-    assert order == ["first", "second"]
-    assert said == ["waiting: another measurement runs on this host"]
-
-
-def test_the_measuring_lock_is_every_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under any umask others can open it; where the first folder cannot be written the next one is taken."""
-    monkeypatch.setattr(exclusive, "_FOLDERS", (tmp_path / "none", tmp_path))
-    before = os.umask(0o077)
-    try:
-        with measuring_alone("lab01"):
-            (lock,) = tmp_path.iterdir()
-            assert lock.stat().st_mode & 0o777 == 0o644
-            with lock.open() as stream, pytest.raises(BlockingIOError):
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    finally:
-        os.umask(before)
-    with lock.open() as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def test_without_a_place_for_the_lock_nothing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence that names the folders."""
-    monkeypatch.setattr(exclusive, "_FOLDERS", (tmp_path / "none",))
-    with pytest.raises(HostError, match=r"No lock file can be made in .*none"), measuring_alone("lab01"):
-        pytest.fail("measured")
 
 
 def test_a_fake_lab_needs_no_more_than_a_folder(tmp_path: Path) -> None:
