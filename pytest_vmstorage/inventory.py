@@ -13,9 +13,13 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import LocalShell, Shell, SshShell
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.image_choice import NamedImage
 
 LOCAL = "local"
 """Name of this machine, used through the embedded driver where no host is asked for."""
+
+ALL = "all"
+"""Stands for every host that vmstorage.toml lists."""
 
 HOST_NAME = re.compile(r"(?:\w[\w.-]*@)?[A-Za-z0-9][\w.-]*")
 
@@ -59,14 +63,40 @@ Listed = ListedDevice | ListedGroup | ListedDataset
 """An entry of vmstorage.toml on which disks may lie; `name` is what stands behind the colon of a cell's backing."""
 
 
+class ListedMachine(BaseModel):
+    """A machine that the plugin did not make: reached by `ssh`, None for this one; measured on a disk or in a folder.
+
+    `disk` is listed like any device; its id is a name of today where the user gave no other, and is then refused.
+    `label` is what the user states of what lies below, by field; nothing here can prove it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    ssh: str | None = None
+    disk: ListedDevice | None = None
+    folder: str | None = None
+    label: Mapping[str, str] = {}
+
+    @property
+    def target(self) -> str:
+        """Where it is, in a message."""
+        return self.ssh or "this machine"
+
+
 class ListedHost(BaseModel):
-    """A host as vmstorage.toml has it; None where it leaves something to the defaults."""
+    """A host as vmstorage.toml has it; None where it leaves something to the defaults.
+
+    `cpus` are those on which its QEMU may run, all of them for (); `tags` are names by which hosts are chosen.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     uri: str | None = None
     ssh: str | None = None
     folder: str | None = None
+    cpus: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
     devices: tuple[ListedDevice, ...] = ()
     partitions: tuple[ListedDevice, ...] = ()
     volume_groups: tuple[ListedGroup, ...] = ()
@@ -74,12 +104,14 @@ class ListedHost(BaseModel):
 
 
 class Inventory(BaseModel):
-    """What a vmstorage.toml says: hosts by name; `source` is the file's name for messages."""
+    """What a vmstorage.toml says: hosts, machines and images by name; `source` is the file's name for messages."""
 
     model_config = ConfigDict(frozen=True)
 
     source: str
     hosts: Mapping[str, ListedHost] = {}
+    machines: Mapping[str, ListedMachine] = {}
+    images: Mapping[str, NamedImage] = {}
 
 
 class LabHost(BaseModel):
@@ -87,6 +119,7 @@ class LabHost(BaseModel):
 
     `folder` is where the disks under test lie on that machine. `listed_as` is its name in the inventory `inventory`,
     a file's name, "" where there is none; what that lists there are the devices and volumes that may be written to.
+    `cpus` are the only ones on which its QEMU may run, where there are any.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -97,6 +130,7 @@ class LabHost(BaseModel):
     folder: str
     listed_as: str = LOCAL
     inventory: str = ""
+    cpus: tuple[int, ...] = ()
     devices: tuple[ListedDevice, ...] = ()
     partitions: tuple[ListedDevice, ...] = ()
     volume_groups: tuple[ListedGroup, ...] = ()
@@ -129,6 +163,7 @@ def find_host(name: str | None, folder: str | None, inventory: Inventory | None 
         update={
             "listed_as": listed_as,
             "inventory": inventory.source if inventory else "",
+            "cpus": entry.cpus,
             "devices": entry.devices,
             "partitions": entry.partitions,
             "volume_groups": entry.volume_groups,

@@ -1,20 +1,21 @@
 """Reading vmstorage.toml: TOML text -> Inventory, and a sentence with file, key and remedy for each slip.
 
-A device is listed by what no reboot and no other cable changes. Accepted are a name below /dev/disk/by-id (or its
-WWN or serial number as such), by-partuuid/UUID and by-partlabel/LABEL for a partition, and for trying things out
-loop:/FILE, the loop device that is attached to that file.
+A device is listed by what no reboot and no other cable changes: see stable_id.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_vmstorage.cpus import parse_cpus
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.image_choice import read_images
 from pytest_vmstorage.inventory import (
+    ALL,
     HOST_NAME,
     LOCAL,
     Inventory,
@@ -24,24 +25,21 @@ from pytest_vmstorage.inventory import (
     ListedGroup,
     ListedHost,
 )
+from pytest_vmstorage.machine_file import read_machines
+from pytest_vmstorage.stable_id import LOST, STABLE, stable_id
+from pytest_vmstorage.toml_keys import flag_of
+from pytest_vmstorage.toml_keys import known_keys as _known
+from pytest_vmstorage.toml_keys import tables_of as _tables
+from pytest_vmstorage.toml_keys import text_of as _text
 
 NAME = "vmstorage.toml"
 
-_HOST_KEYS = ("uri", "ssh", "folder", "devices", "partitions", "volume_groups", "datasets")
+_HOST_KEYS = ("uri", "ssh", "folder", "cpus", "tags", "devices", "partitions", "volume_groups", "datasets")
 _ENTRY_NAME = re.compile(r"\w[\w.]*")
+_TAG = re.compile(r"\w[\w.-]*")
 _VG_NAME = re.compile(r"[\w+.][\w+.-]*")
 _VG_UUID = re.compile(r"\w{6}(?:-\w{4}){5}-\w{6}")
 _DATASET = re.compile(r"[A-Za-z][\w.: -]*(?:/[\w.: -]+)*")
-
-_KERNEL_NAME = re.compile(
-    r"(?:/dev/)?(?:(?:[shvx]|xv)d[a-z]+\d*|(?:nvme\d+n|mmcblk|loop|nbd|pmem|nullb|md|zd|ram|sr)\d+(?:p\d+)?|dm-\d+)"
-)
-_PLACE_NAME = re.compile(r"(?:by-path/|pci-|platform-|acpi-|ccw-|virtio-pci-|ip-).*")
-_FOLDERS = ("by-id/", "by-partuuid/", "by-partlabel/")
-_STABLE = (
-    'Give a stable id: a name below /dev/disk/by-id such as id = "wwn-0x5002538e40a1b2c3", a WWN or a serial number,'
-    " or by-partuuid/UUID of a partition; `ls -l /dev/disk/by-id` shows them."
-)
 
 
 def find_inventory(start: Path) -> Path | None:
@@ -66,15 +64,22 @@ def load_inventory(text: str, source: str) -> Inventory:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is not TOML: {error}.", hint="Correct that line.") from None
-    _known(document, ("hosts",), source)
+    _known(document, ("hosts", "machines", "images"), source)
     hosts = _tables(document, "hosts", source)
-    return Inventory(source=source, hosts={name: _host(name, table, source) for name, table in hosts.items()})
+    return Inventory(
+        source=source,
+        hosts={name: _host(name, table, source) for name, table in hosts.items()},
+        machines=read_machines(document, source, hosts),
+        images=read_images(document, source),
+    )
 
 
 def _host(name: str, table: Mapping[str, Any], source: str) -> ListedHost:
     where = f"{source}, [hosts.{name}]"
     if HOST_NAME.fullmatch(name) is None:
         raise ConfigError(f"{where}: {name!r} is not a host name.", hint="Write NAME or USER@NAME.")
+    if name == ALL:
+        raise ConfigError(f"{where}: --vm-host={ALL} means every host here.", hint="Give the host another name.")
     _known(table, _HOST_KEYS, where)
     if name == LOCAL:
         for key in ("uri", "ssh"):
@@ -93,6 +98,8 @@ def _host(name: str, table: Mapping[str, Any], source: str) -> ListedHost:
         uri=_text(table, "uri", where),
         ssh=ssh,
         folder=folder,
+        cpus=_cpus(table, where),
+        tags=_tags(table, where),
         devices=tuple(_device("device", one, where, entry) for one, where, entry in _entries(table, "devices", where)),
         partitions=tuple(
             _device("partition", one, where, entry) for one, where, entry in _entries(table, "partitions", where)
@@ -102,6 +109,29 @@ def _host(name: str, table: Mapping[str, Any], source: str) -> ListedHost:
     )
     _no_twins(host, where)
     return host
+
+
+def _cpus(table: Mapping[str, Any], where: str) -> tuple[int, ...]:
+    text = _text(table, "cpus", where)
+    if text is None:
+        return ()
+    try:
+        return parse_cpus(text)
+    except ConfigError:
+        hint = 'Write those on which QEMU may run, for example cpus = "2-5,8".'
+        raise ConfigError(f"{where}: cpus = {text!r} is no list of CPUs.", hint=hint) from None
+
+
+def _tags(table: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    tags = table.get("tags", [])
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise ConfigError(f"{where}: tags = {tags!r} is no list of texts.", hint='Write tags = ["nvme"].')
+    for tag in tags:
+        if _TAG.fullmatch(tag) is None:
+            raise ConfigError(f"{where}: tags has {tag!r}, which is no tag.", hint="Use letters, digits, _, . and -.")
+        if tags.count(tag) > 1:
+            raise ConfigError(f"{where}: tags has {tag!r} twice.", hint="Take one of them away.")
+    return tuple(tags)
 
 
 def _entries(table: Mapping[str, Any], kind: str, where: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -119,39 +149,9 @@ def _device(kind: Any, name: str, where: str, entry: Mapping[str, Any]) -> Liste
     _known(entry, ("id", "allow_destroy"), where)
     text = _text(entry, "id", where)
     if text is None:
-        raise ConfigError(f"{where}: id is missing, and it says which {kind} that is.", hint=_STABLE)
-    allow = entry.get("allow_destroy", False)
-    if not isinstance(allow, bool):
-        raise ConfigError(
-            f"{where}: allow_destroy = {allow!r} is neither true nor false.",
-            hint=f"Write allow_destroy = true only where all that is on the {kind} may be lost.",
-        )
-    return ListedDevice(name=name, kind=kind, id=_stable_id(text, where, kind), allow_destroy=allow)
-
-
-def _stable_id(text: str, where: str, kind: str) -> str:
-    """The id without /dev/disk/ and by-id/ before it; raises ConfigError where it may be another device tomorrow."""
-    what = f"{where}: id = {text!r}"
-    if text.startswith("loop:"):
-        if not text.startswith("loop:/") or kind == "partition":
-            raise ConfigError(
-                f"{what} is not the file of a loop device.",
-                hint="Write loop:/FILE for a whole loop device, and by-partuuid/UUID for a partition of one.",
-            )
-        return text
-    short = text.removeprefix("/dev/disk/")
-    if _KERNEL_NAME.fullmatch(text) or (short == text and text.startswith("/")):
-        raise ConfigError(f"{what} is a name that may be another {kind}'s after the next boot.", hint=_STABLE)
-    if _PLACE_NAME.fullmatch(short):
-        raise ConfigError(f"{what} names the place a {kind} is plugged into, not the {kind}.", hint=_STABLE)
-    if short.startswith(("by-uuid/", "by-label/")):
-        raise ConfigError(f"{what} names a file system, and measuring destroys that.", hint=_STABLE)
-    if "/" in short and (not short.startswith(_FOLDERS) or short.count("/") > 1 or short.endswith("/")):
-        raise ConfigError(f"{what} is no id of a {kind}.", hint=_STABLE)
-    if kind == "device" and short.startswith(("by-partuuid/", "by-partlabel/")):
-        raise ConfigError(f"{what} is a partition's.", hint="List it under partitions.")
-    # the kernel writes a partition's UUID in small letters, gdisk in capitals
-    return short.lower() if short.startswith("by-partuuid/") else short.removeprefix("by-id/")
+        raise ConfigError(f"{where}: id is missing, and it says which {kind} that is.", hint=STABLE.format(key="id"))
+    allow = flag_of(entry, "allow_destroy", where, LOST.format(kind=kind))
+    return ListedDevice(name=name, kind=kind, id=stable_id(text, where, kind), allow_destroy=allow)
 
 
 def _group(name: str, where: str, entry: Mapping[str, Any]) -> ListedGroup:
@@ -183,28 +183,3 @@ def _no_twins(host: ListedHost, where: str) -> None:
         first = seen.setdefault(tuple(key.items()), entry.name)
         if first != entry.name:
             raise ConfigError(f"{where}: {first} and {entry.name} are the same thing.", hint="Take one of them away.")
-
-
-def _tables(document: Mapping[str, Any], name: str, where: str, head: str = "") -> Mapping[str, Mapping[str, Any]]:
-    tables = document.get(name, {})
-    if not isinstance(tables, dict):
-        raise ConfigError(f"{where}: {name} = {tables!r} is not a table.", hint=f"Write [{head}{name}.NAME] above it.")
-    for one, table in tables.items():
-        if not isinstance(table, dict):
-            raise ConfigError(
-                f"{where}: {name}.{one} = {table!r} is not a table.", hint=f"Write [{head}{name}.{one}] above its keys."
-            )
-    return tables
-
-
-def _text(table: Mapping[str, Any], key: str, where: str) -> str | None:
-    value = table.get(key)
-    if value is not None and (not isinstance(value, str) or not value.strip()):
-        raise ConfigError(f"{where}: {key} = {value!r} is not a text.", hint=f'Write {key} = "...".')
-    return value
-
-
-def _known(names: Iterable[str], known: Iterable[str], where: str) -> None:
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"{where}: {name!r} is not known.", hint=f"Known here: {', '.join(known)}.")

@@ -25,6 +25,7 @@ ssh = "root@10.0.0.5"
 [hosts.lab02]
 uri = "qemu+tls://lab02/system"
 folder = "/data"
+cpus = "2-3"
 """
 
 INVENTORY = load_inventory(TEXT, "vmstorage.toml")
@@ -67,6 +68,7 @@ def test_another_host_is_reached_as_its_entry_says() -> None:
     assert (lab01.uri, lab01.ssh) == ("qemu+ssh://root@10.0.0.5/system?no_tty=1", "root@10.0.0.5")
     assert (lab02.uri, lab02.ssh, lab02.folder) == ("qemu+tls://lab02/system", "lab02", "/data")
     assert list(lab01.listed()) == []
+    assert (lab01.cpus, lab02.cpus) == ((), (2, 3))
 
 
 def test_a_host_that_is_not_in_the_file_has_the_defaults() -> None:

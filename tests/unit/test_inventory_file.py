@@ -69,6 +69,13 @@ def test_groups_and_datasets_have_names() -> None:
     assert host.datasets == (ListedDataset(name="tank", dataset="tank"), ListedDataset(name="b", dataset="t/v"))
 
 
+def test_a_host_has_cpus_and_tags() -> None:
+    """None of both where the file says nothing."""
+    host = load_inventory(f"{LOCAL}cpus = '8, 2-4'\ntags = ['nvme', 'rack-1']", "f.toml").hosts["local"]
+    assert (host.cpus, host.tags) == ((2, 3, 4, 8), ("nvme", "rack-1"))
+    assert load_inventory(LOCAL, "f.toml").hosts["local"].cpus == ()
+
+
 def test_an_empty_file_lists_nothing() -> None:
     """Which is no mistake."""
     assert load_inventory("", "f.toml").hosts == {}
@@ -80,17 +87,23 @@ PLACE = "names the place a device is plugged into, not the device. Give a stable
 
 SLIPS = {
     "[hosts": "f.toml is not TOML: ",
-    "host = 1": "f.toml: 'host' is not known. Known here: hosts.",
+    "host = 1": "f.toml: 'host' is not known. Known here: hosts, machines, images.",
     "hosts = 1": "f.toml: hosts = 1 is not a table. Write [hosts.NAME] above it.",
     "[hosts]\nlocal = 1": "f.toml: hosts.local = 1 is not a table. Write [hosts.local] above its keys.",
     "[hosts.'lab 01']": "f.toml, [hosts.lab 01]: 'lab 01' is not a host name. Write NAME or USER@NAME.",
-    f"{LOCAL}disk = 1": "f.toml, [hosts.local]: 'disk' is not known. Known here: uri, ssh, folder, devices,",
+    f"{LOCAL}disk = 1": "f.toml, [hosts.local]: 'disk' is not known. Known here: uri, ssh, folder, cpus, tags,",
     f"{LOCAL}uri = 'x'": "f.toml, [hosts.local]: uri is another machine's, and local is this one. Take uri away,",
     f"{LOCAL}ssh = 'x'": "f.toml, [hosts.local]: ssh is another machine's, and local is this one. Take ssh away,",
     "[hosts.b]\nssh = '-oProxy'": "f.toml, [hosts.b]: ssh = '-oProxy' is not a host name. Write NAME or USER@NAME.",
     "[hosts.b]\nuri = 5": 'f.toml, [hosts.b]: uri = 5 is not a text. Write uri = "...".',
     f"{LOCAL}folder = 'x'": "f.toml, [hosts.local]: folder = 'x' is not absolute. Write it from / on.",
     f"{LOCAL}folder = ''": "f.toml, [hosts.local]: folder = '' is not a text. Write folder = \"...\".",
+    "[hosts.all]": "f.toml, [hosts.all]: --vm-host=all means every host here. Give the host another name.",
+    f"{LOCAL}cpus = '5-2'": "f.toml, [hosts.local]: cpus = '5-2' is no list of CPUs. Write those on which QEMU may",
+    f"{LOCAL}cpus = [2, 3]": 'f.toml, [hosts.local]: cpus = [2, 3] is not a text. Write cpus = "...".',
+    f"{LOCAL}tags = 'nvme'": "f.toml, [hosts.local]: tags = 'nvme' is no list of texts. Write tags = [\"nvme\"].",
+    f"{LOCAL}tags = ['a,b']": "f.toml, [hosts.local]: tags has 'a,b', which is no tag. Use letters, digits,",
+    f"{LOCAL}tags = ['a', 'a']": "f.toml, [hosts.local]: tags has 'a' twice. Take one of them away.",
     f"{LOCAL}devices = 'sdb'": "f.toml, [hosts.local]: devices = 'sdb' is not a table. Write [hosts.local.dev",
     f"{LOCAL}devices.d = 'sdb'": "f.toml, [hosts.local]: devices.d = 'sdb' is not a table. Write [hosts.local.dev",
     "[hosts.local.devices.'a-b']\nid = 'x'": "f.toml, [hosts.local.devices.a-b]: 'a-b' is not a name. Use letters,",
