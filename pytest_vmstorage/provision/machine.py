@@ -1,0 +1,57 @@
+"""A guest that was started, and what is known of it without asking it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_vmstorage.command import Shell
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.provision.disk import ImageFacts
+from pytest_vmstorage.provision.domain import GuestSpec
+from pytest_vmstorage.provision.hostdisk import HostDisk
+from pytest_vmstorage.provision.hypervisor import Domain
+
+CONSOLE_LINES = 20
+
+
+class Machine:
+    """A guest that was started: its domain, its disk on the host, its console."""
+
+    def __init__(self, spec: GuestSpec, domain: Domain, disk: HostDisk | None, shell: Shell) -> None:
+        self.spec = spec
+        self.domain = domain
+        self.disk = disk
+        self._shell = shell
+
+    @property
+    def host_disk(self) -> HostDisk:
+        """The cell's disk on the host; a canary has none and is never asked."""
+        assert self.disk is not None
+        return self.disk
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """What a reader of its row must know of how it was made."""
+        pinned = {"pinning": str(self.spec.pinning)} if self.spec.pinning is not None else {}
+        return {**self.host_disk.notes, **pinned}
+
+    @property
+    def image(self) -> ImageFacts | None:
+        """What the disk's image takes on the host; a canary has none."""
+        return self.disk.image if self.disk is not None else None
+
+    @property
+    def config(self) -> StorageConfig:
+        """The cell; a canary has none and is never asked."""
+        assert self.spec.config is not None
+        return self.spec.config
+
+    @property
+    def domain_name(self) -> str:
+        """libvirt's name of the guest."""
+        return self.spec.name
+
+    def console_tail(self, lines: int = CONSOLE_LINES) -> str:
+        """The last lines the guest wrote to its serial console."""
+        done = self._shell.run(["tail", "-n", str(lines), "--", self.spec.console])
+        return done.stdout.replace("\r", "").strip()
