@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import getpass
 import os
 import socket
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-LIFETIME_S = 24 * 3600.0
+from pytest_vmstorage.draft import left_drafts, write_whole
+from pytest_vmstorage.process import DAY_S, boot_id, pid_namespace, started_ticks
+
+__all__ = ["LIFETIME_S", "HostSetting", "Lease", "LeaseBook", "Owner", "boot_id", "is_dead", "started_ticks"]
+
+LIFETIME_S = DAY_S
 """After this a lease of another machine's process, which cannot be looked at from here, counts as dead."""
 
 
 class Owner(BaseModel):
-    """A process that cannot be taken for another: host, boot, pid and the tick it started at."""
+    """A process that cannot be taken for another: host, boot, pid, its namespace, and the tick it started at.
+
+    `user` is for people to read.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -25,6 +35,8 @@ class Owner(BaseModel):
     boot_id: str
     pid: int
     started_ticks: int
+    pid_namespace: str = ""
+    user: str = ""
 
 
 class HostSetting(BaseModel):
@@ -41,7 +53,8 @@ class HostSetting(BaseModel):
 class Lease(BaseModel):
     """One run's things on one lab host: `folder` and `root` are folders, `domains` are guests' UUIDs.
 
-    `root` is the embedded driver's private folder ("" without one); `expires` is in seconds since the epoch.
+    `host` is the lab host's name. `root` is the embedded driver's private folder ("" without one); `expires` is in
+    seconds since the epoch.
     `kept` says that the user wants the guest to outlive its run. `settings` are the host's that it changed.
     """
 
@@ -53,32 +66,37 @@ class Lease(BaseModel):
     uri: str | None
     ssh: str | None
     folder: str
+    host: str = ""
     root: str = ""
     domains: tuple[str, ...] = ()
     kept: bool = False
     settings: tuple[HostSetting, ...] = ()
 
+    @property
+    def owned_by(self) -> str:
+        """Whose it is and since when, in words."""
+        owner = self.owner
+        since = datetime.fromtimestamp(self.expires - LIFETIME_S, UTC)
+        who = f"{owner.user}@{owner.host}" if owner.user else owner.host
+        return f"{who}, pid {owner.pid}, since {since:%Y-%m-%d %H:%M:%S} UTC"
+
 
 def this_process() -> Owner:
     """The owner that this process is."""
     pid = os.getpid()
-    return Owner(host=socket.gethostname(), boot_id=boot_id(), pid=pid, started_ticks=started_ticks(pid) or 0)
-
-
-def boot_id() -> str:
-    """The kernel's id of this boot, from /proc/sys/kernel/random/boot_id."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def started_ticks(pid: int) -> int | None:
-    """When that process started, in clock ticks since boot (proc(5), stat field 22); None if there is none."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # the command name may hold spaces and brackets, so count from the last ")"
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # a container may run under a number that has no name
+        user = str(os.getuid())
+    return Owner(
+        host=socket.gethostname(),
+        boot_id=boot_id(),
+        pid=pid,
+        started_ticks=started_ticks(pid) or 0,
+        pid_namespace=pid_namespace(),
+        user=user,
+    )
 
 
 def is_dead(lease: Lease, now: float | None = None) -> bool:
@@ -88,7 +106,8 @@ def is_dead(lease: Lease, now: float | None = None) -> bool:
         return expired
     if lease.owner.boot_id != boot_id():
         return True
-    if lease.kept:
+    # a container of the same name and boot counts its processes anew: they cannot be looked at from here
+    if lease.kept or lease.owner.pid_namespace not in ("", pid_namespace()):
         return expired
     return started_ticks(lease.owner.pid) != lease.owner.started_ticks
 
@@ -102,23 +121,25 @@ class LeaseBook:
     def write(self, lease: Lease) -> None:
         """Put the lease on disk, whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        target = self._file(lease.run_id)
-        draft = target.with_suffix(".new")
-        with draft.open("w") as stream:
-            stream.write(lease.model_dump_json())
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(target)
+        write_whole(self._file(lease.run_id), lease.model_dump_json())
 
     def drop(self, lease: Lease) -> None:
         """Forget a lease whose things are gone."""
         self._file(lease.run_id).unlink(missing_ok=True)
 
+    def drop_drafts(self) -> None:
+        """Remove leases that were half written when their process was killed: what they were to name was not made."""
+        for draft in left_drafts(self.folder):
+            draft.unlink(missing_ok=True)
+
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Let no other process of this user set, or set back, anything of a host meanwhile."""
+    def alone(self, lock: str = "lock") -> Iterator[None]:
+        """Let no other process of this user set, or set back, anything of a host meanwhile.
+
+        `lock` is "reap.lock" for who removes what dead runs left, so that not two stumble over each other.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("w") as stream:
+        with (self.folder / lock).open("w") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             yield
 

@@ -107,3 +107,17 @@ def test_a_lease_that_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "01.json").write_text('{"run_id": "x"}')
     assert [one.run_id for one in book] == ["0123456789"]
     assert (tmp_path / "00.json").exists()
+
+
+def test_a_process_of_another_container_cannot_be_looked_at() -> None:
+    """Of the same name and boot it counts its processes anew: dead by its expiry only."""
+    inside = owner(pid_namespace="1", started_ticks=1)
+    assert not is_dead(lease(owner=inside, expires=1000.0), now=999.0)
+    assert is_dead(lease(owner=inside, expires=1000.0), now=1001.0)
+    assert is_dead(lease(owner=owner(pid_namespace="", started_ticks=1)))
+
+
+def test_a_lease_says_whose_it_is() -> None:
+    """User, machine, process, and since when."""
+    mine = lease(owner=owner(user="ann", host="ci", pid=12), expires=24 * 3600.0 + 90.0)
+    assert mine.owned_by == "ann@ci, pid 12, since 1970-01-01 00:01:30 UTC"

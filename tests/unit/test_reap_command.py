@@ -1,0 +1,98 @@
+"""`vmstorage reap`: what it says, what it touches, and its exit status."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage import opening
+from pytest_vmstorage.cli import main
+from pytest_vmstorage.errors import HostError
+from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
+from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
+
+RUN = "abcdef0123"
+
+
+@pytest.fixture
+def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LeaseBook:
+    """This user's leases, with a cache of their own."""
+    monkeypatch.setenv("VMSTORAGE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("pytest_vmstorage.ssh._FOLDER", str(tmp_path / "vms-ssh"))
+    monkeypatch.chdir(tmp_path)
+    return opening.lease_book()
+
+
+def dead(folder: Path, **fields: object) -> Lease:
+    """A dead run's lease of that folder, which is made."""
+    folder.mkdir()
+    owner = this_process().model_copy(update={"started_ticks": 1})
+    known = {"owner": owner, "expires": time.time() + 3600, "uri": None, "ssh": None}
+    return Lease.model_validate({"run_id": RUN, "folder": str(folder), **known, **fields})
+
+
+def test_it_lists_and_removes(book: LeaseBook, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--dry-run says what and whose; without it the same is gone, and the next has nothing to do."""
+    lease = dead(tmp_path / f"run-{RUN}")
+    book.write(lease)
+    assert main(["reap", "--dry-run"]) == 0
+    assert capsys.readouterr().out == f"run {RUN} left: 0 guest(s), {lease.folder} ({lease.owned_by}, gone)\n"
+    assert Path(lease.folder).exists()
+    assert main(["reap"]) == 0
+    assert (
+        capsys.readouterr().out == f"removed what run {RUN} left: 0 guest(s), {lease.folder} ({lease.owned_by}, gone)\n"
+    )
+    assert not Path(lease.folder).exists()
+    assert main(["reap"]) == 0
+    assert capsys.readouterr().out == "nothing to remove: no dead run left anything\n"
+
+
+def test_what_cannot_be_removed_is_told_and_is_no_success(
+    book: LeaseBook, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit status 1, the reason, what to do; the lease stays."""
+
+    def refuse(_shell: object, folder: str) -> None:
+        raise HostError(f"{folder} is busy.", hint="Look with fuser.")
+
+    monkeypatch.setattr("pytest_vmstorage.provision.reaper.remove_folder", refuse)
+    book.write(dead(tmp_path / f"run-{RUN}"))
+    assert main(["reap"]) == 1
+    said = capsys.readouterr().err
+    assert f"{tmp_path}/run-{RUN} is busy. Look with fuser. Its lease stays: `vmstorage reap` tries again." in said
+    assert len(list(book)) == 1
+
+
+def test_other_hosts_are_named_and_not_touched(
+    book: LeaseBook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are reached only when they are named."""
+    book.write(dead(tmp_path / f"run-{RUN}", ssh="root@192.0.2.1", uri="qemu+ssh://x/system", host="lab01"))
+    assert main(["reap"]) == 0
+    assert "on lab01 dead runs left something too: `vmstorage reap --host=lab01`" in capsys.readouterr().out
+    assert len(list(book)) == 1
+
+
+@pytest.mark.parametrize("option", ["--host", "--vm-host"])
+def test_a_lab_host_is_reached_by_its_name(
+    book: LeaseBook,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+) -> None:
+    """Guests through its libvirt, all else through its shell; a host where nothing was left is not even reached."""
+    monkeypatch.setattr(opening, "LibvirtHypervisor", lambda _uri: hypervisor)
+    monkeypatch.setattr("pytest_vmstorage.inventory.SshShell", lambda _target: shell)
+    hypervisor = FakeHypervisor(lambda _xml: FakeDomain(FakeShell()))
+    shell = FakeShell()
+    assert main(["reap", f"{option}=lab01"]) == 0
+    assert shell.asked == []
+    book.write(dead(tmp_path / "x", ssh="lab01", uri="qemu+ssh://lab01/system", host="lab01"))
+    shell.answer(["true"])
+    assert main(["reap", "--dry-run", f"{option}=lab01"]) == 0
+    assert f"run {RUN} left on lab01: 0 guest(s) (" in capsys.readouterr().out
+    assert shell.lines == ["true"]
+    assert hypervisor.closed
