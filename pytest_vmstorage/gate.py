@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_vmstorage.baseline import Baseline, CellKey, host_of, keyed
 from pytest_vmstorage.days import LEAST_DAYS, Days, confirm_days, learnt
-from pytest_vmstorage.fingerprint import flaw, no_ratio, obstacle, stack_changes, stack_of
+from pytest_vmstorage.fingerprint import flaw, no_ratio, obstacle, other_parts, stack_changes, stack_of
 from pytest_vmstorage.judging import Case, by_guest, first_rounds, judge_all
 from pytest_vmstorage.loss import Finding, Loss, Standing
 from pytest_vmstorage.results import Measurement, Metric, Run, Sample
@@ -93,7 +94,7 @@ def _gated(case: Case, then: Measurement, baseline: Baseline, run: Run, policy: 
         tolerated = learnt(saved, len(by_guest(case.metric, first_rounds(measured))))
         if tolerated is None:
             return _not_learnt(len(saved), left_out)
-    return _Saved(case, then, saved, Loss(tolerated=tolerated), spread, left_out)
+    return _Saved(case, then, saved, Loss(tolerated=tolerated).shared(policy.parts), spread, left_out)
 
 
 def _not_learnt(days: int, left_out: str) -> str:
@@ -166,6 +167,26 @@ def _missing(run: Run, baseline: Baseline, left_out: Collection[str]) -> tuple[M
 
 
 def _stack(run: Run, baseline: Baseline) -> tuple[str, ...]:
+    """What differs of the hosts' software, then of what single guests were made from where versions do not say it."""
+    changed = _of_hosts(run, baseline)
+    counts = Counter(part for one in _others(run, baseline) for part in one)
+    told = "QEMU was" in " ".join(changed)
+    parts = (
+        f"{part} is another one in {count} measurement{'s' * (count > 1)}"
+        for part, count in counts.items()
+        if not (told and part.startswith("QEMU"))
+    )
+    return (*changed, *parts)
+
+
+def _others(run: Run, baseline: Baseline) -> Iterator[tuple[str, ...]]:
+    for key, measured in keyed(run.measurements):
+        then = baseline.find(key, measured.host)
+        if then is not None:
+            yield other_parts(then, measured)
+
+
+def _of_hosts(run: Run, baseline: Baseline) -> tuple[str, ...]:
     whose = {host.name: f"{host.name}: " if len(run.hosts) > 1 else "" for host in run.hosts}
     return tuple(
         f"{whose[host.name]}{line}"

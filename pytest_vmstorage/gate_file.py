@@ -69,7 +69,12 @@ def _share(table: Mapping[str, Any], key: str, where: str) -> str:
 def _rule(table: Mapping[str, Any], where: str) -> Rule:
     _known(table, ("cell", "workload", "tolerated"), where)
     tolerated = _tolerated(table, where)
-    return Rule(cell=_text(table, "cell", where), workload=_text(table, "workload", where, "*"), tolerated=tolerated)
+    return Rule(
+        cell=_text(table, "cell", where),
+        workload=_text(table, "workload", where, "*"),
+        tolerated=tolerated,
+        where=where,
+    )
 
 
 def _waiver(table: Mapping[str, Any], where: str) -> Waiver:
@@ -85,6 +90,7 @@ def _waiver(table: Mapping[str, Any], where: str) -> Waiver:
         reason=_text(table, "reason", where),
         owner=_text(table, "owner", where),
         expires=expires,
+        where=where,
     )
 
 

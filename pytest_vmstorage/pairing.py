@@ -69,7 +69,7 @@ def _case(case: Case, then: Measurement | None, policy: GatePolicy, recipe: str,
     tolerated = policy.tolerated_by(case.key.nodeid, case.key.workload, case.measured.tolerated).fraction
     if tolerated is None:
         return "what it may lose is to be learnt from saved days, and pairs have none"
-    return _Paired(case, then, Loss(tolerated=tolerated))
+    return _Paired(case, then, Loss(tolerated=tolerated).shared(policy.parts))
 
 
 def _why(case: Case, then: Measurement | None, lost: str) -> str:

@@ -17,6 +17,7 @@ from pytest_vmstorage.baseline import (
     name_of,
     saved_files,
 )
+from pytest_vmstorage.draft import write_whole
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.fingerprint import stack_changes
 from pytest_vmstorage.results import Measurement, Run
@@ -42,9 +43,7 @@ def promote(run: str, name: str, storage_folder: Path) -> list[str]:
     path = _next_path(name, before.path.parent if before is not None else candidate.path.parent)
     now = datetime.datetime.now(datetime.UTC).isoformat()
     content |= {"datetime": now, PROMOTED: {"at": now, "from": candidate.path.name}}
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(content, indent=4), encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, json.dumps(content, indent=4))
     return [
         f"{candidate.path} is the baseline {name!r} now, as {path}",
         *changes(before.run if before is not None else None, candidate.run),

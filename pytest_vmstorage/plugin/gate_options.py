@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vmstorage.plugin.options import Option, add_flags, add_values, base_of, value
+from pytest_vmstorage.plugin.post import post_of
 
 if TYPE_CHECKING:
     from pytest_vmstorage.recipe import Recipe
@@ -85,6 +86,7 @@ def policy(config: pytest.Config) -> GatePolicy:
         inconclusive=_undecided(config, "inconclusive"),
         missing=_undecided(config, "missing"),
         today=datetime.datetime.now(datetime.UTC).date(),
+        parts=len(post.hosts) if (post := post_of(config)) is not None else 1,
     )
     name = value(config, "gate")
     path = base_of(config, "gate") / name if name else config.rootpath / FILE_NAME
@@ -128,6 +130,7 @@ def recipe(config: pytest.Config) -> Recipe | None:
     if value(config, "baseline"):
         raise ConfigError("--vm-against and --vm-baseline are two things to judge against.", hint="Give one of them.")
     _check_turns(config, "--vm-against takes its pairs in turns")
+    _check_given(config)
     if value(config, "max-regression") == HISTORY:
         raise ConfigError(
             f"--vm-max-regression={HISTORY} is learnt from saved days, and --vm-against has none.",
@@ -136,13 +139,27 @@ def recipe(config: pytest.Config) -> Recipe | None:
     return parse_recipe(text)
 
 
+def _check_given(config: pytest.Config) -> None:
+    """Raise ConfigError for what the user asks of this run and pairs have no use for."""
+    from pytest_vmstorage.errors import ConfigError
+
+    if config.getoption("vm_rounds", None) is not None:
+        raise ConfigError(
+            "--vm-rounds is not used by --vm-against, whose pairs end when they have decided.", hint="Leave it out."
+        )
+    if value(config, "budget"):
+        raise ConfigError(
+            "--vm-budget does not count the pairs of --vm-against.",
+            hint="Choose tests with -k or -m, and limit the time of each with --vm-pairs-limit.",
+        )
+
+
 def _check_turns(config: pytest.Config, what: str) -> None:
     """Raise ConfigError where this run takes no rounds in turns; `what` is a clause about what needs them."""
     from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.hygiene import parse_without
 
     for name, is_given in (
-        ("-n", config.getoption("dist", "no") != "no" or hasattr(config, "workerinput")),
         ("--pdb", config.getoption("usepdb", False)),
         ("--vm-without=turns", "turns" in parse_without(value(config, "without")).without),
     ):

@@ -65,25 +65,25 @@ class Gate:
         """A round of the test, on either side and with its guest, took so long."""
         self._seconds[nodeid] += seconds
 
-    def further(self, turns: Turns, host: HostFacts) -> bool:
+    def further(self, turns: Turns, hosts: Sequence[HostFacts]) -> bool:
         """Decide with the rounds so far, and say of each turn what it still wants; whether any wants more."""
         measured = list(_measured(turns))
         if not (measured and (self.recipe is not None or self._confirms)):
             return False
-        verdicts = self._decide(measured, host)
+        verdicts = self._decide(measured, hosts)
         wishes = [self._wish(verdict, *one) for one, verdict in zip(measured, verdicts, strict=True)]
         if any(wishes) or self._begin_to_confirm(measured, verdicts):
             return True
         # what has no time left is said of them
-        self._decide(measured, host)
+        self._decide(measured, hosts)
         return False
 
-    def _decide(self, measured: Sequence[_Both], host: HostFacts) -> tuple[Verdict, ...]:
+    def _decide(self, measured: Sequence[_Both], hosts: Sequence[HostFacts]) -> tuple[Verdict, ...]:
         """The verdicts on all primary figures so far, in their order; they are kept with the others by test."""
         comparison = self._compare(
             Run(
                 started="",
-                hosts=(host,),
+                hosts=tuple(hosts),
                 measurements=tuple(one.measurement(nodeid) for nodeid, one, _ in measured),
                 against=tuple(
                     other.measurement(nodeid) for nodeid, _, other in measured if other and other.measuring.samples
@@ -149,7 +149,7 @@ class Gate:
             return compare(run, self.baseline, self.policy)
         return compare_pairs(run, self.policy, self.lost)
 
-    def verdicts(self, nodeid: str, measured: Sequence[Measurement], host: HostFacts) -> tuple[Verdict, ...]:
+    def verdicts(self, nodeid: str, measured: Sequence[Measurement], hosts: Sequence[HostFacts]) -> tuple[Verdict, ...]:
         """What is said of a test's figures: as it was decided with all others, else of those by themselves."""
         if not measured or not self.is_on:
             return ()
@@ -161,7 +161,7 @@ class Gate:
         if nodeid not in self._decided:
             # such as what is measured on whole images
             self.give_up(nodeid, "it takes no rounds in turns")
-        return (*found, *self._compare(Run(started="", hosts=(host,), measurements=tuple(rest))).verdicts)
+        return (*found, *self._compare(Run(started="", hosts=tuple(hosts), measurements=tuple(rest))).verdicts)
 
     def judge(self, measured: Sequence[Measurement], verdicts: Sequence[Verdict]) -> None:
         """Raise pytest's outcome for a test that passed and measured so; nothing where it may pass."""

@@ -154,6 +154,12 @@ def test_a_suspect_is_counted_among_all_cells() -> None:
     assert " among 100 cells is not below 0.04: save more days, or run pairs with --vm-against;" in among[0].reason
 
 
+def test_hosts_share_the_risk_of_a_false_alarm() -> None:
+    """Each has an equal part of it: with a hundred what is sure enough of one cell alone is not."""
+    kinds = [compare(*job(0), GatePolicy(parts=parts)).verdicts[0].kind for parts in (1, 2, 100)]
+    assert kinds == [Kind.REGRESSED, Kind.REGRESSED, Kind.SUSPECT]
+
+
 def test_cells_that_could_not_be_compared_are_not_counted() -> None:
     """New cells of a run take nothing from the others."""
     run, baseline = job(0)
@@ -216,6 +222,17 @@ def test_what_differs_is_told_by_host_where_there_are_several() -> None:
     assert compare(now, make_baseline(make_run(*cells)), GatePolicy()).stack == (
         "lab2: libvirt was 9.0.0 and is 10.0.0 now",
     )
+
+
+def test_another_build_of_one_version_is_told() -> None:
+    """A version does not say which build it is; where it says that already, or nobody knows, nothing is added."""
+    then = make_measurement().model_copy(update={"made_from": {"qemu_sha256": "aa", "domain_xml_sha256": "11"}})
+    now = then.model_copy(update={"made_from": {"qemu_sha256": "bb", "domain_xml_sha256": "11"}})
+    baseline = make_baseline(make_run(then))
+    assert compare(make_run(now), baseline, GatePolicy()).stack == ("QEMU's binary is another one in 1 measurement",)
+    newer = compare(make_run(now, hosts=[make_host(qemu="8.0.0")]), baseline, GatePolicy())
+    assert newer.stack == ("QEMU was 7.2.9 and is 8.0.0 now",)
+    assert compare(make_run(make_measurement()), baseline, GatePolicy()).stack == ()
 
 
 UNSTEADY = (1000.0, 1500.0, 1000.0, 700.0, 1000.0)

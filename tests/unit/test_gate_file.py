@@ -39,8 +39,13 @@ def test_a_gate_file_says_what_may_be_lost_and_what_is_waived() -> None:
             "tolerated": Tolerated(fraction=0.08),
             "day_spread": 0.03,
             "rules": (
-                Rule(cell="t.py::*[qcow2-*]", workload="fio *", tolerated=Tolerated(fraction=0.15)),
-                Rule(cell="*", tolerated=Tolerated(fraction=None)),
+                Rule(
+                    cell="t.py::*[qcow2-*]",
+                    workload="fio *",
+                    tolerated=Tolerated(fraction=0.15),
+                    where="gate.toml, [[cells]] 1",
+                ),
+                Rule(cell="*", tolerated=Tolerated(fraction=None), where="gate.toml, [[cells]] 2"),
             ),
             "waivers": (
                 Waiver(
@@ -48,6 +53,7 @@ def test_a_gate_file_says_what_may_be_lost_and_what_is_waived() -> None:
                     reason="QEMU issue 1234",
                     owner="jane@example.org",
                     expires=datetime.date(2027, 3, 31),
+                    where="gate.toml, [[waivers]] 1",
                 ),
             ),
         }

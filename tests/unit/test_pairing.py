@@ -185,6 +185,13 @@ def test_pairs_learn_nothing_of_days() -> None:
     assert found.reason.endswith("what it may lose is to be learnt from saved days, and pairs have none.")
 
 
+def test_hosts_share_the_risk_of_a_false_alarm() -> None:
+    """What is sure enough for one host alone may not be so for one of a thousand."""
+    for parts, kind in ((1, Kind.REGRESSED), (2, Kind.REGRESSED), (1000, Kind.INCONCLUSIVE)):
+        found = paired(noisy(18, 850), noisy(18, seed=2), fresh=12, policy=GatePolicy(parts=parts))
+        assert found.kind is kind, parts
+
+
 def test_each_cell_has_its_own_tolerance() -> None:
     """Fresh pairs of one make every suspect one that is confirmed or not."""
     names = [f"t.py::test_{name}" for name in "abc"]
