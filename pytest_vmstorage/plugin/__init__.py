@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.plugin import gate_options, hookspecs, options
+from pytest_vmstorage.plugin import gate_options, hookspecs, image_options, options
 from pytest_vmstorage.plugin.fixtures import (
     assert_fastest,
     assert_monotonic,
@@ -24,6 +24,8 @@ from pytest_vmstorage.plugin.fixtures import (
     storage,
 )
 from pytest_vmstorage.plugin.keys import ASSERTED, DESELECTED, SESSION, asserts_between, is_storage_item
+from pytest_vmstorage.plugin.post import post_of
+from pytest_vmstorage.plugin.workers import count_workers, use_workers
 
 __all__ = [
     "assert_fastest",
@@ -42,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("vmstorage", "VM storage measurements")
     options.add_options(group, parser)
     gate_options.add_options(group, parser)
+    options.add_values(group, parser, image_options.OPTIONS)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -65,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Recorder(config), "vmstorage-recorder")
         gate_options.use_save(config)
         if (
-            options.any_given(config, gate_options.OPTIONS) or gate_options.any_flag(config)
+            options.any_given(config, (*gate_options.OPTIONS, *image_options.OPTIONS)) or gate_options.any_flag(config)
         ) and not config.option.help:
             from pytest_vmstorage.plugin.preflight import check_options
 
@@ -73,20 +76,46 @@ def pytest_configure(config: pytest.Config) -> None:
     if options.value(config, "plan"):
         # a plan is of the whole selection, which only a process that collects sees: no workers of xdist
         config.option.dist, config.option.tx = "no", []
+    if getattr(config.option, "tx", None) and config.option.dist != "no":
+        from pytest_vmstorage.plugin.controller import Controller
+
+        config.pluginmanager.register(Controller(config, options.hosts(config)), "vmstorage-controller")
     if options.value(config, "matrix") or options.value(config, "budget"):
         from pytest_vmstorage.plugin.plan import LeftOutReport
 
         config.pluginmanager.register(LeftOutReport(), "vmstorage-left-out")
 
 
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """With `-n auto` as many workers as the user named hosts."""
+    return count_workers(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """With --vm-bisect a commit whose conftest.py cannot be read is one to skip: pytest's 4 would make it a bad one."""
+    try:
+        return (yield)
+    except Exception as error:
+        if not getattr(early_config.known_args_namespace, "vm_bisect", None):
+            raise
+        from pytest_vmstorage.plugin.ruling import SKIP
+
+        sys.stderr.write(f"ERROR: {error}\n")
+        raise SystemExit(SKIP) from None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """With --vm-bisect end with a status that `git bisect run` understands."""
+    """Give each of several hosts a process; with --vm-bisect end with a status that `git bisect run` understands."""
     if not options.value(config, "bisect"):
+        use_workers(config)
         return (yield)
     from pytest_vmstorage.plugin.ruling import SKIP, bisect_status
 
     try:
+        use_workers(config)
         status = yield
     except pytest.UsageError as error:
         sys.stderr.write(f"ERROR: {error}\n")
@@ -109,7 +138,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
     deferred = DeferredParametrize(metafunc)
     result = yield
     sweep = matrix_sweep(metafunc.config)
-    deferred.replay(sweep.call(metafunc, deferred.names) if sweep else None)
+    hosts = options.swept_hosts(metafunc.config)
+    deferred.replay(sweep.call(metafunc, deferred.names) if sweep else None, hosts)
     return result
 
 
@@ -139,11 +169,18 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Leave out cells for which the time does not suffice, of those that `-k`, `--lf` and all else left."""
+    """Leave out cells for which the time does not suffice, of those that `-k`, `--lf` and all else left.
+
+    A worker of xdist tells its controller of those that remain.
+    """
     if options.value(session.config, "budget"):
         from pytest_vmstorage.plugin.forecast import keep_within_budget
 
         keep_within_budget(session)
+    if post_of(session.config) is not None and any(is_storage_item(item) for item in session.items):
+        from pytest_vmstorage.plugin.own import tell_cells
+
+        tell_cells(session)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -158,10 +195,20 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         from pytest_vmstorage.plugin.preflight import prepare
 
         ended = prepare(session, items)
-        if not ended:
-            take_turns(session)
+        # a worker of xdist does not know its tests yet
+        if not ended and post_of(session.config) is None:
+            take_turns(session, session.items)
         return ended
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """On a worker of xdist, before its first test: it knows by now which cells are its own, and they take turns."""
+    if SESSION in item.config.stash and post_of(item.config) is not None:
+        from pytest_vmstorage.plugin.own import take_own_turns
+
+        take_own_turns(item.session)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -202,8 +249,11 @@ def pytest_runtest_makereport(
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Remove all that was made, also after Ctrl-C, before other plugins' summaries can fail."""
     storage_session = session.config.stash.get(SESSION, None)
+    recorder = session.config.pluginmanager.get_plugin("vmstorage-recorder")
+    controller = session.config.pluginmanager.get_plugin("vmstorage-controller")
+    if controller is not None and recorder is not None:
+        recorder.add(*controller.unreported())
     if storage_session is not None:
-        recorder = session.config.pluginmanager.get_plugin("vmstorage-recorder")
         try:
             if recorder is not None:
                 recorder.add(
@@ -237,5 +287,6 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
 
 def pytest_report_header(config: pytest.Config) -> Any:
     """Say where guests run, if the user chose it."""
-    host = options.value(config, "host")
-    return f"vmstorage: guests run on {host}" if host else None
+    if not options.value(config, "host"):
+        return None
+    return f"vmstorage: guests run on {', '.join(options.hosts(config))}"

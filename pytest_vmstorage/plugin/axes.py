@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vmstorage.config import AXES, StorageConfig, axis_text, make_config
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.plugin.keys import CONFIG, REFUSAL, is_storage_item, uses
+from pytest_vmstorage.plugin.keys import CONFIG, HOST, REFUSAL, is_storage_item, uses
 from pytest_vmstorage.workloads.image_operations import check_cell
 
 if TYPE_CHECKING:
@@ -83,14 +83,16 @@ class DeferredParametrize:
         """All that is parametrized."""
         return {name for call in self._calls for name in call.names}
 
-    def replay(self, sweep: Call | None = None) -> None:
-        """Make the calls that were asked for, that of the matrix file before all, then axes."""
+    def replay(self, sweep: Call | None = None, hosts: Sequence[str] = ()) -> None:
+        """Make the calls that were asked for: hosts before all, then that of the matrix file, then axes."""
         metafunc = self._metafunc
         del metafunc.parametrize
-        for call in [*([sweep] if sweep else []), *in_order(self._calls)]:
+        ours = [Call([HOST], [pytest.param(host, id=host) for host in hosts], {})] if hosts else []
+        ours += [sweep] if sweep else []
+        for call in [*ours, *in_order(self._calls)]:
             for name in call.names:
                 # an axis need not be an argument of the test function
-                if (name in AXES or call is sweep) and name not in metafunc.fixturenames:
+                if (name in AXES or call in ours) and name not in metafunc.fixturenames:
                     metafunc.fixturenames.append(name)
             metafunc.parametrize(call.argnames, call.argvalues, **{**_speaking_ids(call), **call.options})
 

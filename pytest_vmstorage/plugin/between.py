@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 Policy = Literal["warn", "fail"]
 """What becomes of a test whose assertion is INCONCLUSIVE: skipped with the reason, or failed."""
 
-_ONE_PROCESS = "assertions between cells need all of a run in one process: run them without pytest-xdist's -n"
+_ONE_PROCESS = (
+    "assertions between cells need all of a run in one process: run them on one host, without pytest-xdist's -n"
+)
 
 
 class Asserted(NamedTuple):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vmstorage.plugin.post import post_of
+
 
 def end_orderly_on_sigterm() -> None:
     """Let SIGTERM end the run as Ctrl-C does: CI systems send it to what they cancel, and guests must go then too."""
@@ -20,6 +22,9 @@ def end_orderly_on_sigterm() -> None:
 
 
 def journal_path(config: pytest.Config) -> Path:
-    """Where this process writes each sample as it ends."""
+    """Where this process writes each sample as it ends: all workers of a run into one file."""
+    post = post_of(config)
+    if post is not None and Path(post.journal).parent.parent == config.rootpath:
+        return Path(post.journal)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
     return config.rootpath / ".vmstorage" / f"{stamp}-{os.getpid()}.jsonl"

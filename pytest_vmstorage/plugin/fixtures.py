@@ -55,7 +55,8 @@ def storage(request: pytest.FixtureRequest) -> StorageConfig:
 def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Row:
     """A running guest with this configuration's disk; tests of one configuration share it.
 
-    With `backing="native"` it is the host itself: there is no guest then, and `guest.run` runs there.
+    With `backing="native"` it is the host itself, and with "machine:NAME" a machine that the plugin did not make: there
+    is no guest then, and `guest.run` runs there.
     """
     return request.config.stash[SESSION].row(request.node, storage)
 

@@ -14,7 +14,8 @@ from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.history import GUEST_S, Estimate, History, read_history, stem_of
 from pytest_vmstorage.matrix import listed
 from pytest_vmstorage.plugin import options
-from pytest_vmstorage.plugin.keys import CONFIG, is_skipped, uses
+from pytest_vmstorage.plugin.keys import CONFIG, host_of, is_skipped, uses
+from pytest_vmstorage.plugin.post import post_of
 from pytest_vmstorage.provision.hostdisk import folder_bytes, images_bytes
 from pytest_vmstorage.units import format_duration
 
@@ -43,16 +44,16 @@ class CellForecast(NamedTuple):
 
 
 def forecast(config: pytest.Config, items: Sequence[pytest.Item]) -> list[CellForecast]:
-    """The cells of these tests in the order in which they are run."""
-    cells: dict[StorageConfig, list[pytest.Item]] = {}
+    """The cells of these tests in the order in which they are run, on each of several hosts where they are on each."""
+    cells: dict[tuple[StorageConfig, str], list[pytest.Item]] = {}
     for item in items:
         if CONFIG in item.stash and not is_skipped(item):
-            cells.setdefault(item.stash[CONFIG], []).append(item)
-    history = read_history(_journals(config))
+            cells.setdefault((item.stash[CONFIG], host_of(item)), []).append(item)
+    history = read_history(journals(config))
     cache = getattr(config, "cache", None)
     failed = {} if cache is None else cache.get("cache/lastfailed", {})
     rounds = options.rounds(config).least
-    return [_cell(cell, tests, history, failed, rounds) for cell, tests in cells.items()]
+    return [_cell(cell, tests, history, failed, rounds) for (cell, _), tests in cells.items()]
 
 
 def _cell(
@@ -62,7 +63,7 @@ def _cell(
     estimates = [history.estimate(item.nodeid, rounds) for item in measuring]
     images = any(uses(item, "measure_image") for item in items)
     needs_disk = any(uses(item, "guest") or uses(item, "measure") for item in items)
-    boots = needs_disk and not config.is_native
+    boots = needs_disk and config.has_guest
     candidate = Candidate(
         config=config,
         tests=tuple(dict.fromkeys(stem_of(item.nodeid) for item in items)),
@@ -74,7 +75,8 @@ def _cell(
     return CellForecast(config, tuple(items), candidate, needs_disk or images, bases, boots, images)
 
 
-def _journals(config: pytest.Config) -> Iterator[Iterator[str]]:
+def journals(config: pytest.Config) -> Iterator[Iterator[str]]:
+    """The lines of each journal that earlier runs of this project left."""
     for path in sorted((config.rootpath / ".vmstorage").glob("*.jsonl")):
         try:
             with path.open(encoding="utf-8", errors="replace") as stream:
@@ -98,13 +100,16 @@ def keep_within_budget(session: pytest.Session) -> None:
     cells = forecast(config, session.items) if budget_s is not None else []
     if budget_s is None or not cells:
         return
-    choice = choose([cell.candidate for cell in cells], budget_s)
+    post = post_of(config)
+    # each of several hosts has the time
+    hosts = len(post.hosts if post is not None else options.hosts(config))
+    choice = choose([cell.candidate for cell in cells], budget_s * hosts)
     if not choice.chosen and not hasattr(config, "workerinput"):
         least = min(cell.candidate.seconds for cell in cells)
         raise pytest.UsageError(str(_too_small(options.value(config, "budget"), least)))
     gone = [cell for n, cell in enumerate(cells) if n not in choice.chosen]
     items = {item for cell in gone for item in cell.items}
-    config.stash[UNCOVERED] = uncovered(choice, [str(cell.config) for cell in gone], len(cells), budget_s)
+    config.stash[UNCOVERED] = uncovered(choice, [str(cell.config) for cell in gone], len(cells), budget_s, hosts)
     if items:
         session.items[:] = [item for item in session.items if item not in items]
         config.hook.pytest_deselected(items=list(items))
@@ -120,12 +125,13 @@ def _too_small(text: str, least_s: float) -> ConfigError:
 _SHOWN = 10
 
 
-def uncovered(choice: Choice, left_out: Sequence[str], total: int, budget_s: float) -> list[str]:
+def uncovered(choice: Choice, left_out: Sequence[str], total: int, budget_s: float, hosts: int = 1) -> list[str]:
     """Sentences about a choice: how much of the time and the pairs it takes, and what is not covered."""
+    where, each = (f" on {hosts} hosts", " each") if hosts > 1 else ("", "")
     lines = [
-        f"{len(choice.chosen)} of {total} cells fit into {format_duration(budget_s)}, taking about"
-        f" {format_duration(choice.seconds)}; {choice.pairs - len(choice.uncovered)} of {choice.pairs} pairs of"
-        " values are covered"
+        f"{len(choice.chosen)} of {total} cells fit into {format_duration(budget_s)}{where}, taking about"
+        f" {format_duration(choice.seconds / hosts)}{each}; {choice.pairs - len(choice.uncovered)} of {choice.pairs}"
+        " pairs of values are covered"
     ]
     if left_out:
         lines.append(f"cells not covered: {listed(left_out, _SHOWN)}")

@@ -39,6 +39,9 @@ ASSERTED: pytest.StashKey[list[Asserted]] = pytest.StashKey()
 DESELECTED: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
 """On the config: what options such as `-k` left out."""
 
+HOST = "_vm_host"
+"""The parameter of a test that is run on every host: which one it is for."""
+
 FAILED: pytest.StashKey[str] = pytest.StashKey()
 """On an item: why its cell has no figure."""
 
@@ -68,6 +71,12 @@ def _uses_ours(item: pytest.Item, names: Sequence[str]) -> bool:
     return info is not None and any(
         name in used and _leads_to_ours(name, info.name2fixturedefs.get(name, ())) for name in names
     )
+
+
+def host_of(item: pytest.Item) -> str:
+    """The host that the test is for, "" for any."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get(HOST, "") if callspec is not None else ""
 
 
 def tolerated_by(item: pytest.Item) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from pytest_vmstorage.plugin.keys import BASELINE
+from pytest_vmstorage.plugin.post import post_of
 
 if TYPE_CHECKING:
     from pytest_vmstorage.baseline import Baseline
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.stopping import Rounds
 
 ACCELS = ("auto", "kvm", "tcg")
+SPREADS = ("shard", "each")
 STEPS = ("guest-caches", "host-caches", "sync", "turns", "warmup", "steady-state", "cache-size", "zero-check")
 """Those of pytest_vmstorage.hygiene, which a run without storage tests need not import for its --help."""
 
@@ -34,7 +36,9 @@ class Option(NamedTuple):
 
 
 OPTIONS = (
-    Option("host", "lab host whose libvirt runs the guests (default: this machine)", "", "NAME"),
+    Option("host", "lab hosts that run the guests: names, tag:TAG, all (default: this machine)", "", "NAME,..."),
+    Option("spread", "several hosts: shard (cells are divided) or each (every cell on every host)", "shard", "HOW"),
+    Option("wait", "how long to wait for a host that another job measures on; 0: not at all", "10m", "TIME"),
     Option("accel", "auto, kvm (fail without it) or tcg; auto boots a test guest to find out", "auto", "WHICH"),
     Option(
         "dir",
@@ -125,11 +129,11 @@ def lab_settings(config: pytest.Config) -> LabSettings:
     if not timeout_s:
         raise ConfigError("--vm-timeout=0 leaves a guest no time to boot.", hint='Write for example "90s".')
     folder = value(config, "dir")
-    host = value(config, "host") or None
-    if folder and host in (None, "local"):
+    host = own_host(config)
+    if folder and host == "local":
         folder = str((base_of(config, "dir") / Path(folder).expanduser()).resolve())
     return LabSettings(
-        host=host,
+        host=None if host == "local" else host,
         folder=folder or None,
         accel=accel,
         timeout_s=timeout_s,
@@ -137,7 +141,33 @@ def lab_settings(config: pytest.Config) -> LabSettings:
         inventory=inventory(config),
         hygiene=parse_without(value(config, "without")),
         wishes=_wishes(config),
+        wait_s=parse_duration(value(config, "wait")),
     )
+
+
+def hosts(config: pytest.Config) -> tuple[str, ...]:
+    """The hosts that the user chose, "local" for this machine; raises ConfigError."""
+    from pytest_vmstorage.host_choice import choose_hosts
+
+    return choose_hosts(value(config, "host"), inventory(config))
+
+
+def own_host(config: pytest.Config) -> str:
+    """The host of this process: a worker's own, or else the first that the user chose; raises ConfigError."""
+    post = post_of(config)
+    return (post.host if post is not None else "") or hosts(config)[0]
+
+
+def swept_hosts(config: pytest.Config) -> tuple[str, ...]:
+    """The hosts of which each has every cell, with --vm-spread=each, else none; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
+
+    spread, post = value(config, "spread"), post_of(config)
+    if spread not in SPREADS:
+        raise ConfigError(f"--vm-spread={spread} is not known.", hint="It is shard or each.")
+    if spread == "shard":
+        return ()
+    return hosts(config) if post is None else post.hosts
 
 
 def _wishes(config: pytest.Config) -> HostWishes:

@@ -19,6 +19,7 @@ import pytest
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin import gate_options, options
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, SESSION, has_turns
+from pytest_vmstorage.plugin.post import post_of
 from pytest_vmstorage.plugin.turns import OTHER
 
 if TYPE_CHECKING:
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
     from pytest_vmstorage.plugin.session import StorageSession
 
 
-def take_turns(session: pytest.Session) -> None:
-    """Run the tests that measure until no round is wanted any more; their figures are kept for the run that reports."""
-    items = [item for item in session.items if has_turns(item)]
+def take_turns(session: pytest.Session, own: list[pytest.Item]) -> None:
+    """Run those of this process's `own` tests that measure until no round is wanted any more.
+
+    Their figures are kept for the run that reports.
+    """
+    items = [item for item in own if has_turns(item)]
     others = len({item.stash[CONFIG] for item in items}) - 1
     if SESSION not in session.config.stash or not are_taken(session.config, items):
         return
@@ -43,12 +47,15 @@ def take_turns(session: pytest.Session) -> None:
             storage.set_on_host(other=True)
             storage.set_on_host()
         except VmStorageError as error:
+            if hasattr(session.config, "workerinput"):
+                # an error raised there reaches the user as a crash of the worker; each test will say it
+                return
             raise pytest.UsageError(str(error)) from None
-        passes = _Passes(session, storage, random.Random(seed))  # noqa: S311 (an order, no secret)
+        passes = _Passes(session, own, storage, random.Random(seed))  # noqa: S311 (an order, no secret)
         wanting, suspects = items, 0
         while wanting and not passes.is_over:
             passes.run(wanting)
-            is_more = not passes.is_over and gate.further(storage.turns, storage.lab().facts)
+            is_more = not passes.is_over and gate.further(storage.turns, storage.lab().all_facts)
             if gate.suspects > suspects:
                 suspects = gate.suspects
                 storage.announce(f"{_counted(suspects, 'figure')} slower: measured again in fresh guests")
@@ -60,7 +67,7 @@ def take_turns(session: pytest.Session) -> None:
 
 
 def are_taken(config: pytest.Config, items: Sequence[pytest.Item]) -> bool:
-    """Whether there are rounds and cells to take turns, and the tests are this process's to run again.
+    """Whether there are rounds and cells to take turns.
 
     Nobody wants to be asked by a debugger about a run that is not reported.
     """
@@ -68,14 +75,18 @@ def are_taken(config: pytest.Config, items: Sequence[pytest.Item]) -> bool:
     is_watched = config.getoption("usepdb", False) or config.getoption("setuponly", False)
     cells = {item.stash[CONFIG] for item in items if has_turns(item)}
     is_wanted = (len(cells) > 1 and not is_single) or (bool(cells) and gate_options.takes_more(config))
-    return is_wanted and not (is_watched or hasattr(config, "workerinput"))
+    return is_wanted and not is_watched
 
 
 class _Passes:
     """Passes over tests, a round of each cell in each; `is_over` where the run is to end."""
 
-    def __init__(self, session: pytest.Session, storage: StorageSession, order: random.Random) -> None:
+    def __init__(
+        self, session: pytest.Session, own: list[pytest.Item], storage: StorageSession, order: random.Random
+    ) -> None:
         self._session = session
+        self._own = own
+        self._post = post_of(session.config)
         self._storage = storage
         self._order = order
         self._number = 0
@@ -140,7 +151,7 @@ class _Passes:
             rest = turns[place + 1 :]
             storage.expect([config, *(one for _, _, one in rest), *again])
             # it leaves to the next one what they share; pytest would take the test itself for such
-            after = next(one for one in (*(it for it, _, _ in rest), *session.items, None) if one is not item)
+            after = next(one for one in (*(it for it, _, _ in rest), *self._own, None) if one is not item)
             self._run_test(item, after, is_other=is_other)
             if is_fresh and not (rest and rest[0][1:] == (is_other, config)):
                 storage.drop_row()
@@ -151,15 +162,19 @@ class _Passes:
                 return
             if sum(storage.turns.failed(one.nodeid) for one, is_second, _ in turns if not is_second) >= most:
                 # -x and --maxfail: those that failed are reported first, and end the run
-                session.items.sort(key=lambda one: not storage.turns.failed(one.nodeid))
+                self._own.sort(key=lambda one: not storage.turns.failed(one.nodeid))
                 self.is_over = True
                 return
 
     def _run_test(self, item: pytest.Item, after: pytest.Item | None, *, is_other: bool) -> None:
         self._storage.set_on_host(other=is_other)
+        if self._post is not None:
+            self._post.tell_running(item.nodeid)
         begin = time.monotonic()
         with self._storage.other_side(item) if is_other else contextlib.nullcontext():
             error, told = _run(item, after)
+        if self._post is not None:
+            self._post.tell_rounds(self._storage.turns.so_far(item.nodeid, self._storage.order), self._storage.hosts())
         self._storage.gate.spent(item.nodeid, time.monotonic() - begin)
         if told:
             self._told[item.nodeid] = told

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from pytest_vmstorage.division import divide
 from pytest_vmstorage.history import GUEST_S, ROUND_S
 from pytest_vmstorage.loss import Loss
 from pytest_vmstorage.matrix import by_reason, listed
 from pytest_vmstorage.plugin import gate_options, options
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
 from pytest_vmstorage.plugin.passes import are_taken
+from pytest_vmstorage.plugin.sharing import division_line, homes_of, work_of
 from pytest_vmstorage.plugin.sweep import CELLLESS, matrix_sweep
 from pytest_vmstorage.units import format_about, format_duration
 
@@ -38,7 +40,18 @@ def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
     if not cells:
         return ["no selected test has a storage configuration", *unmeasured_lines(config)]
     left_out = [*rule_lines(config, items), *unmeasured_lines(config)]
-    return [*_cell_lines(cells), *left_out, *_total_lines(cells, are_taken(config, items)), *_pair_lines(config)]
+    totals = _total_lines(cells, are_taken(config, items))
+    return [*_cell_lines(cells), *left_out, *totals, *_host_lines(config, items), *_pair_lines(config)]
+
+
+def _host_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
+    """How several hosts share the cells."""
+    hosts = options.hosts(config)
+    if len(hosts) == 1:
+        return []
+    work = work_of(config, items, hosts)
+    homes = homes_of(config, hosts, {items[one.place].nodeid: one.place for one in work})
+    return [division_line(divide(work, hosts, homes), len(homes))]
 
 
 def _pair_lines(config: pytest.Config) -> list[str]:
@@ -99,7 +112,7 @@ def _total_lines(cells: Sequence[CellForecast], in_turns: bool) -> list[str]:
     guests = [cell for cell in cells if cell.needs_guest]
     tests = sum(len(cell.items) for cell in cells)
     lines = [f"{_counted(len(cells), 'cell')}, {_counted(len(guests), 'guest')}, {_counted(tests, 'test')}"]
-    disks = [cell for cell in cells if cell.needs_disk and not cell.config.is_null]
+    disks = [cell for cell in cells if cell.needs_disk and not (cell.config.is_null or cell.config.is_machine)]
     if disks:
         largest = max(cell.config.size for cell in disks)
         rooms = [cell.folder_bytes for cell in disks]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vmstorage.errors import VmStorageError
-from pytest_vmstorage.plugin import axes, gate_options, options
+from pytest_vmstorage.plugin import axes, gate_options, image_options, options
 from pytest_vmstorage.plugin.devices import device_lines
 from pytest_vmstorage.plugin.emulators import check_emulators
 from pytest_vmstorage.plugin.keys import CONFIG, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
+from pytest_vmstorage.plugin.machines import machine_lines
 from pytest_vmstorage.plugin.sweep import matrix_sweep
 from pytest_vmstorage.tolerance import parse_tolerated
 
@@ -31,7 +32,8 @@ def check_options(config: pytest.Config) -> None:
     from pytest_vmstorage.report.files import check_report_path
 
     try:
-        options.lab_settings(config)
+        image_options.lab_settings(config)
+        options.swept_hosts(config)
         options.rounds(config)
         options.seed(config)
         gate_options.check(config)
@@ -64,7 +66,7 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     if config.option.collectonly or config.option.setupplan:
         return None
     if items and not is_worker:
-        _check_gate(config, items)
+        check_gate(config, items)
     devices = [] if is_worker else _look_at_host(config, items)
     if options.value(config, "plan"):
         from pytest_vmstorage.plugin.plan import print_plan
@@ -77,8 +79,11 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     return None
 
 
-def _check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse what can decide nothing: a recipe that a cell cannot have, a baseline without any of the tests."""
+def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse what can decide nothing: a recipe that a cell cannot have, a baseline without any of the tests.
+
+    Raises pytest.UsageError.
+    """
     try:
         recipe, baseline = gate_options.recipe(config), options.baseline(config)
         paired = _others(config, items)
@@ -113,12 +118,12 @@ def _others(config: pytest.Config, items: list[pytest.Item]) -> list[StorageConf
 
 
 def _look_at_host(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
-    """A line for each device that cells name; raises pytest.UsageError where one is not there, or a QEMU is not."""
+    """A line for each device and machine that cells name; pytest.UsageError where one, or a QEMU, is not there."""
     try:
         cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash and not is_skipped(item)]
         cells += _others(config, items)
         check_emulators(config, cells)
-        return device_lines(config, cells)
+        return [*device_lines(config, cells), *machine_lines(config, cells)]
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
 

@@ -94,6 +94,7 @@ class Recorder:
         run = self.run()
         comparison = self.comparison(run)
         fail_missing(session, comparison)
+        self._note_strange(session, run)
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             try:
                 append_summary(Path(summary), run, comparison)
@@ -106,6 +107,14 @@ class Recorder:
             except (OSError, VmStorageError) as error:
                 self._notes.append(f"{path} was not written: {error}")
                 session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def _note_strange(self, session: pytest.Session, run: Run) -> None:
+        """A baseline of which xdist's workers ran nothing has judged nothing: the exit status must not say it did."""
+        baseline = options.baseline(self._config)
+        if baseline is None or not run.measurements or baseline.nodeids & {one.nodeid for one in run.measurements}:
+            return
+        self._notes.append(f"the baseline {baseline.name!r} has none of the tests that were run: nothing was compared")
+        session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the matrix, and where the report files are."""
@@ -131,9 +140,15 @@ class Recorder:
 
         baseline, recipe = options.baseline(self._config), gate_options.recipe(self._config)
         verdicts = tuple(map(Verdict.model_validate, self._verdicts))
+        if baseline is None and recipe is None:
+            return None
         if baseline is not None:
-            return around(verdicts, run, baseline, self._left_out)
-        return Comparison(against=f"the same with {recipe.text}", verdicts=verdicts) if recipe else None
+            found = around(verdicts, run, baseline, self._left_out)
+        else:
+            found = Comparison(against=f"the same with {recipe and recipe.text}", verdicts=verdicts)
+        known = {*(one.nodeid for one in run.measurements), *(one.nodeid for one in run.failures), *self._left_out}
+        known |= baseline.nodeids if baseline is not None else set()
+        return found.model_copy(update={"idle": gate_options.policy(self._config).idle(known)})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import ConfigError, GuestError, UnsupportedError, VmStorageError, WorkloadError
+from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError
 from pytest_vmstorage.image_runner import measure_images
 from pytest_vmstorage.journal import Journal
 from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.native import Native
 from pytest_vmstorage.natives import Natives
-from pytest_vmstorage.opening import open_lab
-from pytest_vmstorage.plugin import options
+from pytest_vmstorage.opening import open_lab, open_machines
+from pytest_vmstorage.plugin import image_options, options
 from pytest_vmstorage.plugin.ending import end_orderly_on_sigterm, journal_path
 from pytest_vmstorage.plugin.gating import Gate
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, tolerated_by, uses
 from pytest_vmstorage.plugin.live import LiveLine
+from pytest_vmstorage.plugin.post import post_of
 from pytest_vmstorage.plugin.turns import OTHER, Turn, Turns
 from pytest_vmstorage.results import Failure, Measurement, Sample
 from pytest_vmstorage.rows import Row
@@ -38,20 +38,23 @@ class StorageSession:
 
     def __init__(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         self._config = config
-        self._settings = options.lab_settings(config)
+        self._settings = image_options.lab_settings(config)
         self._rounds = options.rounds(config)
         self.gate = Gate(config)
+        cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash]
+        # machines that the plugin did not make are measured without libvirt and QEMU
+        self._open_here = open_machines if cells and all(one.is_machine for one in cells) else open_lab
         self._lab: Lab | None = None
         self._broken: VmStorageError | None = None
         self._natives = Natives()
         self._journal = Journal(journal_path(config))
-        self._items = [] if hasattr(config, "workerinput") else items
+        self.own = items if post_of(config) is None else []
         self.order = ""
         self.turns = Turns()
         self.reported: set[str] = set()
         self.is_sampling = False
         self._side = ""
-        self.live = LiveLine(config, len({item.stash[CONFIG] for item in items if CONFIG in item.stash}))
+        self.live = LiveLine(config, len(set(cells)))
 
     def lab(self) -> Lab:
         """The lab, opened at the first call; once it failed to open it fails the same way for the rest of the run."""
@@ -70,10 +73,13 @@ class StorageSession:
         lab: Lab | None = self._config.hook.pytest_vmstorage_open_lab(
             config=self._config, settings=self._settings, say=self.announce
         )
-        return open_lab(self._settings, self.announce) if lab is None else lab
+        return self._open_here(self._settings, self.announce) if lab is None else lab
 
     def announce(self, sentence: str) -> None:
-        """Print a sentence about what is being set up, past pytest's capturing."""
+        """Print a sentence about what is being set up, past pytest's capturing; for a worker its controller does."""
+        if (post := post_of(self._config)) is not None:
+            post.say(sentence)
+            return
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         capture = self._config.pluginmanager.get_plugin("capturemanager")
         if reporter is None or capture is None:
@@ -86,7 +92,7 @@ class StorageSession:
         """The guest of the test's cell, or the host where the cell has none."""
         self.live.begin_cell(str(config))
         # a guest that boots, or is torn down, takes CPU time from another process's measurement: it takes its turn
-        with self._outcomes(item), self.lab().alone(self.live.say):
+        with self._outcomes(item), self.lab().alone(self.live.say, config):
             row = self.lab().row(config, self.live.say)
             self.lab().pool.settle()
         return row
@@ -102,7 +108,7 @@ class StorageSession:
     def drop_row(self) -> None:
         """The guest at work goes, also where the next round is of the same cell."""
         if self._lab is not None:
-            self._lab.drop_row()
+            self._lab.drop()
 
     def set_on_host(self, *, other: bool = False) -> None:
         """Set on the host what the run asks for, or what the other side of its pairs does; raises HostError."""
@@ -136,8 +142,8 @@ class StorageSession:
     def begin(self, item: pytest.Item) -> None:
         """A test begins: its calls of `measure` are counted anew, and guests of cells without a further test go."""
         self.turns.begin(self._turns_of(item))
-        if not self.is_sampling and self._lab is not None and item in self._items:
-            rest = self._items[self._items.index(item) :]
+        if not self.is_sampling and self._lab is not None and item in self.own:
+            rest = self.own[self.own.index(item) :]
             self.expect([one.stash[CONFIG] for one in rest if CONFIG in one.stash and self.needs_row(one)])
 
     def measure(
@@ -173,18 +179,17 @@ class StorageSession:
 
     def _keeper(self, item: pytest.Item, workload: Workload, config: StorageConfig) -> Callable[[Sample], None]:
         """What puts a sample of that measurement into the journal."""
-        host = self.lab().host.name
+        host = self.lab().facts_of(config).name
         return lambda sample: self._journal.write(item.nodeid, workload.label, config, host, sample)
 
     def _take(self, item: pytest.Item, config: StorageConfig, turn: Turn) -> None:
         """Take a round, or outside of turns all that are wanted."""
         row, lab = self.row(item, config), self.lab()
-        with lab.alone(self.live.say):
+        with lab.alone(self.live.say, config):
             # teardowns of earlier guests would run beside the measurement
             lab.pool.settle()
             try:
-                if isinstance(row, Native):
-                    row.check_tool(turn.measuring.workload.tool, lab.host.name)
+                row.check_tool(turn.measuring.workload.tool, lab.host.name)
                 while turn.ended is None:
                     is_single = self.is_sampling or turn.rule.count is None
                     count = 1 if is_single else turn.rule.least - len(turn.measuring.samples)
@@ -192,12 +197,9 @@ class StorageSession:
                     if self.is_sampling:
                         turn.in_turns += 1
                         break
-            except (WorkloadError, GuestError) as error:
+            except VmStorageError as error:
                 turn.error = lab.explain(row, error)
                 raise turn.error from None
-            except VmStorageError as error:
-                turn.error = error
-                raise
 
     def measure_image(
         self, item: pytest.Item, config: StorageConfig, workload: ImageOperations, rounds: int | None, warmup: int
@@ -220,7 +222,7 @@ class StorageSession:
             raise ConfigError(f"measure_image cannot run {workload.label}.", hint="Run it with measure.")
         plan, lab = self._plan(self._rounds.least if rounds is None else rounds, warmup), self.lab()
         keep_sample = self._keeper(item, workload, config)
-        with lab.alone(self.live.say), lab.images(config, workload, self.live.say) as bench:
+        with lab.alone(self.live.say, config), lab.images(config, workload, self.live.say) as bench:
             measured = measure_images(bench, workload, plan, say=self.live.say, keep_sample=keep_sample)
         return measured.model_copy(update={"nodeid": item.nodeid, "tolerated": tolerated_by(item)})
 
@@ -252,7 +254,7 @@ class StorageSession:
     def verdicts(self, item: pytest.Item) -> tuple[Verdict, ...]:
         """What the gate says of what the test measured; nothing without one."""
         measured: list[Measurement] = item.stash.get(MEASURED, [])
-        return self.gate.verdicts(item.nodeid, measured, self.lab().facts) if measured else ()
+        return self.gate.verdicts(item.nodeid, measured, self.lab().all_facts) if measured else ()
 
     def judge(self, item: pytest.Item) -> None:
         """Fail the test where a primary figure is surely worse than tolerated, skip it where that cannot be said."""
@@ -266,13 +268,13 @@ class StorageSession:
             self._lab.note_failure()
 
     def hosts(self) -> list[dict[str, Any]]:
-        """What is known of the host as plain JSON values, to travel with a report to the controller."""
-        return [self._lab.facts.model_dump(mode="json")] if self._lab is not None else []
+        """What is known of host and machines as plain JSON values, to travel with a report to the controller."""
+        return [one.model_dump(mode="json") for one in self._lab.all_facts] if self._lab is not None else []
 
     def failure(self, item: pytest.Item, reason: str, outcome: str) -> dict[str, Any]:
         """A cell without a figure as plain JSON values."""
-        host = self._lab.host.name if self._lab is not None else (self._settings.host or "local")
         config: StorageConfig = item.stash[CONFIG]
+        host = self._lab.facts_of(config).name if self._lab is not None else (self._settings.host or "local")
         cell = {"nodeid": item.nodeid, "config": config, "host": host, "reason": reason, "outcome": outcome}
         cell["on_host"] = uses(item, "measure_image") and not uses(item, "guest")
         return Failure.model_validate(cell).model_dump(mode="json")

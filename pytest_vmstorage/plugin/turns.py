@@ -137,13 +137,21 @@ class Turns:
         """What the test measured on its other side; `order` is what the rows say of rounds in turns."""
         return [turn.measurement(nodeid, order) for turn in self.of(nodeid + OTHER) if turn.measuring.samples]
 
+    def so_far(self, nodeid: str, order: str) -> list[Measurement]:
+        """What the test measured, should it be interrupted now."""
+        return [
+            turn.measurement(nodeid, order, interrupted=True)
+            for turn in self.of(nodeid)
+            if turn.measuring.samples and not turn.error
+        ]
+
     def unreported(self, reported: Collection[str], order: str) -> list[Measurement]:
         """What was measured of tests that are not among those reported, their own side only."""
         return [
-            turn.measurement(nodeid, order, interrupted=True)
-            for nodeid, calls in self.by_test()
-            for turn in calls
-            if turn.measuring.samples and not turn.error and nodeid not in reported and not nodeid.endswith(OTHER)
+            measured
+            for nodeid, _ in self.by_test()
+            if nodeid not in reported and not nodeid.endswith(OTHER)
+            for measured in self.so_far(nodeid, order)
         ]
 
     def by_test(self) -> Iterator[tuple[str, list[Turn]]]:

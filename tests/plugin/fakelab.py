@@ -4,7 +4,9 @@
 `broken`, `unsupported`, `hang` are patterns of cells; `open` is the sentence with which the host refuses; `log` is a
 file that gets a line for each event. `noise` is the standard deviation of the logarithm of each figure, from a seed;
 `dies` is a pattern of cells whose guests boot `lives` times and then no more; `interrupts` is the round of the run at
-which the user presses Ctrl-C.
+which the user presses Ctrl-C. `kills` is a pattern of cells a round of which kills this process with SIGKILL, `sleep`
+how many seconds a round takes. `leases` is a folder: then hosts are leased for real, by files in it. Several hosts are
+as many fakes, of the names that the user gave.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import json
 import math
 import os
 import random
+import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -83,6 +86,10 @@ class FakeShell:
         if argv[0] in ("fio", "env") and "--name=fill" not in argv:
             factor = ROUNDS[self.rounds % len(ROUNDS)] * speed(self.config, self.rounds) * taken_factor()
             self.rounds += 1
+            time.sleep(wish("sleep", 0))
+            if matches("kills", self.config):
+                note(f"killed by {self.config}")
+                os.kill(os.getpid(), signal.SIGKILL)
             if matches("hang", self.config) and self.rounds > 3:
                 note("hanging")
                 time.sleep(60)
@@ -109,6 +116,15 @@ class FakeShell:
         return self.files.get(path, "")
 
 
+def spec(config):
+    """What a guest of that cell would be made from."""
+    from pytest_vmstorage.provision.domain import GuestSpec
+
+    paths = {name: f"/srv/{name}" for name in ("kernel", "initrd", "root", "console", "emulator")}
+    paths["disk"] = "/srv/disk.raw"
+    return GuestSpec(name="fake", uuid=f"{next(BOOTS):08}", config=config, cmdline="", accel="kvm", **paths)
+
+
 class FakeGuest:
     """A guest with nothing in it."""
 
@@ -120,6 +136,7 @@ class FakeGuest:
         self.shell = FakeShell(config)
         self.proof = ()
         self.qemu = ""
+        self.image = ""
         self.file_system = None
         self.facts = SimpleNamespace(as_text=lambda: {"kernel": "6.1.0-fake"}, tools={"fio": "fio-3.33"})
         self.machine = SimpleNamespace(
@@ -130,15 +147,21 @@ class FakeGuest:
                 resume=lambda: note(f"resume {config}"),
             ),
             console_tail=lambda: "panic",
-            spec=SimpleNamespace(disk="/srv/disk.raw", uuid=f"{next(BOOTS):08}"),
+            spec=spec(config),
             disk=None,
             host_disk=HostDisk(config=config, path="/srv/disk.raw"),
             notes={},
         )
 
+    def check_tool(self, tool, host):
+        """It has all."""
+
 
 class FakePool:
-    """A pool that has nothing to tear down."""
+    """A pool that has nothing to tear down, but a lease to free."""
+
+    def __init__(self, lease=None):
+        self.lease = lease
 
     def settle(self):
         """Nothing to wait for."""
@@ -158,6 +181,8 @@ class FakePool:
     def close(self, keep=None):
         """The end; fails if the test wants that."""
         note("close")
+        if self.lease:
+            self.lease.close()
         if wish("close"):
             from pytest_vmstorage.errors import ProvisionError
 
@@ -256,36 +281,53 @@ def fake_lab_type():
 
         explain = as_it_is
 
-        def alone(self, say=None):
+        def alone(self, say=None, config=None):
             # real measurements may go on beside these tests, and hold the machine's lock
-            return contextlib.nullcontext()
+            return super().alone(say) if self.host_lease else contextlib.nullcontext()
 
     return FakeLab
+
+
+def take_lease(name, wait_s, say):
+    """The lease of a fake host: its file lies in a folder of its own, as all of them are this machine."""
+    from pytest_vmstorage.command import LocalShell
+    from pytest_vmstorage.provision.exclusive import HostLease
+
+    folder = Path(wish("leases")) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    lease = HostLease(LocalShell(), name, wait_s=wait_s, folders=(str(folder),))
+    lease.keep(say)
+    return lease
 
 
 def pytest_vmstorage_open_lab(config, settings, say):
     """Open the fake in place of the real lab."""
     from pytest_vmstorage.command import CommandResult
     from pytest_vmstorage.errors import HostError
+    from pytest_vmstorage.machines import Machines
     from pytest_vmstorage.results import HostFacts
 
     fake_lab = fake_lab_type()
     if wish("open"):
         raise HostError(wish("open"), hint="Install it.")
+    name = settings.host or "fakehost"
+    lease = take_lease(name, settings.wait_s, say) if wish("leases") else None
     say("opening the fake lab")
-    note("open")
+    note(f"open {settings.host}" if settings.host else "open")
     CHANCE.seed(7)
     MADE.clear()
     return fake_lab(
         settings=settings,
-        host=SimpleNamespace(name="fakehost"),
+        host=SimpleNamespace(name=name, is_local=True),
         shell=SimpleNamespace(
             run=lambda argv, **_: CommandResult(argv=argv, returncode=1, stdout="", stderr="", seconds=0)
         ),
         hypervisor=SimpleNamespace(close=lambda: None),
-        pool=FakePool(),
+        pool=FakePool(lease),
         appliance=None,
         accel=None,
-        facts=HostFacts(name="fakehost", cpu="Fake CPU", cores=2, accel=wish("accel", "kvm"), qemu="7.2"),
+        facts=HostFacts(name=name, cpu="Fake CPU", cores=2, accel=wish("accel", "kvm"), qemu="7.2"),
         lease=SimpleNamespace(root="/tmp/vms-fakefakefa", run_id="fakefakefa"),
+        machines=Machines(settings.inventory),
+        host_lease=lease,
     )

@@ -51,7 +51,6 @@ def test_saving_writes_pytest_benchmarks_file(two_cells):
         (["--vm-save=a", "-p", "no:benchmark"], "--vm-save needs pytest-benchmark, which is switched off here."),
         (["--vm-confirm"], "--vm-confirm without a baseline has no suspects. Add --vm-baseline=NAME."),
         (["--vm-confirm", "-n2"], "--vm-confirm without a baseline has no suspects."),
-        ([*CONFIRMED, "-n2"], "--vm-confirm takes fresh rounds in turns, and there are none with -n."),
         ([*CONFIRMED, "--pdb"], "and there are none with --pdb. Leave one of the two out."),
         ([*CONFIRMED, "--vm-without=warmup,turns"], "and there are none with --vm-without=turns."),
         ([*JUDGED, "--vm-inconclusive=maybe"], "--vm-inconclusive=maybe is not known. It is fail or warn."),

@@ -112,7 +112,11 @@ def test_the_time_limit_is_held_against_between_looks(two_cells):
         (["--vm-against=cache"], "--vm-against=cache: 'cache' is not AXIS=VALUE."),
         (["--vm-against=cache=fast"], "--vm-against=cache=fast of raw-none-virtio-blk-off: "),
         ([AGAINST, "--vm-baseline=x"], "--vm-against and --vm-baseline are two things to judge against."),
-        ([AGAINST, "-n2"], "--vm-against takes its pairs in turns, and there are none with -n."),
+        (
+            [AGAINST, "--vm-rounds=9"],
+            "--vm-rounds is not used by --vm-against, whose pairs end when they have deci",
+        ),
+        ([AGAINST, "--vm-budget=1h"], "--vm-budget does not count the pairs of --vm-against."),
         ([AGAINST, "--pdb"], "--vm-against takes its pairs in turns, and there are none with --pdb."),
         ([AGAINST, "--vm-without=turns"], "--vm-against takes its pairs in turns, and there are none with --vm-wi"),
         ([AGAINST, "--vm-pairs-limit=0"], "--vm-pairs-limit=0 leaves no time to measure."),

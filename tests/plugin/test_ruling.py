@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from projects import TWO_CELLS, flat, text_of
 
@@ -52,6 +55,36 @@ def test_bisect_skips_a_cell_without_a_figure(saved):
     assert saved.run(*JUDGED, "--vm-bisect").ret == 125
 
 
+SPEED_OF_THE_COMMIT = """
+import json, os
+from pathlib import Path
+speed = json.loads(Path(__file__).with_name("speed.json").read_text())
+os.environ["VMS_FAKE"] = json.dumps({**json.loads(os.environ["VMS_FAKE"]), "speed": {"qcow2-*": speed}})
+"""
+
+
+def test_git_bisect_run_finds_the_commit_that_made_it_slow(saved):
+    """Git's own word for it; one of the commits on the way gives no figure, and is skipped."""
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", "-c", "init.defaultBranch=main"]
+
+    def run(*argv):
+        return subprocess.run([*git, *argv], cwd=saved.path, check=True, capture_output=True, text=True).stdout
+
+    run("init", "--quiet")
+    saved.write(conftest=SPEED_OF_THE_COMMIT)
+    (saved.path / ".gitignore").write_text("*\n!conftest.py\n!speed.json\n!.gitignore\n")
+    commits = []
+    for speed in ("1.0", "1.01", "0.99", "no number", "1.0", "0.6", "0.61", "0.59"):
+        (saved.path / "speed.json").write_text(speed)
+        run("add", "--all")
+        run("commit", "--quiet", "--message", speed)
+        commits.append(run("rev-parse", "HEAD").strip())
+    run("bisect", "start", commits[-1], commits[0])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *JUDGED, "--vm-bisect"]
+    assert f"{commits[5]} is the first bad commit" in run("bisect", "run", *command)
+    assert "git bisect skip" in run("bisect", "log")
+
+
 def test_bisect_takes_a_failed_assertion_for_bad(saved):
     """The test's own threshold is a judgement too."""
     saved.write(test_two=TWO_CELLS.replace("> 500", "> 50000"))
@@ -99,3 +132,31 @@ def test_the_plan_tells_of_pairs(two_cells):
     result = two_cells.run("--vm-plan", "--vm-against=cache=writeback")
     assert result.ret == 0
     assert "each cell is paired with the same and cache=writeback: 6 to 24 pairs of rounds" in flat(result)
+
+
+GATE_FILE = """
+[[cells]]
+cell = "*[qcow2]"
+tolerated = "15%"
+
+[[cells]]
+cell = "*[vmdk]"
+tolerated = "15%"
+"""
+
+
+def test_a_rule_for_no_test_is_told(saved):
+    """One for a test that this run left out, or that the baseline has, is of use another time."""
+    (saved.path / "vmstorage-gate.toml").write_text(GATE_FILE)
+    told = flat(saved.run(*JUDGED, "-k", "raw"))
+    assert "vmstorage-gate.toml, [[cells]] 2: cell = '*[vmdk]' matches no test" in told
+    assert "[[cells]] 1" not in told
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
+def test_a_baseline_of_other_tests_is_never_green(saved, workers):
+    """Xdist's controller learns only at the end that nothing could be compared; the file was renamed, say."""
+    (saved.path / "test_two.py").rename(saved.path / "test_new.py")
+    result = saved.run("--vm-baseline=base", *workers, own_process=bool(workers))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "the baseline 'base' has none of the" in flat(result)

@@ -238,12 +238,12 @@ def test_options_are_checked_before_anything_is_made(project, option, sentence):
     assert project.events == []
 
 
-def test_no_turns_under_xdist(project):
-    """A worker is given its tests one by one."""
+def test_turns_under_xdist(project):
+    """A worker is given all of its host's cells at once."""
     project.write(test_it=TURNS)
-    result = project.run("-n1", own_process=True)
+    result = project.run("-n1", SEED, own_process=True)
     result.assert_outcomes(passed=3)
-    assert "rounds: in a row" in flat(result)
+    assert "rounds: in turns with 2 other cells, --vm-seed=3" in flat(result)
 
 
 def test_the_plan_counts_all_disks_that_wait(project):
