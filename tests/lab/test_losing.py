@@ -1,0 +1,168 @@
+"""What may happen to a lab host in the middle of a run: noticed soon, told as such, and nothing is left for good."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+
+import pytest
+from laboratory import IMAGES, Host, Laboratory, wait_for
+from project import Project
+from test_measuring import nothing_is_left
+
+LONG = """
+import time
+from pathlib import Path
+import pytest
+from pytest_vmstorage import Fio
+
+@pytest.mark.parametrize("format", ["raw", "qcow2"])
+@pytest.mark.storage(size="64M")
+def test_random_write(guest, measure, format):
+    Path(format + ".mark").touch()
+    seconds = 60 if format == "raw" else 1
+    fio = Fio(rw="randwrite", bs="4k", iodepth=8, size="16M", runtime=seconds, time_based=True)
+    try:
+        measure(fio, rounds=1, warmup=0)
+    except BaseException:
+        Path(format + "-failed.mark").touch()
+        raise
+"""
+"""A cell whose round takes a minute, in which things may happen, and one after it."""
+
+
+# the order in which cells take turns is drawn: with this one it is that of the file
+RAW_FIRST = ("--vm-seed=0",)
+
+
+@pytest.fixture
+def long(project: Project) -> Project:
+    """A project with these two cells."""
+    project.write(LONG)
+    return project
+
+
+def in_measurement(host: Host) -> None:
+    """Wait until fio writes in a guest there: its QEMU works, and the disk was filled before."""
+    time.sleep(4)
+    assert host.guests()
+
+
+def reaped(lab: Laboratory, project: Project) -> str:
+    """What `vmstorage reap --vm-host=lab01` says."""
+    command = [sys.executable, "-m", "pytest_vmstorage.cli", "reap", "--vm-host=lab01"]
+    code, text = lab.run(command, project.folder)
+    assert code == 0, text
+    return text
+
+
+def test_a_cut_link_is_noticed_told_and_cleared_later(lab: Laboratory, lab01: Host, long: Project) -> None:
+    """Within seconds and not at TCP's two minutes; the cells after it fail at once, and the run ends in order."""
+    with long.going("--vm-host=lab01", *RAW_FIRST) as run:
+        run.wait_for_mark("raw")
+        in_measurement(lab01)
+        lab01.link_down()
+        cut = time.monotonic()
+        run.wait_for_mark("raw-failed", 20)
+        noticed_s = time.monotonic() - cut
+        code, text = run.ended(60)
+        ended_s = time.monotonic() - cut
+    assert code == pytest.ExitCode.TESTS_FAILED, text
+    assert 2 < noticed_s < 16
+    assert ended_s < 45
+    assert "Traceback" not in text
+    assert "INTERNALERROR" not in text
+    said = " ".join(text.split())
+    assert "host was lost: The connection to libvirt at qemu+ssh://lab01/system was lost during: guest agent" in said
+    assert "was lost and cannot be made again: " in said or "The ssh connection to lab01 was lost: " in said
+    assert "vmstorage: not all was removed: " in said
+    assert len(lab.leases()) == 1
+    assert lab01.guests(), "this test cannot show anything: the guest went with the link"
+    lab01.link_up()
+    assert re.search(r"^removed what run \w{10} left on lab01: [12] guest\(s\)", reaped(lab, long), re.MULTILINE)
+    nothing_is_left(lab, lab01)
+    assert reaped(lab, long) == "nothing to remove: no dead run left anything\n"
+
+
+def test_a_restarted_libvirtd_costs_a_cell_at_most(lab: Laboratory, lab01: Host, long: Project) -> None:
+    """The next question goes through a new connection and finds its guest; one that was on its way is lost."""
+    long.write(LONG.replace("60 if", "12 if"))
+    with long.going("--vm-host=lab01", *RAW_FIRST) as run:
+        run.wait_for_mark("raw")
+        in_measurement(lab01)
+        lab01.kill_libvirtd()
+        time.sleep(1)
+        lab01.start_libvirtd()
+        code, text = run.ended()
+    said = " ".join(text.split())
+    if code != 0:
+        assert "host was lost: The connection to libvirt at qemu+ssh://lab01/system was lost during: " in said, text
+        assert "journalctl -u libvirtd" in said
+        assert "1 failed, 1 passed" in said
+    nothing_is_left(lab, lab01)
+
+
+def test_libvirtd_that_is_killed_ends_the_run_in_order(lab: Laboratory, lab01: Host, long: Project) -> None:
+    """Both cells fail, the guest runs on; the next run there removes it before it begins."""
+    with long.going("--vm-host=lab01", *RAW_FIRST) as run:
+        run.wait_for_mark("raw")
+        in_measurement(lab01)
+        lab01.kill_libvirtd()
+        code, text = run.ended()
+    assert code == pytest.ExitCode.TESTS_FAILED, text
+    said = " ".join(text.split())
+    assert "raw tcg failed: host was lost qcow2 tcg failed: host was lost" in said
+    assert "cannot be made again: libvirt at qemu+ssh://lab01/system cannot be reached: " in said
+    assert lab01.guests()
+    lab01.start_libvirtd()
+    code, text = long.run("--vm-host=lab01", "-k", "qcow2")
+    assert code == 0, text
+    assert re.search(r"^vmstorage: removed what run \w{10} left on lab01: [12] guest\(s\)", text, re.MULTILINE)
+    nothing_is_left(lab, lab01)
+
+
+def test_a_killed_run_is_cleared_by_the_next(lab: Laboratory, lab01: Host, long: Project) -> None:
+    """SIGKILL of pytest: its ssh connections end by themselves, its guest and its disk go with the next run there."""
+    with long.going("--vm-host=lab01", *RAW_FIRST) as run:
+        run.wait_for_mark("raw")
+        run.kill()
+    wait_for(lambda: "ssh" not in lab.controller.run("ps", "-eo", "comm").split(), "the end of its ssh", 40)
+    assert lab01.guests()
+    code, text = long.run("--vm-host=lab01", "-k", "qcow2")
+    assert code == 0, text
+    assert re.search(r"^vmstorage: removed what run \w{10} left on lab01: [12] guest\(s\)", text, re.MULTILINE)
+    nothing_is_left(lab, lab01)
+
+
+def test_a_disk_that_does_not_fit_is_told_before_it_is_made(lab: Laboratory, lab01: Host, long: Project) -> None:
+    """By what is free there, not here."""
+    lab01.fill_disk(but_bytes=230 * 2**20 if not lab01.left() else 80 * 2**20)
+    code, text = long.run("--vm-host=lab01")
+    assert code == pytest.ExitCode.TESTS_FAILED, text
+    said = " ".join(text.split())
+    assert re.search(rf"{IMAGES}/vmstorage/run-\w+ has [\d.]+ MiB free, but a disk of 64 MiB may need 128 MiB\.", said)
+    assert " passed" not in said
+    lab01.free_disk()
+    nothing_is_left(lab, lab01)
+
+
+def test_a_disk_that_becomes_full_there_is_told(lab: Laboratory, lab01: Host, long: Project) -> None:
+    """QEMU says that no space is left, the host how much is free."""
+    long.write(LONG.replace("    seconds", WAIT + "    seconds"))
+    with long.going("--vm-host=lab01", "-k", "raw") as run:
+        run.wait_for_mark("raw")
+        lab01.fill_disk()
+        run.go_on("raw")
+        code, text = run.ended()
+    assert code == pytest.ExitCode.TESTS_FAILED, text
+    said = " ".join(text.split())
+    assert "no space on the host: " in said
+    assert "No space left on device; its folder has 0 B free" in said
+    lab01.free_disk()
+    nothing_is_left(lab, lab01)
+
+
+WAIT = """    while not Path(format + ".go").exists():
+        time.sleep(0.1)
+"""

@@ -1,0 +1,122 @@
+"""LVM and ZFS volumes on a lab host that has both: made, measured with a guest and without, removed, and reaped."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from laboratory import wait_for
+from machine import Machine
+from project import Project
+
+pytestmark = pytest.mark.labvm
+
+# an emulated processor has AMD's SVM: a KVM guest in the machine is emulated once, and not twice, which takes minutes
+HOST = ("--vm-host=labvm", "--vm-accel=kvm", "--vm-timeout=10m")
+RUN_S = 600.0
+
+ROWS = """
+import pytest
+from pytest_vmstorage import Fio
+
+ROWS = [{"backing": name} for name in ("native:vg0", "native:tank", "lvm:vg0", "zvol:tank")]
+
+@pytest.mark.parametrize((), [pytest.param(marks=pytest.mark.storage(size="64M", **row)) for row in ROWS])
+def test_write(measure):
+    result = measure(Fio(rw="randwrite", bs="4k", size="16M", runtime=2), rounds=2, warmup=0)
+    assert result.iops > 1
+"""
+IMAGES = """
+import pytest
+from pytest_vmstorage import ImageOperations
+
+@pytest.mark.storage(backing="BACKING", size="64M")
+def test_images(measure_image):
+    measure_image(ImageOperations(data="8M"), rounds=2)
+"""
+WAITING = """
+import time
+from pathlib import Path
+import pytest
+
+@pytest.mark.storage(backing="BACKING", size="64M")
+def test_and_never_end(guest):
+    Path("guest.mark").touch()
+    time.sleep(3600)
+"""
+
+
+def vmstorage(project: Project, *words: str) -> tuple[int, str]:
+    """The command of that name on the controller."""
+    return project.lab.run([sys.executable, "-m", "pytest_vmstorage.cli", *words], project.folder, RUN_S)
+
+
+def nothing_is_left(machine: Machine) -> None:
+    """No volume, no guest, no folder, no lease."""
+    assert machine.volumes() == ([], [])
+    assert machine.guests() == []
+    assert machine.folders() == []
+    assert machine.lab.leases() == []
+
+
+def test_the_doctor_sees_group_and_dataset(machine: Machine, machine_project: Project) -> None:
+    """Both can be written to, and nothing is."""
+    code, text = vmstorage(machine_project, "doctor", "--vm-host=labvm", "--json")
+    assert code == 0, text
+    found = {(one["axis"], one["value"]): one for one in json.loads(text[text.index("{\n") :])["findings"]}
+    for value, where in (("lvm:vg0", "volume group vg0"), ("zvol:tank", "dataset tank/vms")):
+        one = found["backing", value]
+        assert one["status"] == "yes", one
+        assert where in one["why"]
+    assert found["backing", "native"]["status"] == "yes"
+    nothing_is_left(machine)
+
+
+def test_volumes_are_measured_natively_and_with_a_guest(machine: Machine, machine_project: Project) -> None:
+    """Each is what its id says, by the host's and the guest's own word; afterwards there is none."""
+    machine_project.write(ROWS)
+    code, text = machine_project.run(*HOST, "--vm-report=run.json", timeout_s=RUN_S)
+    assert code == 0, text
+    run = json.loads((machine_project.folder / "run.json").read_text())
+    rows = {one["config"]["backing"]: one for one in run["measurements"]}
+    assert set(rows) == {"native:vg0", "native:tank", "lvm:vg0", "zvol:tank"}
+    for backing, row in rows.items():
+        assert len(row["samples"]) == 2
+        proofs = [one for one in row["proof"] if one["field"] == "backing"]
+        assert [one["status"] for one in proofs] == ["proven", "proven"], proofs
+        kind = "lvm" if backing.endswith("vg0") else "zvol"
+        assert all(one["found"].startswith(f"{kind} ") for one in proofs), proofs
+    nothing_is_left(machine)
+
+
+@pytest.mark.parametrize("backing", ["lvm:vg0", "zvol:tank"])
+def test_image_operations_on_a_volume(machine: Machine, machine_project: Project, backing: str) -> None:
+    """Every operation that there is for it, twice, and nothing is left."""
+    machine_project.write(IMAGES.replace("BACKING", backing))
+    code, text = machine_project.run(*HOST, "--vm-report=run.json", timeout_s=RUN_S)
+    assert code == 0, text
+    run = json.loads((machine_project.folder / "run.json").read_text())
+    (row,) = run["measurements"]
+    assert len(row["samples"]) == 2
+    nothing_is_left(machine)
+
+
+@pytest.mark.parametrize("backing", ["lvm:vg0", "zvol:tank"])
+def test_what_a_killed_run_left_is_reaped(machine: Machine, machine_project: Project, backing: str) -> None:
+    """Guest, volume and folder, of that run alone: a user's own volumes stay."""
+    machine_project.write(WAITING.replace("BACKING", backing))
+    with machine_project.going(*HOST) as run:
+        run.wait_for_mark("guest", RUN_S)
+        run.kill()
+    lvs, zvols = machine.volumes()
+    assert len(lvs) == (backing == "lvm:vg0")
+    assert len(zvols) == (backing == "zvol:tank")
+    assert len(machine.guests()) == 1
+    code, text = vmstorage(machine_project, "reap", "--vm-host=labvm")
+    assert code == 0, text
+    assert "1 guest(s)" in text
+    assert ("the LVM volume vg0/vms-" if lvs else "the ZFS volume tank/vms/vms-") in text
+    wait_for(lambda: not machine.guests(), "the end of the guest")
+    nothing_is_left(machine)
+    assert vmstorage(machine_project, "reap", "--vm-host=labvm")[1].endswith("no dead run left anything\n")
