@@ -11,7 +11,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,9 @@ class AgentShell:
         with self._lock:
             return self._run(argv, timeout_s, stdin)
 
-    def put(self, source: Path, target: str) -> None:
+    def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:
         """Copy a local file into the guest."""
+        del moved
         with self._lock:
             self._write(target, source.read_bytes())
 

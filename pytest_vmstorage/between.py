@@ -226,7 +226,7 @@ def _notes(couples: Sequence[Couple], run: Run) -> Iterator[str]:
     rows = [m for couple in couples for m in couple]
     if len(couples) > 1:
         yield f"the intervals of all {len(couples)} couples are right at once with 95 %"
-    if any(len({sample.boot for sample in m.samples}) == 1 for m in rows if not m.config.is_native):
+    if any(len({sample.boot for sample in m.samples}) == 1 for m in rows if m.config.has_guest):
         yield "a cell's rounds are of one boot of its guest: what differs from boot to boot is not in its interval"
     names = dict.fromkeys(m.host for m in rows)
     facts = [host for host in run.hosts if host.name in names]

@@ -78,7 +78,8 @@ def _uses_host_cache(config: StorageConfig) -> bool:
 class WorkingSet(BaseModel):
     """What a workload works on, in bytes (None where its tool makes files of its own), and whether it is direct.
 
-    `is_direct` says that it goes past the page cache of the system on which its tool runs.
+    `is_direct` says that it goes past the page cache of the system on which its tool runs. `through_arc` says that a
+    ZFS volume lies below: its reads are cached in the ARC whether they are direct or not (zfsprops(7), primarycache).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -86,6 +87,7 @@ class WorkingSet(BaseModel):
     label: str
     size_bytes: int | None
     is_direct: bool
+    through_arc: bool = False
 
     def _at_most(self, config: StorageConfig) -> int:
         return config.size if self.size_bytes is None else self.size_bytes
@@ -98,12 +100,14 @@ class WorkingSet(BaseModel):
     def holders(self, config: StorageConfig, host_memory: int | None) -> tuple[str, ...]:
         """Which caches in the way can hold all of it (facts: a buffered working set is larger than memory)."""
         size = self._at_most(config)
-        through_host = (not self.is_direct) if config.is_native else _uses_host_cache(config)
+        through_host = (not self.is_direct) if not config.has_guest else _uses_host_cache(config)
         found = []
-        if not config.is_native and not self.is_direct and size <= config.memory:
+        if config.has_guest and not self.is_direct and size <= config.memory:
             found.append("the guest's memory")
         if through_host and host_memory is not None and size <= host_memory:
-            found.append("the host's page cache")
+            found.append("the machine's page cache" if config.is_machine else "the host's page cache")
+        if self.through_arc and host_memory is not None and size <= host_memory:
+            found.append("ZFS's cache (ARC) on the host")
         return tuple(found)
 
     def note(self, config: StorageConfig, host_memory: int | None) -> str:

@@ -14,13 +14,13 @@ from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.doctor.examine import examine
 from pytest_vmstorage.doctor.text import diagnosis_lines
 from pytest_vmstorage.errors import ConfigError, VmStorageError
+from pytest_vmstorage.inventory import Inventory, find_host
 from pytest_vmstorage.inventory_file import find_inventory, read_inventory
 from pytest_vmstorage.kept import open_kept
 from pytest_vmstorage.lab import LabSettings
-from pytest_vmstorage.opening import lease_book
+from pytest_vmstorage.opening import hosts_left, reap_host
 from pytest_vmstorage.promote import promote
 from pytest_vmstorage.provision import appliance
-from pytest_vmstorage.provision.reaper import reap
 from pytest_vmstorage.show import newest_run, show_cell
 
 _SAVED = ".benchmarks"
@@ -55,7 +55,10 @@ def _parser() -> argparse.ArgumentParser:
     image.add_argument("--rebuild", action="store_true", help="build it anew, with today's packages")
     image.set_defaults(run=_image)
 
-    reaping = commands.add_parser("reap", help="remove what dead runs left on this machine")
+    reaping = commands.add_parser("reap", help="remove what dead runs left on this machine, or on a lab host")
+    reaping.add_argument("--host", "--vm-host", metavar="NAME", help="lab host (default: this machine)")
+    reaping.add_argument("--vm-inventory", metavar="FILE", help="file that lists hosts and devices (vmstorage.toml)")
+    reaping.add_argument("--dry-run", action="store_true", help="only say what is left, and whose it was")
     reaping.add_argument("--kept", action="store_true", help="also what --vm-keep left running")
     reaping.set_defaults(run=_reap)
 
@@ -78,9 +81,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    given = arguments.vm_inventory
-    path = Path(given) if given else find_inventory(Path.cwd())
-    inventory = read_inventory(path, str(given or path)) if path is not None else None
+    inventory = _inventory(arguments.vm_inventory)
     found = examine(LabSettings(host=arguments.vm_host, folder=arguments.vm_dir, inventory=inventory), _say)
     if found.problem:
         print(f"vmstorage: {found.problem}", file=sys.stderr, flush=True)
@@ -90,6 +91,11 @@ def _doctor(arguments: argparse.Namespace) -> int:
         for line in diagnosis_lines(found, shutil.get_terminal_size((116, 24)).columns):
             print(line)
     return 1 if found.problem else 0
+
+
+def _inventory(given: str | None) -> Inventory | None:
+    path = Path(given) if given else find_inventory(Path.cwd())
+    return read_inventory(path, str(given or path)) if path is not None else None
 
 
 def _image(arguments: argparse.Namespace) -> int:
@@ -102,12 +108,15 @@ def _image(arguments: argparse.Namespace) -> int:
 
 
 def _reap(arguments: argparse.Namespace) -> int:
-    sentences = reap(lease_book(), LocalShell(), kept=arguments.kept)
-    for sentence in sentences:
-        print(sentence)
-    if not sentences:
+    host = find_host(arguments.host, None, _inventory(arguments.vm_inventory))
+    found = reap_host(host, kept=arguments.kept, look_only=arguments.dry_run)
+    for one in found:
+        print(one, file=sys.stdout if one.is_clear else sys.stderr)
+    for other in [] if arguments.host else hosts_left():
+        print(f"on {other} dead runs left something too: `vmstorage reap --host={other}`")
+    if not found:
         print("nothing to remove: no dead run left anything")
-    return 0
+    return 0 if all(one.is_clear for one in found) else 1
 
 
 def _exec(arguments: argparse.Namespace) -> int:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.errors import HostError, LateError, ProvisionError
+from pytest_vmstorage.errors import LateError, ProvisionError
+from pytest_vmstorage.ssh import SshConnection
 
 TIMED_OUT = 124
 """Return code of a command that was killed at its time limit, as timeout(1) has it."""
@@ -21,6 +25,12 @@ NOT_FOUND = 127
 
 SSH_FAILED = 255
 """Return code by which ssh says that it, not the command, failed."""
+
+GRACE_S = 15.0
+"""How much longer than a command's time limit on another machine its end is waited for here."""
+
+_KILLED = (TIMED_OUT, 128 + signal.SIGKILL)
+_PIECE_BYTES = 2**20
 
 
 class CommandResult(BaseModel):
@@ -50,8 +60,11 @@ class Shell(Protocol):
     def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
         """Run argv without a shell in between, as the program's caller would."""
 
-    def put(self, source: Path, target: str) -> None:
-        """Copy a local file to that path on the machine; raises ProvisionError."""
+    def put(self, source: Path, target: str, *, moved: Callable[[int], None] = ...) -> None:
+        """Copy a local file to that path on the machine; raises ProvisionError.
+
+        Where that takes a while `moved` is told of the bytes of each piece.
+        """
 
     def read(self, path: str) -> str:
         """The text of a file on the machine, "" where there is none."""
@@ -74,8 +87,9 @@ class LocalShell:
             return _result(argv, TIMED_OUT, _bytes(expired.stdout), _bytes(expired.stderr), begin)
         return _result(argv, done.returncode, done.stdout, done.stderr, begin)
 
-    def put(self, source: Path, target: str) -> None:
+    def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:
         """Nothing to do but a copy: both ends are this machine."""
+        del moved
         check(self.run(["cp", "--sparse=always", "--", str(source), target]), "copying a file")
 
     def read(self, path: str) -> str:
@@ -87,35 +101,48 @@ class LocalShell:
 
 
 class SshShell:
-    """Commands on a lab host over ssh: host keys are checked and nothing ever asks for a password."""
+    """Commands on a lab host through one ssh connection: host keys are checked and nothing asks for a password."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, options: Sequence[str] = ()) -> None:
         self.target = target
         self._local = LocalShell()
-        self._ssh = ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", target, "--"]
+        self._connection = SshConnection(target, options)
 
     def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
-        """Run argv on the host; raises HostError where ssh itself fails."""
-        command = shlex.join(argv)
-        done = self._local.run([*self._ssh, command], timeout_s=timeout_s, stdin=stdin)
-        no_ssh = done.returncode == NOT_FOUND and done.stderr.startswith("ssh:")
+        """Run argv on the host, where it is killed at the time limit; raises HostError where ssh itself fails."""
+        ssh = self._connection.argv()
+        # the host ends what is late: an ssh that is killed here leaves its command to run on there
+        limit = ("timeout", "-k", "2", f"{timeout_s:.3f}") if timeout_s is not None else ()
+        grace_s = timeout_s + GRACE_S if timeout_s is not None else None
+        done = self._local.run([*ssh, shlex.join([*limit, *argv])], timeout_s=grace_s, stdin=stdin)
         # by the code alone: what ssh says begins in many ways ("root@lab01: Permission denied", "Connection closed")
-        if done.returncode == SSH_FAILED or no_ssh:
-            raise HostError(
-                f"ssh to {self.target} failed: {done.tail(1).rstrip('.')}.",
-                hint=f"Check that `ssh {self.target} true` works without a password.",
-            )
-        return done
+        if done.returncode == SSH_FAILED:
+            raise self._connection.failed(done.stderr)
+        is_late = timeout_s is not None and done.seconds >= timeout_s and done.returncode in _KILLED
+        return done.model_copy(update={"argv": tuple(argv), **({"returncode": TIMED_OUT} if is_late else {})})
 
-    def put(self, source: Path, target: str) -> None:
+    def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:
         """Stream the file through the same ssh channel that runs commands."""
-        with source.open("rb") as stream:
-            done = subprocess.run(
-                [*self._ssh, f"cat > {shlex.quote(target)}"], stdin=stream, capture_output=True, check=False
-            )
-        if done.returncode:
-            text = done.stderr.decode(errors="replace").strip()
-            raise ProvisionError(f"copying {source.name} to {self.target}:{target} failed: {text}.")
+        argv = [*self._connection.argv(), f"cat > {shlex.quote(target)}"]
+        with (
+            source.open("rb") as stream,
+            tempfile.TemporaryFile() as words,
+            subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=words) as ssh,
+        ):
+            assert ssh.stdin is not None
+            # the far end may stop reading; what it says is told below
+            with contextlib.suppress(BrokenPipeError):
+                while piece := stream.read(_PIECE_BYTES):
+                    ssh.stdin.write(piece)
+                    moved(len(piece))
+                ssh.stdin.close()
+            code = ssh.wait()
+            words.seek(0)
+            said = words.read().decode(errors="replace").strip()
+        if code == SSH_FAILED:
+            raise self._connection.failed(said)
+        if code:
+            raise ProvisionError(f"copying {source.name} to {self.target}:{target} failed: {said}.")
 
     def read(self, path: str) -> str:
         """The text of a file there."""

@@ -72,8 +72,9 @@ class StorageConfig(BaseModel):
     disk written once in a seeded random order, so that an image which allocates late is fragmented.
 
     `backing` is what lies under the image: "file", "partition", "lvm", "zvol", "device"; "native", the workload on
-    the host itself; "null", a guest whose disk is QEMU's null driver, without any storage. Behind a colon stands the
-    name it has in vmstorage.toml ("device:nvme0"), needed where several are listed. `host_fs` is a file system made
+    the host itself; "null", a guest whose disk is QEMU's null driver, without any storage; "machine:NAME", one that the
+    plugin did not make. Behind a colon stands the name it has in vmstorage.toml ("device:nvme0"), needed where several
+    are listed. `host_fs` is a file system made
     for the image, `guest_fs` one made on the disk in the guest, both with options for mkfs and mount as one text.
     `backing_chain` counts backing files below the image, `snapshots` internal snapshots in it. `total_iops_sec` and
     `total_bytes_sec` are the most that the disk serves in a second, None for no limit. `emulator` is the path of the
@@ -179,7 +180,10 @@ class StorageConfig(BaseModel):
     def __str__(self) -> str:
         first: list[str] = [self.format, self.cache, self.bus, self.preallocation]
         chosen = [name for name in AXES[len(first) :] if self.is_chosen(name)]
-        if self.is_native:
+        if self.is_machine:
+            first = [self.backing]
+            chosen.remove("backing")
+        elif self.is_native:
             # without a guest there is no format, cache mode or bus
             first = [self.backing, self.preallocation]
             chosen.remove("backing")
@@ -202,6 +206,16 @@ class StorageConfig(BaseModel):
     def is_native(self) -> bool:
         """Whether the workload runs on the host itself, without a guest."""
         return self.backing_kind == "native"
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether the workload runs on a machine that the plugin did not make."""
+        return self.backing_kind == "machine"
+
+    @property
+    def has_guest(self) -> bool:
+        """Whether a guest is made for it."""
+        return not (self.is_native or self.is_machine)
 
     @property
     def is_null(self) -> bool:

@@ -27,8 +27,8 @@ class Row(NamedTuple):
 
     @property
     def is_yardstick(self) -> bool:
-        """Whether it is the host itself, or a guest without storage, which other rows are held against."""
-        return self.config.is_native or self.config.is_null
+        """Whether other rows are held against it: the host itself, a guest without storage, a machine not made here."""
+        return not self.config.has_guest or self.config.is_null
 
 
 class Couple(NamedTuple):

@@ -22,8 +22,8 @@ from pytest_vmstorage.provision.disk import ImageFacts
 from pytest_vmstorage.provision.emulator import RunningEmulator, running_emulator
 from pytest_vmstorage.provision.encryption import image_name, secret_argv
 from pytest_vmstorage.provision.hypervisor import Domain
+from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.provision.node import NodeFacts, node_facts
-from pytest_vmstorage.provision.pool import Machine
 from pytest_vmstorage.provision.testdisk import TEST_ALIAS
 
 

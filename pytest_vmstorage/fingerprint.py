@@ -84,10 +84,10 @@ def _of_hosts(then: Measurement, now: Measurement, before: HostFacts, today: Hos
 def _of_tools(then: Measurement, now: Measurement) -> Iterator[str]:
     for tool, old in then.guest.items():
         if now.guest.get(tool, old) != old:
-            whose = "" if now.config.is_native or now.on_host else "the guest's "
+            whose = "the guest's " if now.config.has_guest and not now.on_host else ""
             yield f"{whose}{tool} was {old} and is {now.guest[tool]} now"
-    # on the host itself the line names files that are others in each run
-    if then.command != now.command and not (now.config.is_native or now.on_host):
+    # without a guest of ours the line names files and devices that are others in each run
+    if then.command != now.command and now.config.has_guest and not now.on_host:
         yield f"it was measured with `{then.command}` and is with `{now.command}` now"
     if matters(then.without) != matters(now.without):
         steps = (_steps(matters(one.without)) for one in (then, now))
@@ -101,6 +101,19 @@ def _steps(left_out: Collection[str]) -> str:
 def stack_of(host: HostFacts) -> tuple[str, ...]:
     """The host's software that guests run on: its kernel, QEMU and libvirt with their versions."""
     return tuple(f"{what} {getattr(host, name)}" for what, name in _STACK)
+
+
+_MADE_FROM = (
+    ("qemu_sha256", "QEMU's binary"),
+    ("domain_xml_sha256", "the domain XML"),
+    ("guest_image_sha256", "the guest image"),
+)
+
+
+def other_parts(then: Measurement, now: Measurement) -> tuple[str, ...]:
+    """What the cell's guest was made from that has other bytes than then, in words; unknown hashes are not judged."""
+    pairs = ((what, then.made_from.get(key), now.made_from.get(key)) for key, what in _MADE_FROM)
+    return tuple(what for what, old, new in pairs if old and new and old != new)
 
 
 def stack_changes(before: HostFacts, today: HostFacts) -> tuple[str, ...]:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.agent import AgentShell
-from pytest_vmstorage.command import CommandResult
+from pytest_vmstorage.command import CommandResult, Shell
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import BootTimeoutError, DiskMissingError, GuestError
+from pytest_vmstorage.errors import DiskMissingError, GuestError
 from pytest_vmstorage.file_system import MOUNTS, FileSystem, look_at, read_mounts
 from pytest_vmstorage.guest_fs import GuestFs, make_guest_fs
-from pytest_vmstorage.provision.domain import ROOT_SERIAL
-from pytest_vmstorage.provision.pool import Machine
+from pytest_vmstorage.image_guest import check_programs, settle
+from pytest_vmstorage.provision.domain import ROOT_SERIAL, SEED_SERIAL
+from pytest_vmstorage.provision.machine import Machine
+from pytest_vmstorage.reach import reach
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.scheduler import set_scheduler
-from pytest_vmstorage.units import format_duration
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -114,7 +114,7 @@ class Guest:
     def __init__(
         self,
         machine: Machine,
-        shell: AgentShell,
+        shell: Shell,
         facts: GuestFacts,
         ready_seconds: float,
         file_system: GuestFs | None = None,
@@ -131,6 +131,16 @@ class Guest:
         return self.machine.config
 
     @property
+    def image(self) -> str:
+        """The user's image that it was booted from, with its checksum; "" of the appliance."""
+        return self.machine.spec.image.description if self.machine.spec.image is not None else ""
+
+    def check_tool(self, tool: str, host: str) -> None:  # noqa: ARG002 (a guest has nothing of its host)
+        """Raise UnsupportedError where a user's image lacks a workload's tool; the appliance has all."""
+        if self.image:
+            check_programs(self.shell, self.image, (tool, "fio"))
+
+    @property
     def disk(self) -> str:
         """Device path of the disk under test in the guest, such as /dev/vdb."""
         return self.facts.disk
@@ -142,8 +152,8 @@ class Guest:
 
     @functools.cached_property
     def host(self) -> Host:
-        """The guest as a testinfra Host, over its agent."""
-        return _testinfra_host(self)
+        """The guest as a testinfra Host, over its agent or ssh."""
+        return testinfra_host(self.machine.domain_name, self.run)
 
     def __repr__(self) -> str:
         return f"<Guest {self.config.label}, {self.disk}>"
@@ -155,14 +165,11 @@ def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str], say
     Raises BootTimeoutError, GuestError with the console's tail; ConfigError and UnsupportedError for what the guest
     cannot have.
     """
-    begin = time.monotonic()
+    begin, image = time.monotonic(), machine.spec.image
     try:
-        if not machine.domain.wait_for_agent(timeout_s):
-            raise BootTimeoutError(
-                f"The guest of {machine.config} did not answer within {format_duration(timeout_s)}.",
-                hint="Give it more time with --vm-timeout, or keep it for a look with --vm-keep.",
-            )
-        shell = AgentShell(machine.domain)
+        shell = reach(machine, timeout_s)
+        if image is not None:
+            tools = settle(shell, image.description, timeout_s - (time.monotonic() - begin))
         facts = _probe(machine, shell, tools)
         ready_seconds = time.monotonic() - begin
         made, facts = _furnish(machine, shell, facts, say)
@@ -172,7 +179,7 @@ def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str], say
     return Guest(machine, shell, facts, ready_seconds, made)
 
 
-def _furnish(machine: Machine, shell: AgentShell, facts: GuestFacts, say: Say) -> tuple[GuestFs | None, GuestFacts]:
+def _furnish(machine: Machine, shell: Shell, facts: GuestFacts, say: Say) -> tuple[GuestFs | None, GuestFacts]:
     """Choose the cell's scheduler and make its file system; the facts are those found afterwards."""
     config = machine.config
     if config.scheduler == "default" and config.guest_fs == "none":
@@ -185,7 +192,7 @@ def _furnish(machine: Machine, shell: AgentShell, facts: GuestFacts, say: Say) -
     return made, _look(facts, shell, config)
 
 
-def _look(facts: GuestFacts, shell: AgentShell, config: StorageConfig) -> GuestFacts:
+def _look(facts: GuestFacts, shell: Shell, config: StorageConfig) -> GuestFacts:
     """The facts with the scheduler and the mounts of now; a closer look at these: with defaults, and what mkfs made.
 
     Files are read through the agent: a process costs an emulated guest a tenth of a second.
@@ -198,7 +205,7 @@ def _look(facts: GuestFacts, shell: AgentShell, config: StorageConfig) -> GuestF
     return facts.model_copy(update={"scheduler": scheduler, "mounted": mounted})
 
 
-def _probe(machine: Machine, shell: AgentShell, tools: Mapping[str, str]) -> GuestFacts:
+def _probe(machine: Machine, shell: Shell, tools: Mapping[str, str]) -> GuestFacts:
     deadline = time.monotonic() + DISK_S
     while True:
         done = shell.run(["/bin/sh", "-c", _PROBE], timeout_s=COMMAND_S)
@@ -228,7 +235,7 @@ def _read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> G
     lines = [line for line in text.splitlines() if line.strip()]
     mounts = read_mounts("\n".join(line.partition("|")[2] for line in lines if line.startswith(_MOUNT)))
     head, *disks = [line.split("|") for line in lines if not line.startswith(_MOUNT)]
-    found = [disk for disk in disks if disk[2] != ROOT_SERIAL and int(disk[1]) * 512 == config.size]
+    found = [disk for disk in disks if disk[2] not in (ROOT_SERIAL, SEED_SERIAL) and int(disk[1]) * 512 == config.size]
     if len(found) != 1:
         there = ", ".join(f"{disk[0]} of {int(disk[1]) * 512} bytes" for disk in disks) or "none"
         raise DiskMissingError(
@@ -261,26 +268,27 @@ def chosen_scheduler(text: str) -> str:
     return next((word.strip("[]") for word in text.split() if word.startswith("[")), text.strip())
 
 
-def _testinfra_host(guest: Guest) -> Host:
+def testinfra_host(name: str, run_line: Callable[[str], CommandResult]) -> Host:
+    """A testinfra Host of that name whose commands, lines of sh, are run by that function."""
     # testinfra has no entry point for backends (pytest-testinfra#10), so the Host is made here;
     # Host.get_host would cache one per name for the whole process, and guests come and go
     from testinfra.backend.base import BaseBackend
     from testinfra.backend.base import CommandResult as TestinfraResult
     from testinfra.host import Host
 
-    class AgentBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no types
+    class Backend(BaseBackend):  # type: ignore[misc] # testinfra ships no types
         NAME = "vmstorage"
 
         def run(self, command: str, *args: str, **_kwargs: Any) -> TestinfraResult:
             line = self.get_command(command, *args)
-            done = guest.run(line)
+            done = run_line(line)
             return self.result(done.returncode, self.encode(line), done.stdout.encode(), done.stderr.encode())
 
         def get_encoding(self) -> str:
             # the inherited one runs python3 in the guest, which need not be there
             return "UTF-8"
 
-    backend = AgentBackend(guest.machine.domain_name)
+    backend = Backend(name)
     host = Host(backend)
     backend.set_host(host)
     return host

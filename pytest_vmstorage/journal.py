@@ -1,11 +1,11 @@
-"""Every finished sample on disk before the next begins: a line of JSON each, synced."""
+"""Every finished sample on disk before the next begins: a line of JSON each, synced; processes may share the file."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import HostError
@@ -17,7 +17,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._stream: TextIO | None = None
+        self._file: int | None = None
 
     def write(self, nodeid: str, workload: str, config: StorageConfig, host: str, sample: Sample) -> None:
         """Append one sample and wait until it is on disk; raises HostError where it cannot be written."""
@@ -29,10 +29,7 @@ class Journal:
             "sample": sample.model_dump(mode="json"),
         }
         try:
-            stream = self._open()
-            stream.write(json.dumps(record) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
+            self._append((json.dumps(record) + "\n").encode())
         except OSError as error:
             raise HostError(
                 f"A finished sample cannot be written to {self.path}: {error.strerror}.",
@@ -41,16 +38,25 @@ class Journal:
 
     def close(self) -> None:
         """Close the file, if one was made."""
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
-    def _open(self) -> TextIO:
-        if self._stream is None:
+    def _append(self, line: bytes) -> None:
+        """Write a line in one piece: with O_APPEND no other process's line comes between."""
+        file = self._open()
+        written = os.write(file, line)
+        while written < len(line):
+            # a disk that is nearly full takes a part; the next call says why
+            written += os.write(file, line[written:])
+        os.fsync(file)
+
+    def _open(self) -> int:
+        if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # as pytest's own cache does: results are nobody's to commit by accident
             ignore = self.path.parent / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n")
-            self._stream = self.path.open("a", encoding="utf-8")
-        return self._stream
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        return self._file

@@ -11,7 +11,8 @@ from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostWatch
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.provision.disk import drop_caches, sync_disk
-from pytest_vmstorage.provision.pool import Machine
+from pytest_vmstorage.provision.machine import Machine
+from pytest_vmstorage.provision.reaper import DAEMON_LOGS
 from pytest_vmstorage.recheck import changed_in_guest
 
 
@@ -24,8 +25,8 @@ class Looks:
 
     def log(self, machine: Machine) -> str:
         """Path on the host of what libvirt and QEMU wrote about the guest."""
-        folder = f"{self._root}/log" if self._root else "/var/log/libvirt"
-        return f"{folder}/qemu/{machine.domain_name}.log"
+        folder = f"{self._root}/log/qemu" if self._root else DAEMON_LOGS
+        return f"{folder}/{machine.domain_name}.log"
 
     def drop_host_caches(self, path: str) -> str:
         """Make the host forget what it cached of a disk; says how."""
@@ -38,7 +39,10 @@ class Looks:
         """
         if not isinstance(row, Native):
             row.machine.domain.pause()
-        sync_disk(self._shell, row.disk if isinstance(row, Native) else row.machine.spec.disk)
+        if isinstance(row, Native):
+            sync_disk(row.shell, row.disk)
+        else:
+            sync_disk(self._shell, row.machine.spec.disk)
 
     def look(self, guest: Guest, watch: HostWatch | None = None) -> Look:
         """What guest, QEMU's block layer and host have counted so far for the guest's disk."""

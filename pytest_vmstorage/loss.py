@@ -88,6 +88,10 @@ class Loss(BaseModel):
             flaws.append((f"its looks spend {spent:g} of {self.false_pass:g} false passes", "Let them spend less."))
         return flaws
 
+    def shared(self, parts: int) -> Self:
+        """The rules for one of so many parts that a job is judged in: none of them knows the others' suspects."""
+        return self.model_copy(update={"false_alarm": self.false_alarm / parts})
+
     @property
     def limit(self) -> float:
         """The tolerated loss as a shift of logarithms."""

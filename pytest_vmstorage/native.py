@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pytest_vmstorage.accounting import IoCounters
+from pytest_vmstorage.attest_native import conclude_native
 from pytest_vmstorage.command import CommandResult, Shell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import UnsupportedError
+from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostWatch
 from pytest_vmstorage.provision.hostdisk import HostDisk
+from pytest_vmstorage.provision.node import node_facts
+from pytest_vmstorage.provision.pool import GuestPool
 from pytest_vmstorage.results import Proof
+from pytest_vmstorage.say import Say, silent
 
 _VERSIONS = r"""
 fio --version 2>/dev/null | sed 's/^fio-/fio=/'
@@ -67,6 +72,18 @@ class Native:
 
     def __repr__(self) -> str:
         return f"<Native {self.config.label}, {self.disk}>"
+
+
+def make_native(pool: GuestPool, shell: Shell, config: StorageConfig, say: Say = silent) -> Native:
+    """Make the cell's disk on the host of that shell, and prove it; raises as `GuestPool.make_disk` does."""
+    disk = pool.make_disk(config, say)
+    try:
+        node = node_facts(shell, disk.path)
+        ground = None if disk.is_block else look_at(shell, disk.path, superblock=bool(config.host_mkfs))
+        return Native(disk, shell, pool.folder, conclude_native(disk, node, ground))
+    except BaseException:
+        pool.discard(disk)
+        raise
 
 
 def _said(shell: Shell, script: str) -> Mapping[str, str]:

@@ -24,11 +24,11 @@ class Natives:
     def check(self, measured: Measurement, host: HostFacts) -> None:
         """Keep a native row's best round; raise WorkloadError where another row is faster than no cache explains.
 
-        Only rates are compared: a time has no device to be too fast for, and neither has a disk without storage. A
-        native row of fewer than three rounds is no measure of its device.
+        Only rates are compared: a time has no device to be too fast for, and neither has a disk without storage, or one
+        that lies on another machine. A native row of fewer than three rounds is no measure of its device.
         """
         metric = measured.metric(measured.primary)
-        if metric.better != "higher" or measured.config.is_null:
+        if metric.better != "higher" or measured.config.is_null or measured.config.is_machine:
             return
         key = (measured.workload, metric.name, host.name, ground_of(measured.config))
         best = max(measured.values(metric.name))

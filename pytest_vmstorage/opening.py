@@ -8,26 +8,43 @@ import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
-from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage import ssh, temporary
+from pytest_vmstorage.command import LocalShell, Shell
+from pytest_vmstorage.draft import left_drafts
 from pytest_vmstorage.facts import host_facts
+from pytest_vmstorage.host_wishes import HostWishes
 from pytest_vmstorage.inventory import LabHost, find_host
 from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.machine_lab import MachineLab, NoHypervisor, make_machine_lab
+from pytest_vmstorage.machines import Machines
 from pytest_vmstorage.provision import appliance as appliances
-from pytest_vmstorage.provision.accel import CanaryCache
-from pytest_vmstorage.provision.boot import find_emulator, place_appliance
+from pytest_vmstorage.provision.accel import CanaryCache, device_refusal
+from pytest_vmstorage.provision.appliance import Appliance
+from pytest_vmstorage.provision.boot import BootFiles, find_emulator, place_appliance
 from pytest_vmstorage.provision.canary import find_accel
 from pytest_vmstorage.provision.disk import prepare_folder
 from pytest_vmstorage.provision.embedded import connect_embedded
+from pytest_vmstorage.provision.exclusive import HostLease
+from pytest_vmstorage.provision.guest_image import place_image
 from pytest_vmstorage.provision.host_settings import HostSettings
 from pytest_vmstorage.provision.hypervisor import LibvirtHypervisor
-from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
+from pytest_vmstorage.provision.image_ssh import ImageKeys
+from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, is_dead, this_process
 from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.provision.pool import GuestPool
-from pytest_vmstorage.provision.reaper import reap, reap_remote
+from pytest_vmstorage.provision.reaper import Reaped, leases_of, reap, reap_remote, remove_logs
 from pytest_vmstorage.say import Say, silent
 
 MOST_AT_ONCE = 4
 """Guests that boot side by side at most, on as many cores."""
+
+
+def open_machines(settings: LabSettings, say: Say = silent) -> MachineLab:
+    """A lab without a host for guests, where every cell is a machine that the plugin did not make."""
+    book = lease_book()
+    for sentence in _reap_here(book):
+        say(str(sentence))
+    return make_machine_lab(settings, book)
 
 
 def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
@@ -35,46 +52,127 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
     host = find_host(settings.host, settings.folder, settings.inventory)
     shell = host.shell()
     book = lease_book()
-    for sentence in reap(book, LocalShell()):
-        say(sentence)
+    for sentence in _reap_here(book):
+        say(str(sentence))
     emulator = find_emulator(shell, host.name)
-    folder = prepare_folder(shell, host.folder, chosen=settings.folder is not None)
-    lease = _lease(host)
-    book.write(lease)
+    pin = _pinner(host, shell, settings.wishes)
     with ExitStack() as undo:
-        # the last line here is the first to be run: the guests go before the connection, the lease goes last
+        # the last line here is the first to be run: the guests go before the connection, the leases go last
+        host_lease = _leased(host, shell, settings, say, undo)
+        lease = _lease(host)
+        book.write(lease)
         undo.callback(book.drop, lease)
         undo.callback(shell.run, ["rm", "-rf", "--one-file-system", "--", *filter(None, (lease.folder, lease.root))])
-        hypervisor = _connect(host, lease)
+        folder = prepare_folder(shell, host.folder, lease.folder, chosen=settings.folder is not None)
+        hypervisor = _connect(host, lease, shell)
         undo.callback(hypervisor.close)
         for sentence in reap_remote(book, host, shell, hypervisor):
-            say(sentence)
-        appliance = appliances.ensure(LocalShell(), say=say)
-        shell.run(["mkdir", "-p", "-m", "755", "--", lease.folder])
-        boot = place_appliance(host, shell, appliance, emulator, say)
-        pin = Pinner(shell, strict=settings.wishes.strict) if settings.wishes.pin else None
+            say(str(sentence))
+        appliance = _appliance(settings, shell, say)
+        boot = BootFiles(emulator=emulator, kernel="", initrd="", root="")
+        if appliance is not None:
+            boot = place_appliance(host, shell, appliance, emulator, draft=f"{lease.folder}/appliance", say=say)
+        if settings.image is not None:
+            keys = ImageKeys() if settings.image.reach == "ssh" else None
+            placed = place_image(host, shell, settings.image, say, keys, draft=f"{lease.folder}/image")
+            boot = boot.model_copy(update={"image": placed, "root_sha256": settings.image.sha256})
         pool = GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book, pin=pin)
         undo.callback(pool.close)
+        pool.at_last(lambda: _leave(host, shell, hypervisor, lease))
         host_settings = HostSettings(shell, lease, book, pool.note_settings)
         pool.when_closed(host_settings.restore)
+        if host_lease is not None:
+            pool.when_closed(host_lease.close)
         host_settings.apply(settings.wishes, lease.folder)
         accel, remember = find_accel(
             settings.accel,
             host=host.name,
-            appliance_key=appliance.manifest.key,
+            appliance_key=appliance.manifest.key if appliance is not None else "none",
             shell=shell,
             hypervisor=hypervisor,
             pool=pool,
             cache=CanaryCache(appliances.cache_folder() / "accel.json"),
             say=say,
+            patience_s=settings.timeout_s,
         )
         facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
         undo.pop_all()
     # more side by side would only wait for each other and for the disk
     at_once = max(1, min(facts.cores, MOST_AT_ONCE))
     return Lab(
-        settings, host, shell, hypervisor, pool, appliance, accel, facts, lease, remember, host_settings, at_once
+        settings,
+        host,
+        shell,
+        hypervisor,
+        pool,
+        appliance,
+        accel,
+        facts,
+        lease,
+        remember,
+        host_settings,
+        at_once,
+        host_lease,
+        Machines(settings.inventory, book),
     )
+
+
+def _leave(host: LabHost, shell: Shell, hypervisor: LibvirtHypervisor, lease: Lease) -> None:
+    """Remove what libvirt has made by itself; the lease still names it."""
+    if not host.is_local:
+        remove_logs(shell, lease.run_id)
+    hypervisor.close()
+    if lease.root:
+        shell.run(["rm", "-rf", "--", lease.root])
+
+
+def reap_host(host: LabHost, *, kept: bool = False, look_only: bool = False) -> list[Reaped]:
+    """Remove, or only tell, what dead runs left on that host, and on this machine for its sake; a sentence for each.
+
+    Raises HostError where it cannot be reached.
+    """
+    book = lease_book()
+    if host.uri is None:
+        return _reap_here(book, kept=kept, look_only=look_only)
+    said = _sweep(look_only=look_only)
+    leases = list(leases_of(book, host, kept=kept))
+    if not leases:
+        return said
+    shell = host.shell()
+    # before libvirt's own ssh, which would try for minutes
+    shell.run(["true"])
+    # a machine that the plugin did not make has no guests of ours, and need not have libvirt
+    hypervisor = LibvirtHypervisor(host.uri) if any(one.uri is not None for one in leases) else NoHypervisor()
+    try:
+        return [*said, *reap_remote(book, host, shell, hypervisor, kept=kept, look_only=look_only)]
+    finally:
+        hypervisor.close()
+
+
+def _appliance(settings: LabSettings, shell: Shell, say: Say) -> Appliance | None:
+    """What guests boot; with an image of the user's only a canary needs it, and only where there may be KVM."""
+    if settings.image is not None and (settings.accel == "tcg" or device_refusal(shell)):
+        return None
+    return appliances.ensure(LocalShell(), say=say)
+
+
+def _reap_here(book: LeaseBook, *, kept: bool = False, look_only: bool = False) -> list[Reaped]:
+    """What dead runs left on this machine."""
+    return [*reap(book, LocalShell(), kept=kept, look_only=look_only), *_sweep(look_only=look_only)]
+
+
+def _sweep(*, look_only: bool) -> list[Reaped]:
+    """What no lease names, as it is made before there is one: by its name, which says whose it is."""
+    sweeps = (ssh.sweep, temporary.sweep, appliances.sweep)
+    found = [phrase for sweep in sweeps for phrase in sweep(look_only=look_only)]
+    for draft in () if look_only else left_drafts(appliances.cache_folder()):
+        draft.unlink(missing_ok=True)
+    return [Reaped(f"{one} {'is there' if look_only else 'is removed'}; its process is gone") for one in found]
+
+
+def hosts_left() -> list[str]:
+    """Names of other machines on which dead runs have left something."""
+    return sorted({lease.host or lease.ssh for lease in lease_book() if lease.ssh is not None and is_dead(lease)})
 
 
 def lease_book() -> LeaseBook:
@@ -96,14 +194,34 @@ def _lease(host: LabHost) -> Lease:
         uri=host.uri,
         ssh=host.ssh,
         folder=f"{host.folder}/run-{run_id}",
+        host=host.listed_as,
         # short, and not below TMPDIR: sockets in it must stay under 108 characters
         root=f"/tmp/vms-{run_id}" if host.uri is None else "",
     )
 
 
-def _connect(host: LabHost, lease: Lease) -> LibvirtHypervisor:
+def _leased(host: LabHost, shell: Shell, settings: LabSettings, say: Say, undo: ExitStack) -> HostLease | None:
+    """The host leased for as long as the lab is open, where that is wanted: a canary, too, disturbs a measurement."""
+    if settings.wait_s is None:
+        return None
+    lease = HostLease(shell, host.name, wait_s=settings.wait_s)
+    undo.callback(lease.close)
+    lease.keep(say)
+    return lease
+
+
+def _pinner(host: LabHost, shell: Shell, wishes: HostWishes) -> Pinner | None:
+    if not (wishes.pin or host.cpus):
+        return None
+    where = f"{host.inventory}, [hosts.{host.listed_as}]"
+    pinner = Pinner(shell, strict=wishes.strict, apart=wishes.pin, within=host.cpus, where=where)
+    pinner.check()
+    return pinner
+
+
+def _connect(host: LabHost, lease: Lease, shell: Shell) -> LibvirtHypervisor:
     if host.uri is not None:
-        return LibvirtHypervisor(host.uri)
+        return LibvirtHypervisor(host.uri, reach=lambda: shell.run(["true"]))
     root = Path(lease.root)
     root.mkdir(mode=0o700)
     return connect_embedded(root, driver_cache(), as_root=os.geteuid() == 0)

@@ -13,6 +13,7 @@ from pytest_vmstorage.errors import (
     GuestDiedError,
     GuestSilentError,
     LateError,
+    LostError,
     VmStorageError,
     WorkloadError,
 )
@@ -69,9 +70,10 @@ NO_ANSWER = "guest did not answer"
 SILENT = "guest stopped answering"
 NO_DISK = "disk did not appear"
 LATE = "past its time limit"
+LOST = "host was lost"
 OUTCOMES = (
     *(NO_SPACE, NO_SPACE_ON_DEVICE, NO_SPACE_IN_GUEST, READ_ONLY, IO_ERROR),
-    *(ENDED, NO_ANSWER, SILENT, NO_DISK, LATE),
+    *(ENDED, NO_ANSWER, SILENT, NO_DISK, LATE, LOST),
 )
 """Every name there is; it begins the sentence and stands in the matrix."""
 
@@ -86,6 +88,7 @@ def outcome_of(error: VmStorageError, seen: Symptoms) -> str:
 
 
 def _causes(error: VmStorageError, seen: Symptoms) -> Iterator[tuple[str, bool]]:
+    yield LOST, isinstance(error, LostError)
     yield NO_SPACE_ON_DEVICE if seen.free_bytes is None else NO_SPACE, _is_full_below(seen)
     yield ENDED, isinstance(error, GuestDiedError)
     yield NO_DISK, isinstance(error, DiskMissingError)

@@ -138,6 +138,8 @@ class Measurement(BaseModel):
     `ended` why there are no more rounds,
     `without` which steps of the hygiene the user left out, `fresh` how many of the last samples were taken, in guests
     of their own, to confirm that the others looked slow, `tolerated` what the test's mark says that it may lose.
+    `made_from` are hashes of what its last guest was made from (see `Provenance`); empty without a guest, and where an
+    earlier version saved it.
     `point` is where it stands on the curve that is called `shape`, such as {"iodepth": 8, "numjobs": 1} on
     "fio randread 4k"; empty for a workload that is on none, or saved by an earlier version.
     With `on_host` no guest was part of it; `left_out` are metrics that the workload has elsewhere, and why not here.
@@ -168,6 +170,7 @@ class Measurement(BaseModel):
     left_out: tuple[LeftOut, ...] = ()
     fresh: int = 0
     tolerated: str = ""
+    made_from: Mapping[str, str] = {}
 
     def metric(self, name: str) -> Metric:
         """The metric of that name; raises AttributeError that lists those there are, or says why it was left out."""
@@ -223,7 +226,10 @@ class Measurement(BaseModel):
 
 
 class HostFacts(BaseModel):
-    """What the rows were measured on; a fact that the host hides is "unknown", never left out."""
+    """What the rows were measured on; a fact that the host hides is "unknown", never left out.
+
+    `stated` is what vmstorage.toml says of a machine that the plugin did not make, by field; nothing proves it.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -241,9 +247,14 @@ class HostFacts(BaseModel):
     file_system: str = "unknown"
     device: str = "unknown"
     governor: str = "unknown"
+    stated: Mapping[str, str] = {}
+    is_machine: bool = False
 
     def accel_of(self, config: StorageConfig, *, on_host: bool = False) -> str:
-        """What a cell's row was measured under: this host's acceleration, or "native" without a guest."""
+        """What a cell's row was measured under: this host's acceleration, or "native" without a guest.
+
+        A machine that the plugin did not make is a host of its own, with what it says of itself.
+        """
         return "native" if config.is_native or on_host else self.accel
 
     @property

@@ -103,14 +103,19 @@ class Rows:
         self.waiting[held.row.config] = held
 
     def make_room(self, config: StorageConfig) -> None:
-        """Let waiting rows go until that cell's guest and its disk, written in full, fit beside those that wait."""
+        """Let waiting rows go until that cell's guest and its disk, written in full, fit beside those that wait.
+
+        A machine's disk is for one cell at a time, whatever room there is.
+        """
+        for one in [one for one in self.waiting if one.is_machine and one.backing == config.backing]:
+            self.let_go(self.waiting.pop(one).row)
         while self.waiting and not self._has_room((config,)):
             self.let_one_go()
 
     def ahead(self, config: StorageConfig, most: int) -> list[StorageConfig]:
         """Up to so many cells whose turns come next, and whose guests there is room for beside all and that cell's."""
         there = {config, *self.waiting}
-        next_ones = (one for one in dict.fromkeys(self.upcoming) if one not in there and not one.is_native)
+        next_ones = (one for one in dict.fromkeys(self.upcoming) if one not in there and one.has_guest)
         found = list(itertools.islice(filter(_may_wait, next_ones), most))
         while found and not self._has_room((config, *found)):
             found.pop()
@@ -128,8 +133,10 @@ class Rows:
 
     def _has_room(self, configs: Sequence[StorageConfig]) -> bool:
         """Whether guests of these cells and their disks, written in full, fit beside those that wait."""
+        if not any(map(_takes_room, configs)):
+            return True
         spare = self.room.spare_memory_bytes()
-        memory = sum(one.memory for one in configs if not one.is_native)
+        memory = sum(one.memory for one in configs if one.has_guest)
         needed = sum(map(folder_bytes, (*configs, *self.waiting)))
         return (spare is None or spare >= memory) and self.room.folder_room_bytes() >= needed
 
@@ -149,6 +156,11 @@ class Rows:
 def _may_wait(config: StorageConfig) -> bool:
     """Whether the cell's disk can be there while other cells are measured: a listed device is for one at a time."""
     return not needs_block(config)
+
+
+def _takes_room(config: StorageConfig) -> bool:
+    """Whether the host has anything of the cell: a machine that the plugin did not make is elsewhere."""
+    return not config.is_machine
 
 
 def _call_back(row: Row) -> None:

@@ -17,6 +17,7 @@ from pytest_vmstorage.forgetting import forget
 from pytest_vmstorage.host_state import HostState, merged
 from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.preconditioning import check_fits, check_folder, check_zeros, prepare, prove_state, uses_untouched
+from pytest_vmstorage.provision.volume import CACHED_IN_ARC
 from pytest_vmstorage.results import Measurement, Proof, Sample
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.stopping import Ending
@@ -26,6 +27,7 @@ from pytest_vmstorage.workloads.base import Target, Workload, figures_of
 _SHOWN = 200
 # together no more than a WorkloadError shows
 _FIRST_LINES, _LAST_LINES = 9, 6
+_REMARKED_ROUNDS = 3
 
 
 def measure(
@@ -121,7 +123,7 @@ class Measuring:
         workload, samples = self.workload, self.samples
         first, last = self._taken[0], self._taken[-1]
         around = merged([one.around for one in self._taken])
-        worked_on, kept = _working_set(workload, last.target, samples), self._plan.hygiene
+        worked_on, kept = _working_set(workload, last, samples), self._plan.hygiene
         return Measurement(
             workload=workload.label,
             tool=workload.tool,
@@ -150,6 +152,7 @@ class Measuring:
                 *(worked_on.cautions(last.config, around.memory_bytes) if kept.has("cache-size") else ()),
             ),
             without=kept.without,
+            made_from=last.made_from,
         )
 
 
@@ -167,6 +170,7 @@ class _Taken:
     ) -> None:
         self.config = subject.config
         self.host = subject.host
+        self.made_from = subject.made_from
         self.regions = subject.regions
         self.target = target
         self.command = command
@@ -192,11 +196,12 @@ def _whole_round(subject: Subject, workload: Workload, target: Target, plan: Pla
     return host_caches, sample
 
 
-def _working_set(workload: Workload, target: Target, samples: Sequence[Sample]) -> WorkingSet:
+def _working_set(workload: Workload, taken: _Taken, samples: Sequence[Sample]) -> WorkingSet:
     return WorkingSet(
         label=workload.label,
-        size_bytes=None if workload.needs_folder else target.size_bytes,
+        size_bytes=None if workload.needs_folder else taken.target.size_bytes,
         is_direct=all(workload.moved_bytes(sample.raw) is not None for sample in samples),
+        through_arc=CACHED_IN_ARC in taken.hygiene.get("disk lies on", ""),
     )
 
 
@@ -264,11 +269,13 @@ def _raw_output(subject: Subject, workload: Workload, target: Target, result: Co
 def _remarks(workload: Workload, samples: Sequence[Sample]) -> Mapping[str, str]:
     """What the figures do not show, by round: a depth that was not reached, a state that was not steady."""
     said = [
-        f"round {number}: {remark}"
+        f"round {number}: {', '.join(remarks)}"
         for number, sample in enumerate(samples, 1)
-        for remark in workload.remarks(sample.raw)
+        if (remarks := workload.remarks(sample.raw))
     ]
-    return {"not as asked": ", ".join(said)} if said else {}
+    more = len(said) - _REMARKED_ROUNDS
+    told = [*said[:_REMARKED_ROUNDS], *([f"and {more} more of {len(samples)} rounds"] if more > 0 else [])]
+    return {"not as asked": ", ".join(told)} if told else {}
 
 
 def _hygiene(subject: Subject, warmup: int, host_caches: str, hygiene: Hygiene) -> Mapping[str, str]:

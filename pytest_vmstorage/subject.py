@@ -49,6 +49,7 @@ class Subject:
     `folder` is on the file system under test, "" without one; `scratch` is a folder for the tools' output. `fragments`
     counts the pieces in which the disk's data lies on the host, None where nobody can tell. `recheck` says, after the
     last round, what is no longer as it was proven. `notes` are put down with the hygiene of each row.
+    `made_from` are hashes of what the guest was made from.
     `boot` is the life of the guest, "" without one; `next_order` counts the rounds of a run over all its cells.
     `look` counts around each round; `watch` begins to watch the host, and what it returns tells its state since then.
     """
@@ -74,5 +75,6 @@ class Subject:
     fragments: Callable[[], int | None] = field(default=lambda: None)
     recheck: Callable[[], str] = field(default=lambda: "")
     notes: Mapping[str, str] = field(default_factory=dict)
+    made_from: Mapping[str, str] = field(default_factory=dict)
     boot: str = ""
     next_order: Callable[[], int] = field(default=lambda: 0)

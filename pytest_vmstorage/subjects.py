@@ -10,8 +10,10 @@ from pytest_vmstorage.command import Shell
 from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.looks import Looks
+from pytest_vmstorage.machine_row import BELOW, MachineRow
 from pytest_vmstorage.made_file import file_note
 from pytest_vmstorage.native import Native
+from pytest_vmstorage.provenance import Provenance
 from pytest_vmstorage.provision.disk import sync_disk
 from pytest_vmstorage.provision.fragments import fragments
 from pytest_vmstorage.provision.host_settings import HostSettings
@@ -31,6 +33,7 @@ class Subjects:
         pool: GuestPool,
         looks: Looks,
         host_settings: HostSettings | None,
+        provenance: Provenance,
         *,
         keep: bool,
     ) -> None:
@@ -39,11 +42,14 @@ class Subjects:
         self._pool = pool
         self._looks = looks
         self._host_settings = host_settings
+        self._provenance = provenance
         self._keep = keep
         self._order = itertools.count(1)
 
     def of(self, row: Row, regions: Regions) -> Subject:
         """The row as the runner sees it; `regions` is what was written to its disk."""
+        if isinstance(row, MachineRow):
+            return self._machine(row, regions)
         return self._native(row, regions) if isinstance(row, Native) else self._guest(row, regions)
 
     def _guest(self, row: Guest, regions: Regions) -> Subject:
@@ -56,10 +62,15 @@ class Subjects:
             folder=made.mountpoint if made is not None else "",
             config=row.config,
             host=self._host.name,
-            facts={**row.facts.as_text(), **({"qemu": row.qemu} if row.qemu else {})},
+            facts={
+                **row.facts.as_text(),
+                **({"qemu": row.qemu} if row.qemu else {}),
+                **({"image": row.image} if row.image else {}),
+            },
             tools=row.facts.tools,
             proof=row.proof,
             regions=regions,
+            made_from=self._provenance.of(row.machine.spec),
             boot=row.machine.spec.uuid,
             next_order=self._order.__next__,
             drop_host_caches=lambda: self._looks.drop_host_caches(row.machine.spec.disk),
@@ -93,6 +104,28 @@ class Subjects:
             scratch=row.scratch,
             notes=self._notes(row, row.host_disk.notes),
             fragments=lambda: fragments(self._shell, row.config, row.disk),
+        )
+
+    def _machine(self, row: MachineRow, regions: Regions) -> Subject:
+        return Subject(
+            shell=row.shell,
+            disk=row.disk,
+            config=row.config,
+            host=row.listed.name,
+            facts=row.facts,
+            tools=row.tools,
+            proof=row.proof,
+            regions=regions,
+            next_order=self._order.__next__,
+            drop_host_caches=lambda: BELOW,
+            zeros_vanish=lambda: zeros_vanish(row.shell, row.host_disk),
+            look=row.look,
+            watch=row.watch.begin,
+            is_file=not row.host_disk.is_block,
+            folder="" if row.host_disk.is_block else str(Path(row.disk).parent),
+            scratch=row.scratch,
+            recheck=row.changed,
+            notes=row.notes,
         )
 
     def _notes(self, row: Row, made: Mapping[str, str]) -> Mapping[str, str]:

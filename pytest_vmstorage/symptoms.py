@@ -14,7 +14,7 @@ from pytest_vmstorage.kernel_log import disk_trouble, last_error, read_only_moun
 from pytest_vmstorage.outcome import Room, Symptoms
 from pytest_vmstorage.provision.disk import folder_facts
 from pytest_vmstorage.provision.hypervisor import Domain
-from pytest_vmstorage.provision.pool import Machine
+from pytest_vmstorage.provision.machine import Machine
 
 PING_S = 2.0
 """How long the agent may take to say that it is there."""
@@ -27,7 +27,8 @@ Found = TypeVar("Found")
 def look_for_symptoms(machine: Machine, host: Shell, error: VmStorageError) -> Symptoms:
     """What there is to be seen of that guest, its disk and its folder on the host after that error."""
     guest = AgentShell(machine.domain)
-    agent = _agent(machine.domain)
+    is_asked = machine.spec.image is None or not machine.spec.image.door.is_open
+    agent = _agent(machine.domain) if is_asked else ""
     answers = agent == "answers"
     return Symptoms(
         agent=agent,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -41,12 +42,16 @@ def parse_tolerated(text: object, where: str) -> Tolerated:
 
 
 class Scope(BaseModel):
-    """Which cells something is of: a pattern of node ids and one of workloads, with `*` and `?` as in a shell."""
+    """Which cells something is of: a pattern of node ids and one of workloads, with `*` and `?` as in a shell.
+
+    `where` is the place in the file that says so, for messages.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     cell: str
     workload: str = "*"
+    where: str = ""
 
     def covers(self, nodeid: str, workload: str) -> bool:
         """Whether it is of that workload in that test."""
@@ -79,6 +84,7 @@ class GatePolicy(BaseModel):
 
     `day_spread` is the standard deviation of a day's figure, a fraction, where the user states it. `inconclusive` and
     `missing` say whether a cell without a decision, and one that the run lacks, fails. `today` is when it is judged.
+    `parts` is in how many parts, a host each: every one may spend an equal part of the risk of a false alarm.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -90,6 +96,7 @@ class GatePolicy(BaseModel):
     inconclusive: Undecided = "warn"
     missing: Undecided = "warn"
     today: datetime.date = datetime.date.min
+    parts: int = 1
 
     def tolerated_by(self, nodeid: str, workload: str, marked: str = "") -> Tolerated:
         """What that cell may lose: as the file says of it, else as its test is `marked`, else as all."""
@@ -97,6 +104,14 @@ class GatePolicy(BaseModel):
             if rule.covers(nodeid, workload):
                 return rule.tolerated
         return parse_tolerated(marked, "the mark tolerated_loss") if marked else self.tolerated
+
+    def idle(self, nodeids: Collection[str]) -> tuple[str, ...]:
+        """A clause for each rule and waiver whose pattern matches none of these tests."""
+        return tuple(
+            f"{one.where}: cell = {one.cell!r} matches no test"
+            for one in (*self.rules, *self.waivers)
+            if not any(_matches(nodeid, one.cell) for nodeid in nodeids)
+        )
 
     def waiver_of(self, nodeid: str, workload: str) -> Waiver | None:
         """The waiver of that cell that holds, or None; of several the one that holds longest."""

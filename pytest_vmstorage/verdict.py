@@ -104,7 +104,8 @@ class MissingCell(BaseModel):
 class Comparison(BaseModel):
     """A run against what was before: a verdict for each shown metric of each cell, and what the run lacks.
 
-    `against` names what was before ("baseline 'main'"), `stack` what of the host's software differs from then.
+    `against` names what was before ("baseline 'main'"), `stack` what of the host's software differs from then, `idle`
+    what of the gate file is of no test.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -113,6 +114,7 @@ class Comparison(BaseModel):
     verdicts: tuple[Verdict, ...] = ()
     missing: tuple[MissingCell, ...] = ()
     stack: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
 
     @cached_property
     def _by_figure(self) -> Mapping[tuple[CellKey, str, str], Verdict]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.file_system import FileSystem, look_at
+from pytest_vmstorage.provision.block import BlockPlace
 from pytest_vmstorage.provision.hostdisk import HostDisk
 
 _BY_QEMU: Mapping[str, str] = {
@@ -15,16 +16,17 @@ _BY_QEMU: Mapping[str, str] = {
 }
 
 
-def stored_as_nothing(config: StorageConfig, mounted: Iterable[FileSystem], lies_on: str = "") -> str:
+def stored_as_nothing(config: StorageConfig, mounted: Iterable[FileSystem], lies_on: BlockPlace | None = None) -> str:
     """Why zeros are not stored like data there, in a clause; "" where no layer is known to do that.
 
-    `mounted` are the file systems in the way, in guest and on host; `lies_on` is the note of what lies under the disk.
+    `mounted` are the file systems in the way, in guest and on host; `lies_on` is the host's block device below all of
+    them, whether disk, native row or file system is on it.
     Sources: qemu-img(1) detect-zeroes (tried: 16 MiB of zeros took 0 bytes), zfsprops(7) compression, btrfs(5)
     compress; a device that does it by itself cannot be seen.
     """
     if config.detect_zeroes in _BY_QEMU and not config.is_native:
         return _BY_QEMU[config.detect_zeroes]
-    if config.backing_kind == "zvol" and "compression off" not in lies_on:
+    if lies_on is not None and lies_on.kind == "zvol" and "compression off" not in lies_on.description:
         return "the ZFS volume compresses"
     return next((clause for one in mounted if (clause := _of_file_system(one))), "")
 
@@ -41,5 +43,4 @@ def _of_file_system(found: FileSystem) -> str:
 def zeros_vanish(shell: Shell, disk: HostDisk, in_guest: FileSystem | None = None) -> str:
     """The same of a disk on that shell's machine, and of the file system that the guest has on it."""
     on_host = None if disk.is_block else look_at(shell, disk.path, defaults=False)
-    lies_on = disk.block.description if disk.block is not None else ""
-    return stored_as_nothing(disk.config, [one for one in (in_guest, on_host) if one is not None], lies_on)
+    return stored_as_nothing(disk.config, [one for one in (in_guest, on_host) if one is not None], disk.block)

@@ -14,16 +14,19 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
-    __init__  errors  say  stats
-    units  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history  shared
-    rules.image  rules.ground
+    __init__  errors  say  stats  division  process
+    ssh  draft  temporary
+    units  cpus  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history  shared
+    rules.image  rules.ground  toml_keys  stable_id
     rules.device
     rules
     file_system  outcome
+    image_choice
     device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     recipe
-    matrix  budget  accounting  provision.encryption  inventory_file  provision.device  provision.volume  provision.node
-    cost  provision.emulator  provision.layers  provision.passphrases  selector
+    machine_file
+    matrix  budget  accounting  provision.encryption  host_choice  inventory_file  provision.device  provision.volume
+    provision.node  cost  provision.emulator  provision.layers  provision.passphrases  selector
     host_look  provision.space  provision.testdisk
     host_state  provision.pinning  provision.host_settings
     caution
@@ -53,27 +56,35 @@ LAYERS = """
     report.text  report.markdown  report.csv_file
     report.pull_request
     report.files  show  promote
-    provision.header
+    provision.header  provision.seed  provision.image_ssh
+    provision.guest_image
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
     provision.libvirt_text
     provision
-    provision.host_fs  provision.image_files
-    provision.block  provision.image_volumes
+    provision.host_fs  provision.image_files  provenance
+    provision.block  provision.image_volumes  provision.connection  provision.guest_events
     attest_image  attest_block  attest_fs  guest_fs  scheduler  provision.fragments  provision.hostdisk
     provision.hypervisor  provision.accel  provision.appliance
-    provision.boot  provision.embedded  provision.reaper  facts  zeros
+    provision.boot  provision.embedded  provision.orphans  provision.machine_disk  facts  zeros  machine_facts
+    provision.reaper
+    provision.machine
     provision.pool
     provision.canary
-    agent  evidence
+    agent  evidence  image_guest
+    reach
     guest  attest_layers  attest_limits  attest_emulator
     attest_guest  attest_null
-    attest  native  kernel_log
+    attest  kernel_log
+    attest_native  attest_machine
+    native
+    machine_row
     recheck  rows  made_file  symptoms
-    looks
-    attest_native  attest_images  subjects
+    looks  machines
+    attest_images  subjects
     image_runner
-    image_bench
+    image_bench  lab_settings
     lab
+    machine_lab
     opening
     kept
     testing.builders  testing.shell  testing.monitor
@@ -88,17 +99,19 @@ LAYERS = """
     doctor.examine
     doctor.text
     cli
-    plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark  plugin.ending
-    plugin.options  plugin.axes  plugin.turns
-    plugin.gate_options
+    plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark  plugin.post  plugin.schedule
+    plugin.options  plugin.axes  plugin.turns  plugin.ending
+    plugin.gate_options  plugin.image_options  plugin.workers
     plugin.between
     plugin.fixtures
-    plugin.sweep  plugin.forecast  plugin.devices  plugin.emulators  plugin.gating
+    plugin.sweep  plugin.forecast  plugin.devices  plugin.emulators  plugin.machines  plugin.gating
+    plugin.sharing
     plugin.session
     plugin.passes
     plugin.plan  plugin.ruling
     plugin.recorder
-    plugin.carry  plugin.preflight
+    plugin.carry  plugin.preflight  plugin.controller
+    plugin.own
     plugin
 """
 """Top to bottom: a module imports only from lines above its own; a package stands for its `__init__`."""

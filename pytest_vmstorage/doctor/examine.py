@@ -7,15 +7,14 @@ import uuid
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.command import Shell
 from pytest_vmstorage.doctor.axes import findings
 from pytest_vmstorage.doctor.device import MACHINES
 from pytest_vmstorage.doctor.finding import Finding
-from pytest_vmstorage.doctor.listed import look_at_listed
+from pytest_vmstorage.doctor.listed import look_at_listed, look_at_machines
 from pytest_vmstorage.doctor.seen import Seen
 from pytest_vmstorage.doctor.trials import run_trials
 from pytest_vmstorage.errors import VmStorageError
-from pytest_vmstorage.inventory import LabHost, find_host
+from pytest_vmstorage.inventory import Inventory, LabHost, find_host
 from pytest_vmstorage.lab import Lab, LabSettings
 from pytest_vmstorage.opening import lease_book, open_lab
 from pytest_vmstorage.provision.appliance import current_recipe
@@ -53,7 +52,7 @@ def examine(settings: LabSettings, say: Say = silent) -> Diagnosis:
     try:
         lab = open_lab(settings, say)
     except VmStorageError as error:
-        return Diagnosis(problem=str(error), findings=_without_guests(host.shell(), host))
+        return Diagnosis(problem=str(error), findings=_without_guests(host, settings.inventory))
     try:
         return examine_lab(lab)
     finally:
@@ -62,6 +61,7 @@ def examine(settings: LabSettings, say: Say = silent) -> Diagnosis:
 
 def examine_lab(lab: Lab) -> Diagnosis:
     """What can be measured in an open lab; what is made lies in the run's folder, and is removed."""
+    assert lab.appliance is not None, "a lab for guests has what they boot"
     emulator, manifest = lab.pool.emulator, lab.appliance.manifest
     folder = lab.pool.folder_facts()
     seen = Seen(
@@ -73,7 +73,7 @@ def examine_lab(lab: Lab) -> Diagnosis:
         buses={name: lab.hypervisor.disk_buses(emulator, name) for name in MACHINES},
         modules=frozenset(current_recipe().modules),
         tools=manifest.tools,
-        listed=look_at_listed(lab.shell, lab.host),
+        listed=(*look_at_listed(lab.shell, lab.host), *look_at_machines(lab.settings.inventory)),
     )
     return Diagnosis(
         host=lab.facts,
@@ -85,9 +85,9 @@ def examine_lab(lab: Lab) -> Diagnosis:
     )
 
 
-def _without_guests(shell: Shell, host: LabHost) -> tuple[Finding, ...]:
+def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[Finding, ...]:
     """The findings that need no guest; none where the host's shell or folder cannot be used either."""
-    run_id = uuid.uuid4().hex[:10]
+    shell, run_id = host.shell(), uuid.uuid4().hex[:10]
     folder = f"{host.folder}/run-{run_id}"
     lease = Lease(
         run_id=run_id,
@@ -96,6 +96,7 @@ def _without_guests(shell: Shell, host: LabHost) -> tuple[Finding, ...]:
         uri=host.uri,
         ssh=host.ssh,
         folder=folder,
+        host=host.listed_as,
     )
     try:
         emulator = find_emulator(shell, host.name)
@@ -104,7 +105,8 @@ def _without_guests(shell: Shell, host: LabHost) -> tuple[Finding, ...]:
     book = lease_book()
     try:
         book.write(lease)
-        seen = Seen(trials=run_trials(shell, folder, emulator), folder=folder_facts(shell, host.folder))
+        trials, machines = run_trials(shell, folder, emulator), look_at_machines(inventory)
+        seen = Seen(trials=trials, folder=folder_facts(shell, host.folder), listed=machines)
     except (VmStorageError, OSError):
         return ()
     finally:

@@ -18,6 +18,7 @@ _LISTED = {
     "lvm": "needs a volume group listed in vmstorage.toml",
     "zvol": "needs a dataset listed in vmstorage.toml",
     "device": "needs a device listed in vmstorage.toml",
+    "machine": "needs a machine listed in vmstorage.toml, which ssh reaches",
 }
 
 GUEST_FS: Mapping[str, tuple[str, str]] = {

@@ -7,7 +7,6 @@ On a host with a paravirtual or nested KVM every cheap test says yes, and a stoc
 from __future__ import annotations
 
 import json
-import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pytest_vmstorage.command import Shell
+from pytest_vmstorage.draft import write_whole
 from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.provision.domain import Accel
 
@@ -86,10 +86,7 @@ class CanaryCache:
         """Remember a choice; only the newest few dozen boots are kept."""
         entries = {**self._entries(), key: choice.model_dump()}
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        # a name of its own: the workers of one xdist run write at the same time
-        draft = self._path.with_suffix(f".{os.getpid()}.new")
-        draft.write_text(json.dumps(dict(list(entries.items())[-32:])))
-        draft.replace(self._path)
+        write_whole(self._path, json.dumps(dict(list(entries.items())[-32:])))
 
     def _entries(self) -> dict[str, object]:
         try:

@@ -250,6 +250,23 @@ def _record(file: Path) -> FileRecord:
     return FileRecord(sha256=digest.hexdigest(), size=size)
 
 
+def sweep(*, folder: Path | None = None, look_only: bool = False) -> list[str]:
+    """Remove what a process that was killed while it built an appliance left, of any recipe; a phrase for each."""
+    said = []
+    for lock in sorted(((folder or cache_folder()) / "appliance").glob("*.lock")):
+        with lock.open("ab") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                # it is being built
+                continue
+            for left in lock.parent.glob(f".{lock.stem}-*"):
+                said.append(f"half-made guest appliance {left}")
+                if not look_only:
+                    shutil.rmtree(left, ignore_errors=True)
+    return said
+
+
 @contextmanager
 def _scratch(place: Path) -> Iterator[Path]:
     """A folder beside `place`, gone afterwards; what a killed process left of such a one is removed first."""

@@ -28,6 +28,7 @@ from pytest_vmstorage.provision.volume import (
     make_zvol,
     remove_lv,
     remove_zvol,
+    zvol_reserves,
 )
 from pytest_vmstorage.rules.ground import BLOCK_BACKINGS
 from pytest_vmstorage.units import format_about
@@ -70,6 +71,9 @@ class BlockPlace(BaseModel):
 
 def needs_block(config: StorageConfig) -> bool:
     """Whether the cell's disk, or the file system made for it, lies on a block device that vmstorage.toml lists."""
+    if config.is_machine:
+        # its disk is on that machine, and none of the host's
+        return False
     return config.backing_kind in BLOCK_BACKINGS or bool(config.backing_name)
 
 
@@ -120,21 +124,24 @@ def remove_block(shell: Shell, place: BlockPlace) -> None:
         _wipe(shell, place.path)
 
 
-def reap_blocks(shell: Shell, run_id: str) -> list[str]:
-    """Remove the volumes of a dead run, found by tag or property; returns a sentence for each. ProvisionError.
+def reap_blocks(shell: Shell, run_id: str, *, look_only: bool = False) -> list[str]:
+    """Remove the volumes of a dead run, found by tag or property; returns a phrase for each. ProvisionError.
 
-    Devices and partitions bear no mark: what a killed run left on them is met as a signature.
+    With `look_only` they are only told. Devices and partitions bear no mark: what a killed run left on them is met as
+    a signature.
     """
     if shell.run(["id", "-u"]).stdout.strip() != "0":
         # who is not root has made no volume, and is not told of any
         return []
     said = []
     for name in leftover_lvs(shell, run_id):
-        remove_lv(shell, name, run_id)
-        said.append(f"removed the LVM volume {name} of run {run_id}")
+        if not look_only:
+            remove_lv(shell, name, run_id)
+        said.append(f"LVM volume {name}")
     for name in leftover_zvols(shell, run_id):
-        remove_zvol(shell, name, run_id)
-        said.append(f"removed the ZFS volume {name} of run {run_id}")
+        if not look_only:
+            remove_zvol(shell, name, run_id)
+        said.append(f"ZFS volume {name}")
     return said
 
 
@@ -199,10 +206,11 @@ def _find_room(shell: Shell, listed: ListedGroup | ListedDataset, config: Storag
     """The group or dataset, and the bytes that the cell's volume takes there."""
     room = find_group(shell, listed) if isinstance(listed, ListedGroup) else find_dataset(shell, listed)
     size = -(-needed_bytes(config) // room.unit_bytes) * room.unit_bytes
-    if room.free_bytes < size:
+    takes = zvol_reserves(shell, room, size) if isinstance(listed, ListedDataset) else size
+    if room.free_bytes < takes:
         raise HostError(
             f"The {_WHERE[listed.kind]} {room.name} has {format_about(room.free_bytes)} free, but {config} needs"
-            f" {format_about(size)}.",
+            f" {format_about(takes)}.",
             hint="Free some space there, list another one, or lower the size.",
         )
     return room, size

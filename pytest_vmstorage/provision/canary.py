@@ -30,9 +30,11 @@ def find_accel(
     pool: GuestPool,
     cache: CanaryCache,
     say: Say,
+    patience_s: float = CANARY_S,
 ) -> tuple[AccelChoice, Callable[[], None]]:
     """What guests of this run are to run under, and a function that remembers it once a guest has booted so.
 
+    Where KVM is demanded a test guest has `patience_s`, a guest's own time to boot: there is nothing else to turn to.
     Remembered before, a host on which nothing starts would be taken for one without KVM until its next boot.
     """
     device = "" if requested == "tcg" else device_refusal(shell)
@@ -47,11 +49,12 @@ def find_accel(
     def kvm_refusal() -> str:
         return device or ("" if hypervisor.supports_kvm(pool.emulator) else "libvirt has no KVM here")
 
-    choice = choose_accel(requested, kvm_refusal=kvm_refusal, try_kvm=lambda: _try_kvm(pool, say))
+    limit_s = max(CANARY_S, patience_s) if requested == "kvm" else CANARY_S
+    choice = choose_accel(requested, kvm_refusal=kvm_refusal, try_kvm=lambda: _try_kvm(pool, say, limit_s))
     return choice, lambda: cache.put(key, choice)
 
 
-def _try_kvm(pool: GuestPool, say: Say) -> float | str:
+def _try_kvm(pool: GuestPool, say: Say, limit_s: float) -> float | str:
     """Seconds in which a KVM guest answered, or why none did."""
     say("trying KVM with a test guest")
     begin = time.monotonic()
@@ -60,9 +63,9 @@ def _try_kvm(pool: GuestPool, say: Say) -> float | str:
     except HypervisorError as error:
         return error.what
     try:
-        answered = machine.domain.wait_for_agent(CANARY_S)
+        answered = machine.domain.wait_for_agent(limit_s)
     except GuestDiedError as error:
         return error.what
     finally:
         pool.discard(machine)
-    return time.monotonic() - begin if answered else f"a test guest did not boot within {CANARY_S:.0f} s"
+    return time.monotonic() - begin if answered else f"a test guest did not boot within {limit_s:.0f} s"

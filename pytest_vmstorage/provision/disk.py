@@ -49,13 +49,14 @@ class ImageFacts(BaseModel):
     is_block: bool = False
 
 
-def prepare_folder(shell: Shell, path: str, *, chosen: bool) -> FolderFacts:
-    """Make the folder if need be and say what it lies on; raises HostError where it cannot hold disks.
+def prepare_folder(shell: Shell, path: str, run_folder: str, *, chosen: bool) -> FolderFacts:
+    """Make the folder if need be, and in it the run's, and say what it lies on; HostError where it cannot hold disks.
 
-    A tmpfs is memory and no disk: it is refused unless the user chose the folder.
+    Another user's QEMU may read what lies there. A tmpfs is memory and no disk: it is refused unless the user chose
+    the folder.
     """
-    made = shell.run(["mkdir", "-p", "--", path])
-    probe = f"{path}/.write-test"
+    made = shell.run(["mkdir", "-p", "-m", "755", "--", run_folder])
+    probe = f"{run_folder}/.write-test"
     written = shell.run(["sh", "-c", 'echo x >"$1" && rm -f "$1"', "sh", probe]) if made.ok else made
     if not written.ok:
         raise HostError(

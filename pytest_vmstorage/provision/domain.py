@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from hashlib import sha256
 from typing import Literal
 from xml.etree import ElementTree as ET
 
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.config import DEFAULT_MEMORY_BYTES, StorageConfig
+from pytest_vmstorage.cpus import format_cpus
+from pytest_vmstorage.provision.guest_image import ImageBoot
 from pytest_vmstorage.provision.lease import Lease
 from pytest_vmstorage.provision.pinning import Pinning
-from pytest_vmstorage.provision.testdisk import disk_elements, qemu_elements
+from pytest_vmstorage.provision.testdisk import add_arguments, disk_elements, qemu_elements
 
 Accel = Literal["kvm", "tcg"]
 
@@ -18,6 +22,7 @@ LEASE_NAMESPACE = "https://pypi.org/project/pytest-vmstorage/lease/1"
 """XML namespace of the lease in a domain's metadata."""
 
 ROOT_SERIAL = "vmstorage-root"
+SEED_SERIAL = "vmstorage-seed"
 AGENT_PORT = "org.qemu.guest_agent.0"
 
 
@@ -25,7 +30,9 @@ class GuestSpec(BaseModel):
     """All that a guest's XML is made from: paths on the lab host, memory in bytes, the cell's disk.
 
     With `is_block` the disk is a block device of the host, of which the guest gets the cell's size. `pinning` is None
-    where nobody asked for it.
+    where nobody asked for it. With `image` the guest boots from that, and not from kernel and root. `root_sha256` is
+    that of the file which is its root, or lies below it; the XML does not say it. With `is_relabeled` a daemon gives
+    QEMU's user what it opens.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -35,16 +42,19 @@ class GuestSpec(BaseModel):
     config: StorageConfig | None
     disk: str
     is_block: bool = False
+    is_relabeled: bool = False
     kernel: str
     initrd: str
     cmdline: str
     root: str
+    root_sha256: str = ""
     console: str
     accel: Accel
     emulator: str
     vcpus: int = 1
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     pinning: Pinning | None = None
+    image: ImageBoot | None = None
 
 
 def machine(config: StorageConfig | None) -> str:
@@ -53,7 +63,7 @@ def machine(config: StorageConfig | None) -> str:
 
 
 def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
-    """The XML of a transient guest booted straight into its kernel, with the disk under test as its second disk.
+    """The XML of a transient guest with the disk under test, booted straight into its kernel, or from its own image.
 
     Source of the element names: libvirt.org/formatdomain.html; of the choices: tried on libvirt 9.0.
     """
@@ -66,7 +76,7 @@ def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
     _vcpu(domain, spec)
     if spec.config is not None and spec.config.iothread:
         _add(domain, "iothreads", "1")
-    if spec.pinning is not None and not spec.pinning.why_not:
+    if spec.pinning is not None and spec.pinning.others is not None:
         domain.append(_cputune(spec.pinning))
     _os(domain, spec)
     ET.SubElement(ET.SubElement(domain, "features"), "acpi")
@@ -79,17 +89,32 @@ def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
     _devices(domain, spec)
     if spec.config is not None:
         domain.extend(qemu_elements(spec.config, spec.disk))
+    if spec.image is not None:
+        add_arguments(domain, spec.image.door.arguments(machine(spec.config)))
     return ET.tostring(domain, encoding="unicode")
+
+
+def definition_sha256(spec: GuestSpec) -> str:
+    """SHA-256 in hexadecimal of the XML without what each guest has for itself: names, and paths of its files."""
+    paths = {what: what for what in ("name", "disk", "kernel", "initrd", "root", "console")}
+    image = spec.image
+    if image is not None:
+        door = image.door and image.door.model_copy(update={"port": 0, "mac": "", "folder": ""})
+        image = image.model_copy(update={"overlay": "overlay", "seed": "seed", "door": door})
+    neutral = spec.model_copy(update={**paths, "uuid": "00000000-0000-0000-0000-000000000000", "image": image})
+    return sha256(domain_xml(neutral).encode()).hexdigest()
 
 
 def _vcpu(domain: ET.Element, spec: GuestSpec) -> None:
     # QEMU before 8.1 leaves memory barriers out where one emulated CPU is all there can be (qemu commit c914d46d0a64),
     # and I/O is lost: on 7.2 half of the guests with NVMe waited 30 s for a command, and one of 300 jobs on virtio-blk
     # waited for ever on a busy host; a second CPU that is not there helps
+    # QEMU's other threads have the vCPUs' cpuset where nothing else is said of them
+    within = {"cpuset": format_cpus(spec.pinning.within)} if spec.pinning and spec.pinning.within else {}
     if spec.vcpus == 1 and spec.accel == "tcg":
-        _add(domain, "vcpu", "2", current="1")
+        _add(domain, "vcpu", "2", current="1", **within)
     else:
-        _add(domain, "vcpu", str(spec.vcpus))
+        _add(domain, "vcpu", str(spec.vcpus), **within)
 
 
 def _cputune(pinning: Pinning) -> ET.Element:
@@ -106,6 +131,9 @@ def _cputune(pinning: Pinning) -> ET.Element:
 def _os(domain: ET.Element, spec: GuestSpec) -> None:
     os_element = ET.SubElement(domain, "os")
     _add(os_element, "type", "hvm", arch="x86_64", machine=machine(spec.config))
+    if spec.image is not None:
+        # its own boot loader, found by the firmware on the one disk that has a place in the order
+        return
     _add(os_element, "kernel", spec.kernel)
     _add(os_element, "initrd", spec.initrd)
     _add(os_element, "cmdline", spec.cmdline)
@@ -114,7 +142,7 @@ def _os(domain: ET.Element, spec: GuestSpec) -> None:
 def _devices(domain: ET.Element, spec: GuestSpec) -> None:
     devices = ET.SubElement(domain, "devices")
     _add(devices, "emulator", spec.emulator)
-    devices.append(_root_disk(spec.root))
+    devices.extend([_root_disk(spec)] if spec.image is None else _image_disks(spec.image))
     if spec.config is not None:
         devices.extend(disk_elements(spec.config, spec.disk, spec.uuid, is_block=spec.is_block))
     else:
@@ -130,14 +158,35 @@ def _devices(domain: ET.Element, spec: GuestSpec) -> None:
     _add(rng, "backend", "/dev/urandom", model="random")
 
 
-def _root_disk(path: str) -> ET.Element:
+def _root_disk(spec: GuestSpec) -> ET.Element:
     disk = ET.Element("disk", type="file", device="disk")
     ET.SubElement(disk, "driver", name="qemu", type="raw")
-    ET.SubElement(disk, "source", file=path)
+    source = ET.SubElement(disk, "source", file=spec.root)
+    if spec.is_relabeled:
+        # anybody may read it, and libvirt never gives a read-only disk back: other guests might still have it
+        ET.SubElement(source, "seclabel", model="dac", relabel="no")
     ET.SubElement(disk, "target", dev="vda", bus="virtio")
     ET.SubElement(disk, "readonly")
     _add(disk, "serial", ROOT_SERIAL)
     return disk
+
+
+def _image_disks(image: ImageBoot) -> Iterator[ET.Element]:
+    """The guest's root over the user's image, and its seed; what is written there is lost with the guest."""
+    root = ET.Element("disk", type="file", device="disk")
+    ET.SubElement(root, "driver", name="qemu", type="qcow2", cache="unsafe", discard="unmap")
+    ET.SubElement(root, "source", file=image.overlay)
+    ET.SubElement(root, "target", dev="vda", bus="virtio")
+    ET.SubElement(root, "boot", order="1")
+    _add(root, "serial", ROOT_SERIAL)
+    yield root
+    seed = ET.Element("disk", type="file", device="disk")
+    ET.SubElement(seed, "driver", name="qemu", type="raw")
+    ET.SubElement(seed, "source", file=image.seed)
+    ET.SubElement(seed, "target", dev="vdc", bus="virtio")
+    ET.SubElement(seed, "readonly")
+    _add(seed, "serial", SEED_SERIAL)
+    yield seed
 
 
 def _metadata(lease: Lease) -> ET.Element:

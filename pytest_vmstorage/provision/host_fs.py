@@ -228,20 +228,23 @@ def remove_folder(shell: Shell, folder: str) -> None:
     check(shell.run(["rm", "-rf", "--one-file-system", "--", folder]), f"removing {folder}")
 
 
-def reap_host_fs(shell: Shell, folder: str) -> list[str]:
+def reap_host_fs(shell: Shell, folder: str, *, look_only: bool = False) -> list[str]:
     """Unmount all that is mounted below a run's folder, detach loop devices over files in it; a clause for each.
 
-    Knows of nothing but the folder's name: it also clears what a killed run left. Raises ProvisionError.
+    Knows of nothing but the folder's name: it also clears what a killed run left. With `look_only` it only tells.
+    Raises ProvisionError.
     """
     real = _real(shell, folder)
     said = []
     below = [one for one in read_mounts(shell.read(MOUNTS)) if one.mountpoint.startswith(f"{real}/")]
     # later mounts lie on earlier ones, and deeper ones in them
     for found in reversed(below):
-        _patiently(shell, ["umount", "--", found.mountpoint], f"unmounting {found.mountpoint}")
+        if not look_only:
+            _patiently(shell, ["umount", "--", found.mountpoint], f"unmounting {found.mountpoint}")
         said.append(f"{found.kind} on {found.mountpoint}")
     for device, file in _loops(shell):
         if file.startswith(f"{real}/"):
-            _patiently(shell, ["losetup", "-d", device], f"detaching {device}")
+            if not look_only:
+                _patiently(shell, ["losetup", "-d", device], f"detaching {device}")
             said.append(device)
     return said

@@ -47,7 +47,7 @@ class HostDisk(BaseModel):
 
 def folder_bytes(config: StorageConfig) -> int:
     """How much of the folder the cell's disk takes once it was written in full, in bytes; none of a device's."""
-    if needs_block(config):
+    if needs_block(config) or config.is_machine:
         return 0
     if config.host_fs != "as-found":
         return host_fs_bytes(config)

@@ -6,16 +6,18 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 from xml.etree import ElementTree
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HostError, HypervisorError
 from pytest_vmstorage.provision.adopt import adopting
+from pytest_vmstorage.provision.connection import Connection
 from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.event_loop import start_event_loop
-from pytest_vmstorage.provision.libvirt_text import bus_names, connection_error, io_error_reason, one_line, version_text
+from pytest_vmstorage.provision.guest_events import GuestEvents
+from pytest_vmstorage.provision.libvirt_text import bus_names, one_line, refusal_hint, version_text
 from pytest_vmstorage.provision.passphrases import Passphrases
 
 
@@ -59,6 +61,9 @@ class Hypervisor(Protocol):
     def find(self, uuid: str) -> Domain | None:
         """The running guest of that UUID, None where there is none."""
 
+    def forget(self, uuid: str) -> None:
+        """Forget the passphrase of the guest of that UUID, if a run that was killed left it known; it has ended."""
+
     def versions(self) -> Mapping[str, str]:
         """Versions of `qemu` and `libvirt`."""
 
@@ -73,42 +78,35 @@ class Hypervisor(Protocol):
 
 
 class LibvirtHypervisor:
-    """A libvirt connection with its event loop; one for the life of a run.
+    """A libvirt connection with its event loop; one for the life of a run, made again if it is lost.
 
-    `pids` is the folder of QEMU's pid files where this process itself starts QEMU, else None.
+    `pids` is the folder of QEMU's pid files where this process itself starts QEMU, else None. `reach` raises HostError
+    where the host cannot be reached.
     """
 
-    def __init__(self, uri: str, *, pids: Path | None = None) -> None:
+    def __init__(self, uri: str, *, pids: Path | None = None, reach: Callable[[], object] = lambda: None) -> None:
         self._pids = pids
-        libvirt = load_libvirt()
+        self._libvirt = load_libvirt()
         import libvirt_qemu
 
         self.qemu = libvirt_qemu
-        start_event_loop(libvirt)
-        try:
-            self._conn = libvirt.open(uri)
-        except libvirt.libvirtError as error:
-            raise connection_error(uri, error) from None
-        with contextlib.suppress(libvirt.libvirtError):
-            # remote only: a dead peer is noticed within 25 s instead of at ssh's own time-out
-            self._conn.setKeepAlive(5, 5)
-        self._libvirt = libvirt
-        self._passphrases = Passphrases(libvirt, self._conn, uri if pids else "")
+        start_event_loop(self._libvirt)
+        self.events = GuestEvents(self._libvirt, libvirt_qemu)
+        self.connection = Connection(self._libvirt, uri, watch=self.events.watch, woken=self.events.wake, reach=reach)
+        self._passphrases = Passphrases(self._libvirt, self.connection.current, uri if pids else "")
+        self.forget = self._passphrases.forget
         self._starting = threading.Lock()
-        self._agents: dict[str, threading.Event] = {}
-        self._ended: dict[str, threading.Event] = {}
-        self._io_errors: dict[str, list[str]] = {}
-        self._watch()
 
     def start(self, xml: str) -> LibvirtDomain:
         """Make and start a transient guest from schema-checked XML; raises HypervisorError."""
-        flags = self._libvirt.VIR_DOMAIN_START_VALIDATE
+        flags, conn = self._libvirt.VIR_DOMAIN_START_VALIDATE, self.connection.current()
         tree = ElementTree.fromstring(xml)  # noqa: S314 (our own XML)
         secrets = secrets_of(tree)
         # two may boot side by side, but orphans are adopted and passphrases known by the process, not by the thread
-        with self._starting, translated("starting the guest"), self._passphrases.known(secrets), self._adopting(tree):
-            handle = self._conn.createXML(xml, flags)
-        return LibvirtDomain(self, handle)
+        starting = self._translated("starting the guest", conn)
+        with self._starting, starting, self._passphrases.known(secrets), self._adopting(tree):
+            handle = conn.createXML(xml, flags)
+        return LibvirtDomain(self, handle, conn)
 
     def _adopting(self, tree: ElementTree.Element) -> contextlib.AbstractContextManager[None]:
         if self._pids is None:
@@ -119,23 +117,28 @@ class LibvirtHypervisor:
 
     def find(self, uuid: str) -> LibvirtDomain | None:
         """The running guest of that UUID, None where there is none."""
-        try:
-            return LibvirtDomain(self, self._conn.lookupByUUIDString(uuid))
-        except self._libvirt.libvirtError:
-            return None
+        conn = self.connection.current()
+        with self._translated("looking for a guest", conn):
+            try:
+                return LibvirtDomain(self, conn.lookupByUUIDString(uuid), conn)
+            except self._libvirt.libvirtError as error:
+                if error.get_error_code() != self._libvirt.VIR_ERR_NO_DOMAIN:
+                    raise
+        return None
+
+    def _translated(self, doing: str, conn: Any) -> contextlib.AbstractContextManager[None]:
+        return translated(doing, connection=self.connection, is_lost=lambda: not self.connection.is_alive(conn))
 
     def versions(self) -> Mapping[str, str]:
         """Versions of `qemu` and `libvirt` as the lab host has them."""
-        with translated("asking for versions"):
-            return {
-                "qemu": version_text(self._conn.getVersion()),
-                "libvirt": version_text(self._conn.getLibVersion()),
-            }
+        conn = self.connection.current()
+        with self._translated("asking for versions", conn):
+            return {"qemu": version_text(conn.getVersion()), "libvirt": version_text(conn.getLibVersion())}
 
     def supports_kvm(self, emulator: str) -> bool:
         """Whether libvirt's domain capabilities for KVM can be had."""
         try:
-            self._conn.getDomainCapabilities(emulator, "x86_64", None, "kvm")
+            self.connection.current().getDomainCapabilities(emulator, "x86_64", None, "kvm")
         except self._libvirt.libvirtError:
             return False
         return True
@@ -143,65 +146,52 @@ class LibvirtHypervisor:
     def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:
         """From libvirt's domain capabilities."""
         try:
-            return bus_names(self._conn.getDomainCapabilities(emulator, "x86_64", machine, "qemu"))
+            return bus_names(self.connection.current().getDomainCapabilities(emulator, "x86_64", machine, "qemu"))
         except self._libvirt.libvirtError:
             return frozenset()
 
     def close(self) -> None:
         """Close the connection; errors at this point help nobody."""
         self._passphrases.close()
-        with contextlib.suppress(self._libvirt.libvirtError):
-            self._conn.close()
-
-    def agent_event(self, uuid: str) -> threading.Event:
-        """Set once the guest of that UUID opened its agent's port."""
-        return self._agents.setdefault(uuid, threading.Event())
-
-    def ended_event(self, uuid: str) -> threading.Event:
-        """Set once the guest of that UUID is gone."""
-        return self._ended.setdefault(uuid, threading.Event())
-
-    def io_errors(self, uuid: str) -> list[str]:
-        """Reasons of I/O errors in the guest of that UUID so far."""
-        return self._io_errors.setdefault(uuid, [])
-
-    def _watch(self) -> None:
-        lib = self._libvirt
-        register = self._conn.domainEventRegisterAny
-
-        def on_agent(_conn: Any, dom: Any, state: int, _reason: int, _opaque: Any) -> None:
-            if state == lib.VIR_CONNECT_DOMAIN_EVENT_AGENT_LIFECYCLE_STATE_CONNECTED:
-                self.agent_event(dom.UUIDString()).set()
-
-        def on_lifecycle(_conn: Any, dom: Any, event: int, _detail: int, _opaque: Any) -> None:
-            if event in (lib.VIR_DOMAIN_EVENT_STOPPED, lib.VIR_DOMAIN_EVENT_CRASHED):
-                self.ended_event(dom.UUIDString()).set()
-                self.agent_event(dom.UUIDString()).set()
-
-        def on_io_error(_conn: Any, dom: Any, _event: str, _s: int, _us: int, details: str, _opaque: Any) -> None:
-            self.io_errors(dom.UUIDString()).append(io_error_reason(details))
-
-        register(None, lib.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, on_agent, None)
-        register(None, lib.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_lifecycle, None)
-        # not by libvirt's own event of it, which leaves QEMU's words out
-        self.qemu.qemuMonitorEventRegister(self._conn, None, "BLOCK_IO_ERROR", on_io_error, None, 0)
+        self.connection.close()
 
 
 class LibvirtDomain:
-    """A running guest of a LibvirtHypervisor."""
+    """A running guest of a LibvirtHypervisor; `conn` is the connection that `handle` belongs to."""
 
-    def __init__(self, hypervisor: LibvirtHypervisor, handle: Any) -> None:
+    def __init__(self, hypervisor: LibvirtHypervisor, handle: Any, conn: Any) -> None:
         self._qemu = hypervisor.qemu
-        self._handle = handle
+        self._connection = hypervisor.connection
+        self._of_connection, self._conn = handle, conn
         self.uuid: str = handle.UUIDString()
         self.name: str = handle.name()
-        self._agent_up = hypervisor.agent_event(self.uuid)
-        self._ended = hypervisor.ended_event(self.uuid)
-        self._io_errors = hypervisor.io_errors(self.uuid)
+        self._agent_up = hypervisor.events.agent(self.uuid)
+        self._ended = hypervisor.events.ended(self.uuid)
+        self._io_errors = hypervisor.events.io_errors(self.uuid)
+
+    @property
+    def _handle(self) -> Any:
+        """The guest in the connection of now; raises libvirtError where it is gone, LostError."""
+        conn = self._connection.current()
+        if conn is not self._conn:
+            self._of_connection, self._conn = conn.lookupByUUIDString(self.uuid), conn
+        return self._of_connection
+
+    def _translated(self, doing: str, patience_s: float = 0.0) -> contextlib.AbstractContextManager[None]:
+        return translated(
+            doing,
+            ended=self._ended,
+            patience_s=patience_s,
+            connection=self._connection,
+            # not of the latest one: another thread may have made that in the meantime
+            is_lost=lambda: not self._connection.is_alive(self._conn),
+        )
 
     def wait_for_agent(self, timeout_s: float) -> bool:
-        """Wait for the event that the agent's port was opened; raises GuestDiedError if QEMU ends before."""
+        """Wait for the event that the agent's port was opened; raises GuestDiedError if QEMU ends before, LostError."""
         came = self._agent_up.wait(timeout_s)
+        if not self._connection.is_alive(self._conn):
+            raise self._connection.lost("waiting for the guest to boot")
         if self._ended.is_set():
             raise GuestDiedError("The guest ended before it answered.")
         return came
@@ -223,14 +213,14 @@ class LibvirtDomain:
     def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
         """One agent command; libvirt's time limit is in whole seconds, at least 1."""
         request = json.dumps({"execute": command, "arguments": dict(arguments)})
-        with translated(f"guest agent command {command}", ended=self._ended):
+        with self._translated(f"guest agent command {command}"):
             answer = self._qemu.qemuAgentCommand(self._handle, request, max(1, round(timeout_s)), 0)
         return json.loads(answer)["return"]
 
     def monitor(self, command: str, **arguments: Any) -> Any:
         """One QMP command; taints the domain as custom-monitor and does nothing else."""
         request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
-        with translated(f"monitor command {command}", ended=self._ended, patience_s=1.0):
+        with self._translated(f"monitor command {command}", patience_s=1.0):
             answer = json.loads(self._qemu.qemuMonitorCommand(self._handle, request, 0))
         if "error" in answer:
             # what QEMU refuses libvirt hands on as an answer like any other
@@ -239,7 +229,7 @@ class LibvirtDomain:
 
     def xml(self) -> str:
         """The live XML."""
-        with translated("reading the live XML", ended=self._ended):
+        with self._translated("reading the live XML"):
             return str(self._handle.XMLDesc(0))
 
     def is_active(self) -> bool:
@@ -252,17 +242,17 @@ class LibvirtDomain:
 
     def pause(self) -> None:
         """With QEMU's stop, which flushes."""
-        with translated("pausing the guest", ended=self._ended):
+        with self._translated("pausing the guest"):
             self._handle.suspend()
 
     def resume(self) -> None:
         """With QEMU's cont."""
-        with translated("resuming the guest", ended=self._ended):
+        with self._translated("resuming the guest"):
             self._handle.resume()
 
     def destroy(self) -> None:
         """End it; libvirt sends SIGTERM, then SIGKILL, and returns when the process is gone."""
-        with contextlib.suppress(GuestDiedError), translated("destroying the guest", ended=self._ended):
+        with contextlib.suppress(GuestDiedError), self._translated("destroying the guest"):
             self._handle.destroy()
 
 
@@ -279,13 +269,25 @@ def load_libvirt() -> Any:
 
 
 @contextlib.contextmanager
-def translated(doing: str, *, ended: threading.Event | None = None, patience_s: float = 0.0) -> Iterator[None]:
-    """Turn libvirtError into HypervisorError, GuestSilentError (agent) or GuestDiedError (domain gone)."""
+def translated(
+    doing: str,
+    *,
+    ended: threading.Event | None = None,
+    patience_s: float = 0.0,
+    connection: Connection | None = None,
+    is_lost: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
+    """Turn libvirtError into HypervisorError, GuestSilentError (agent), GuestDiedError (domain gone) or LostError.
+
+    `is_lost` says of the connection of which `connection` is the latest whether it was lost meanwhile.
+    """
     # agent and monitor may break before the event comes that says why
     libvirt = load_libvirt()
     try:
         yield
     except libvirt.libvirtError as error:
+        if connection is not None and is_lost():
+            raise connection.lost(doing) from None
         code = error.get_error_code() or -1
         message = one_line(error)
         gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
@@ -294,4 +296,5 @@ def translated(doing: str, *, ended: threading.Event | None = None, patience_s: 
             raise GuestDiedError(f"The guest ended during: {doing}.") from None
         if code in silent:
             raise GuestSilentError(f"{doing}: the guest's agent does not answer ({message}).") from None
-        raise HypervisorError(f"{doing} failed: {message}.", code=code) from None
+        hint = refusal_hint(message) if connection is not None and connection.is_to_daemon else ""
+        raise HypervisorError(f"{doing} failed: {message}.", hint=hint, code=code) from None

@@ -9,6 +9,15 @@ from xml.etree import ElementTree
 
 from pytest_vmstorage.errors import HostError
 
+_START = "`systemctl enable --now libvirtd` (Debian: libvirt-daemon-system)"
+_WHY_NO_CONNECTION = (
+    # what is left to try where there is no virt-ssh-helper
+    (r"\bnc: ", f"libvirt is not installed there, or is too old. Install it and start its daemon: {_START}."),
+    ("connect socket", f"libvirtd does not run there, or this user may not use it. To start it: {_START}."),
+    ("", "Check the name given to --vm-host, that ssh to it works without a password, and that libvirtd runs."),
+)
+"""What to do, by a part of libvirt's sentence."""
+
 
 def bus_names(capabilities: str) -> frozenset[str]:
     """libvirt's names of the buses a disk can be on, from domain capabilities' XML."""
@@ -24,7 +33,8 @@ def one_line(error: Any) -> str:
 
 def connection_error(uri: str, error: Any) -> HostError:
     """What to say and do where a connection to that URI failed."""
-    message = one_line(error)
+    # what ssh or its program on the host said last is wrapped in what that meant for libvirt
+    message = re.sub(r"^End of file while reading data: (.+): Input/output error$", r"\1", one_line(error))
     if uri.startswith("qemu:///embed"):
         if "Failed to parse user" in message:
             return HostError(
@@ -35,9 +45,17 @@ def connection_error(uri: str, error: Any) -> HostError:
             f"libvirt's embedded QEMU driver cannot be used: {message}.",
             hint="Install qemu-system-x86 and libvirt-daemon-driver-qemu, or name a host with --vm-host.",
         )
-    return HostError(
-        f"libvirt at {uri.partition('?')[0]} cannot be reached: {message}.",
-        hint="Check the name given to --vm-host, that ssh to it works without a password, and that libvirtd runs.",
+    what = f"libvirt at {uri.partition('?')[0]} cannot be reached: {message}."
+    return HostError(what, hint=next(hint for words, hint in _WHY_NO_CONNECTION if re.search(words, message)))
+
+
+def refusal_hint(message: str) -> str:
+    """What to do where a daemon's QEMU could not open a file, "" for another refusal."""
+    if "Permission denied" not in message and "Operation not permitted" not in message:
+        return ""
+    return (
+        "QEMU runs as another user there (libvirt-qemu, qemu), perhaps confined by AppArmor or SELinux. Put the disks"
+        " where it may read them, as below /var/lib/libvirt/images (--vm-dir, or folder in vmstorage.toml)."
     )
 
 

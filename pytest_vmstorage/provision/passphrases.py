@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pytest_vmstorage.provision.encryption import PASSPHRASE, secret_xml
 
 
 class Passphrases:
-    """Tells a libvirt connection the passphrases that a domain's XML names by UUID.
+    """Tells a libvirt connection the passphrases that a domain's XML names by UUID; `current` gives the connection.
 
     `embedded` is the URI of an embedded driver, else "": its secrets are kept by a driver of their own, below the
     same root.
     """
 
-    def __init__(self, libvirt: Any, conn: Any, embedded: str) -> None:
+    def __init__(self, libvirt: Any, current: Callable[[], Any], embedded: str) -> None:
         self._libvirt = libvirt
-        self._conn = conn
+        self._current = current
         self._embedded = embedded
         self._own: Any = None
 
@@ -38,10 +38,15 @@ class Passphrases:
                 defined.setValue(PASSPHRASE.encode(), 0)
             yield
 
+    def forget(self, secret: str) -> None:
+        """Forget what a killed run told: a daemon keeps it until it ends, an embedded driver in its own folder."""
+        with contextlib.suppress(self._libvirt.libvirtError):
+            self._current().secretLookupByUUIDString(secret).undefine()
+
     def _driver(self) -> Any:
         if self._embedded and self._own is None:
             self._own = self._libvirt.open(self._embedded.replace("qemu:", "secret:", 1))
-        return self._own or self._conn
+        return self._own or self._current()
 
     def close(self) -> None:
         """Let the connection to the secrets go, if there was need of one."""

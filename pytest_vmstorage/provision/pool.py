@@ -16,61 +16,17 @@ from pytest_vmstorage.errors import GuestDiedError, SpaceError, VmStorageError
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.block import needs_block
 from pytest_vmstorage.provision.boot import BootFiles
-from pytest_vmstorage.provision.disk import FolderFacts, ImageFacts, folder_facts
+from pytest_vmstorage.provision.disk import FolderFacts, folder_facts
 from pytest_vmstorage.provision.domain import Accel, GuestSpec, domain_xml
 from pytest_vmstorage.provision.hostdisk import HostDisk, HostDisks
-from pytest_vmstorage.provision.hypervisor import Domain, Hypervisor
+from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import HostSetting, Lease, LeaseBook
+from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.provision.testdisk import nvme_limits
 from pytest_vmstorage.say import Say, silent
 
-CONSOLE_LINES = 20
-
 _MEMORY = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
-
-
-class Machine:
-    """A guest that was started: its domain, its disk on the host, its console."""
-
-    def __init__(self, spec: GuestSpec, domain: Domain, disk: HostDisk | None, shell: Shell) -> None:
-        self.spec = spec
-        self.domain = domain
-        self.disk = disk
-        self._shell = shell
-
-    @property
-    def host_disk(self) -> HostDisk:
-        """The cell's disk on the host; a canary has none and is never asked."""
-        assert self.disk is not None
-        return self.disk
-
-    @property
-    def notes(self) -> Mapping[str, str]:
-        """What a reader of its row must know of how it was made."""
-        pinned = {"pinning": str(self.spec.pinning)} if self.spec.pinning is not None else {}
-        return {**self.host_disk.notes, **pinned}
-
-    @property
-    def image(self) -> ImageFacts | None:
-        """What the disk's image takes on the host; a canary has none."""
-        return self.disk.image if self.disk is not None else None
-
-    @property
-    def config(self) -> StorageConfig:
-        """The cell; a canary has none and is never asked."""
-        assert self.spec.config is not None
-        return self.spec.config
-
-    @property
-    def domain_name(self) -> str:
-        """libvirt's name of the guest."""
-        return self.spec.name
-
-    def console_tail(self, lines: int = CONSOLE_LINES) -> str:
-        """The last lines the guest wrote to its serial console."""
-        done = self._shell.run(["tail", "-n", str(lines), "--", self.spec.console])
-        return done.stdout.replace("\r", "").strip()
 
 
 class GuestPool:
@@ -93,6 +49,7 @@ class GuestPool:
         self._lease = lease
         self._book = book
         self._pin = pin
+        self._is_relabeled = host.uri is not None
         self._disks = HostDisks(shell, host, lease.folder, lease.run_id)
         self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vmstorage-teardown")
@@ -101,6 +58,7 @@ class GuestPool:
         self._alive: list[Machine | HostDisk] = []
         self._numbers = itertools.count(1)
         self._undos: list[Callable[[], None]] = []
+        self._lasts: list[Callable[[], object]] = []
 
     @property
     def folder(self) -> str:
@@ -144,6 +102,7 @@ class GuestPool:
         disk = self._make_disk(config, number, say) if config else None
         try:
             spec = self.spec(name, domain_uuid, disk, accel)
+            self._boot.make(self._shell, config, self.folder, name)
             say("booting")
             domain = self._hypervisor.start(domain_xml(spec, self._lease))
             if config is not None and (limits := nvme_limits(config)):
@@ -210,32 +169,40 @@ class GuestPool:
             config=config,
             disk=disk.path if disk is not None else "",
             is_block=disk is not None and disk.is_block,
+            is_relabeled=self._is_relabeled,
             kernel=self._boot.kernel,
             initrd=self._boot.initrd,
             root=self._boot.root,
+            root_sha256=self._boot.root_sha256,
             cmdline=self._boot.cmdline(config),
             console=f"{self.folder}/{name}.console",
             accel=accel,
             emulator=(config.emulator if config else None) or self._boot.emulator,
             vcpus=config.vcpus if config else 1,
             memory_bytes=config.memory if config else DEFAULT_MEMORY_BYTES,
-            pinning=self._pin(vcpus=config.vcpus, iothreads=int(config.iothread)) if self._pin and config else None,
+            pinning=self._pin.of(config) if self._pin is not None else None,
+            image=self._boot.image_boot(config, self.folder, name),
         )
 
     def _note_domain(self, domain_uuid: str) -> None:
-        with self._lock:
-            self._lease = self._lease.model_copy(update={"domains": (*self._lease.domains, domain_uuid)})
-            self._book.write(self._lease)
+        self._note(lambda lease: {"domains": (*lease.domains, domain_uuid)})
 
     def note_settings(self, settings: tuple[HostSetting, ...]) -> None:
         """Put into the lease which settings of the host this run has changed."""
+        self._note(lambda _lease: {"settings": settings})
+
+    def _note(self, update: Callable[[Lease], Mapping[str, object]]) -> None:
         with self._lock:
-            self._lease = self._lease.model_copy(update={"settings": settings})
+            self._lease = self._lease.model_copy(update=update(self._lease))
             self._book.write(self._lease)
 
     def when_closed(self, undo: Callable[[], None]) -> None:
         """Have that done at the end, before the lease goes; if it fails the lease stays."""
         self._undos.append(undo)
+
+    def at_last(self, do: Callable[[], object]) -> None:
+        """Have that done when all is removed, right before the lease goes; not where a guest is kept."""
+        self._lasts.append(do)
 
     def discard(self, made: Machine | HostDisk) -> None:
         """Tear a guest, or a disk without one, down in the background; `settle` waits for it."""
@@ -279,6 +246,8 @@ class GuestPool:
             self._disks.close()
             if self._leftovers:
                 raise self._leftovers[0]
+            for do in self._lasts:
+                do()
             self._book.drop(self._lease)
 
     def _tear_down(self, made: Machine | HostDisk) -> None:
@@ -286,5 +255,6 @@ class GuestPool:
         if isinstance(made, Machine):
             with contextlib.suppress(GuestDiedError):
                 made.domain.destroy()
+            self._boot.remove(self._shell, self.folder, made.domain_name)
         if disk is not None:
             self._disks.remove(disk)

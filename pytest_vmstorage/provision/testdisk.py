@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
 from pytest_vmstorage.config import Bus, Cache, StorageConfig
@@ -165,6 +165,16 @@ def null_node(config: StorageConfig) -> Mapping[str, object]:
     direct, no_flush, _ = CACHE_FLAGS[config.cache]
     node: dict[str, object] = {"driver": "null-co", "node-name": NULL_NODE, "size": config.size, "read-zeroes": True}
     return node | {"cache": {"direct": direct, "no-flush": no_flush}}
+
+
+def add_arguments(domain: ET.Element, words: Sequence[str]) -> None:
+    """Add words to the domain's one list of QEMU's own options."""
+    ET.register_namespace("qemu", QEMU_NAMESPACE)
+    tag = f"{{{QEMU_NAMESPACE}}}commandline"
+    there = domain.find(tag)
+    commandline = ET.SubElement(domain, tag) if there is None else there
+    for word in words:
+        ET.SubElement(commandline, f"{{{QEMU_NAMESPACE}}}arg", value=word)
 
 
 def _null_override() -> ET.Element:

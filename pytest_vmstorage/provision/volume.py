@@ -23,11 +23,15 @@ from pytest_vmstorage.units import format_about
 
 RUN_PROPERTY = "vmstorage:run"
 
+CACHED_IN_ARC = "primarycache all"
+"""Stands in the description of a zvol whose data ZFS keeps in memory, past which no direct I/O goes."""
+
 _NODE_S = 20.0
 """How long a zvol's node may take to come: udev makes the link after zfs create has returned."""
 
 _TIME_S = 120.0
 _UNITS = ("--units", "b", "--nosuffix", "--reportformat", "json")
+_LOOKED_AT = "volsize,volblocksize,compression,primarycache"
 _NAME = re.compile(r"vms-(?P<run>\w+)-\d+")
 _RUN = re.compile(r"\w+")
 
@@ -167,6 +171,18 @@ def find_dataset(shell: Shell, listed: ListedDataset) -> Room:
     return Room(name=name, free_bytes=int(free))
 
 
+def zvol_reserves(shell: Shell, room: Room, size_bytes: int) -> int:
+    """Bytes of the pool that a volume of that size would reserve, its metadata with it, by a trial that makes nothing.
+
+    ZFS's own reckoning, which goes by the pool's layout (zfs-create(8), -n -P); the size where it tells none.
+    """
+    argv = ["zfs", "create", "-n", "-P", "-V", str(size_bytes), f"{room.name}/{volume_name('trial', 0)}"]
+    said = shell.run(argv, timeout_s=_TIME_S).stdout
+    rows = [line.split("\t") for line in said.splitlines()]
+    told = [row[2] for row in rows if row[:2] == ["property", "refreservation"] and len(row) > 2]
+    return max([size_bytes, *(int(text) for text in told if text.isdigit())])
+
+
 def make_zvol(shell: Shell, room: Room, size_bytes: int, *, run_id: str, number: int) -> Volume:
     """Make the volume below that dataset and wait for its node; raises ProvisionError, and then leaves none.
 
@@ -178,12 +194,12 @@ def make_zvol(shell: Shell, room: Room, size_bytes: int, *, run_id: str, number:
     try:
         path = f"/dev/zvol/{name}"
         _wait_for(shell, path)
-        listed = shell.run(["zfs", "list", "-Hp", "-t", "volume", "-o", "volsize,volblocksize,compression", name])
-        size, block, compression = check(listed, f"looking at {name}").stdout.rstrip("\n").split("\t")
+        listed = shell.run(["zfs", "list", "-Hp", "-t", "volume", "-o", _LOOKED_AT, name])
+        size, block, compression, cached = check(listed, f"looking at {name}").stdout.rstrip("\n").split("\t")
     except ProvisionError:
         remove_zvol(shell, name, run_id)
         raise
-    note = f"volblocksize {format_about(int(block))}, compression {compression}"
+    note = f"volblocksize {format_about(int(block))}, compression {compression}, primarycache {cached}"
     return Volume(path=path, name=name, size_bytes=int(size), note=note)
 
 

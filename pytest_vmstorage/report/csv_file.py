@@ -43,11 +43,20 @@ HEADER = (
     ),
     *("median", "min", "max", "rounds", "baseline", "change", "verdict"),
     *("native", "of_native", "null", "of_null", "failure"),
-    *("command", "guest_kernel", "emulator_version", "tool_version", *(f"host_{name}" for name in _HOST), "started"),
+    *(
+        "command",
+        "guest_kernel",
+        "emulator_version",
+        "tool_version",
+        *(f"host_{name}" for name in _HOST),
+        "stated",
+        "started",
+    ),
 )
 """The columns, always all of them; after them `round_1` and so on, the figure of each round, and `at_iodepth` and such.
 
 `native` and `null` are the medians of the rows beside which this one stands, `of_native` and `of_null` the fractions.
+`stated` is the label of a machine that the plugin did not make ("format=vmfs bus=pvscsi"), which nothing proves.
 `emulator_version` is of the QEMU that the cell names; any other row was run by the host's own, `host_qemu`.
 Measurements of one `curve` in one cell are its points; `at_iodepth` is where each stands on it.
 """
@@ -132,6 +141,7 @@ def _cell(run: Run, one: Measurement | Failure) -> dict[str, object]:
         **{name: _axis(one.config, name) for name in AXES},
         "size_bytes": one.config.size,
         **{f"host_{name}": getattr(facts, name) for name in _HOST},
+        "stated": " ".join(f"{name}={value}" for name, value in facts.stated.items()),
         "started": run.started,
     }
 

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from pytest_vmstorage.draft import write_whole
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.report.csv_file import render_csv
 from pytest_vmstorage.report.markdown import render_markdown
@@ -40,9 +41,7 @@ def write_report(path: Path, run: Run, comparison: Comparison | None = None) -> 
     """
     check_report_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_text(_render(path.suffix, run, comparison), encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, _render(path.suffix, run, comparison))
 
 
 def append_summary(path: Path, run: Run, comparison: Comparison | None = None) -> None:

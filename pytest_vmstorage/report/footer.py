@@ -46,6 +46,7 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
         _proof(run),
         _guests(run, on_host=False),
         _guests(run, on_host=True),
+        _machines(run),
         _around(run),
         _hygiene(run),
     ]
@@ -117,8 +118,18 @@ def _has_guests(run: Run, host: HostFacts) -> bool:
 
 def _host(host: HostFacts, *, has_guests: bool = True) -> Section:
     memory = format_about(host.memory_bytes) if host.memory_bytes else "unknown"
+    hardware = f"{host.cpu}, {host.cores or 'unknown'} cores, {memory} memory, governor {host.governor}"
+    if host.is_machine:
+        stated = ", ".join(f"{name} {value}" for name, value in host.stated.items())
+        said = (
+            hardware,
+            f"kernel {host.kernel}; it says that it runs on: {host.accel.removesuffix(' (said)')}",
+            f"measured in {host.folder or 'unknown'} on {host.file_system}, device {host.device}",
+            *([f"stated by vmstorage.toml, and nothing here can prove it: {stated}"] if stated else []),
+        )
+        return Section(title=f"machine {host.name}, which the plugin did not make", lines=said)
     lines = [
-        f"{host.cpu}, {host.cores or 'unknown'} cores, {memory} memory, governor {host.governor}",
+        hardware,
         f"kernel {host.kernel}, QEMU {host.qemu}, libvirt {host.libvirt}",
         f"acceleration {host.accel} (asked: {host.accel_requested}{_because(host.accel_reason)})",
         f"disks in {host.folder or 'unknown'} on {host.file_system}, device {host.device}",
@@ -148,8 +159,18 @@ def _served(run: Run) -> Section:
 
 
 def _guests(run: Run, *, on_host: bool) -> Section:
-    facts = [m.guest for m in run.measurements if m.on_host is on_host]
+    facts = [m.guest for m in run.measurements if m.on_host is on_host and not m.config.is_machine]
     return Section(title="tools of rows without a guest" if on_host else "guest", lines=_summary(facts, ", ", " "))
+
+
+def _machines(run: Run) -> Section:
+    """What each machine that the plugin did not make says of itself, in a line."""
+    told: dict[str, list[Mapping[str, str]]] = {}
+    for m in run.measurements:
+        if m.config.is_machine:
+            told.setdefault(m.host, []).append(m.guest)
+    lines = [f"{host}: {line}" for host, facts in told.items() for line in _summary(facts, ", ", " ")]
+    return Section(title="machines that the plugin did not make", lines=tuple(lines))
 
 
 def _around(run: Run) -> Section:

@@ -24,6 +24,7 @@ def summary_lines(comparison: Comparison) -> Iterator[str]:
         yield shared_by(compared)
     if comparison.stack:
         yield f"what differs of the host since then: {', '.join(comparison.stack)}"
+    yield from comparison.idle
 
 
 def _compared(comparison: Comparison) -> list[Compared]:

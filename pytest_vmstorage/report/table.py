@@ -10,13 +10,13 @@ from typing import NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.baseline import host_of
-from pytest_vmstorage.config import AXES, StorageConfig, axis_text
+from pytest_vmstorage.config import AXES, FIELDS, StorageConfig, axis_text
 from pytest_vmstorage.outcome import OUTCOMES
 from pytest_vmstorage.report.columns import Column, Placed, columns_of, function_of, place
 from pytest_vmstorage.report.curves import Curves, build_curves
 from pytest_vmstorage.report.footer import Section, build_sections, host_names
 from pytest_vmstorage.report.spread import spread_text
-from pytest_vmstorage.results import Figure, Measurement, Run
+from pytest_vmstorage.results import Failure, Figure, Measurement, Run
 from pytest_vmstorage.units import format_figure, format_size
 from pytest_vmstorage.verdict import Comparison, Kind, Verdict
 
@@ -81,11 +81,15 @@ class Table(BaseModel):
 
 
 class _Place(NamedTuple):
-    """A row: one configuration on one host, under that host's acceleration."""
+    """A row: one configuration on one host, under that host's acceleration.
+
+    `stated` is what vmstorage.toml says of a machine that the plugin did not make, by field.
+    """
 
     host: str
     accel: str
     config: StorageConfig
+    stated: tuple[tuple[str, str], ...] = ()
 
 
 _Grid = dict[tuple[_Place, Column], Cell]
@@ -139,7 +143,13 @@ def _fill(
 
 
 def _row_of(m: Measurement, run: Run) -> _Place:
-    return _Place(m.host, host_of(run, m.host).accel_of(m.config, on_host=m.on_host), m.config)
+    return _place(m, run)
+
+
+def _place(one: Measurement | Failure, run: Run) -> _Place:
+    host = host_of(run, one.host)
+    accel = host.accel_of(one.config, on_host=one.on_host)
+    return _Place(one.host, accel, one.config, tuple(host.stated.items()) if one.config.is_machine else ())
 
 
 def _cell_name(row: _Place, axes: Sequence[str]) -> str:
@@ -168,10 +178,10 @@ def change_text(verdict: Verdict | None) -> str:
 
 
 def _mark(grid: _Grid, medians: Mapping[tuple[_Place, Column], float]) -> None:
-    """Mark best and worst of each column, apart for each acceleration: those are never compared."""
+    """Mark best and worst of each column, apart for each host and acceleration: those are never compared."""
 
-    def group(spot: tuple[_Place, Column]) -> tuple[str, str]:
-        return (repr(spot[1]), spot[0].accel)
+    def group(spot: tuple[_Place, Column]) -> tuple[str, str, str]:
+        return (repr(spot[1]), spot[0].host, spot[0].accel)
 
     for _, members in groupby(sorted(medians, key=group), key=group):
         spots = list(members)
@@ -191,8 +201,7 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
     for each in placed:
         columns.setdefault(function_of(each.key.nodeid), {}).update(dict.fromkeys(each.columns))
     for failure in run.failures:
-        accel = host_of(run, failure.host).accel_of(failure.config, on_host=failure.on_host)
-        row = _Place(failure.host, accel, failure.config)
+        row = _place(failure, run)
         function = function_of(failure.nodeid)
         for column in columns.get(function, {Column(workload=function): None}):
             grid.setdefault((row, column), Cell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome))
@@ -221,14 +230,16 @@ def _rank(name: str, value: object) -> tuple[int, str]:
 NOTHING = "-"
 """What stands in a native row for what only a guest has, and in a null row for what only storage has."""
 
-_ALL_AXES = ("host", *AXES, "size", "accel")
+STATED = "(stated)"
+"""What stands behind a value that nothing proves: vmstorage.toml says so of a machine that the plugin did not make."""
 
 
 def _axis(row: _Place, name: str) -> str:
     if name in ("host", "accel"):
         return str(getattr(row, name))
-    if name in AXES and row.config.lacks(name):
-        return NOTHING
+    if name not in FIELDS or row.config.lacks(name):
+        stated = dict(row.stated).get(name)
+        return NOTHING if stated is None else f"{stated} {STATED}"
     value = getattr(row.config, name)
     return format_size(value) if name == "size" else axis_text(name, value).removeprefix(f"{name}=")
 
@@ -236,17 +247,21 @@ def _axis(row: _Place, name: str) -> str:
 def _varies(rows: Sequence[_Place], name: str) -> bool:
     # a native row, or a null one, differs from every other by having none of it
     values = {_axis(row, name) for row in rows if not _has_none(row, name)}
-    return len(values) > 1
+    return len(values) > 1 or any(name in dict(row.stated) for row in rows)
 
 
 def _has_none(row: _Place, name: str) -> bool:
-    return row.config.is_native if name == "accel" else name in AXES and row.config.lacks(name)
+    if name in ("host", "accel"):
+        return row.config.is_native if name == "accel" else False
+    return row.config.lacks(name)
 
 
 def _axes(rows: Sequence[_Place]) -> tuple[str, ...]:
     """The axes in which rows differ; the acceleration also when any row is emulated, for each to say so."""
     emulated = any(row.accel == "tcg" for row in rows)
-    return tuple(name for name in _ALL_AXES if _varies(rows, name) or (name == "accel" and emulated))
+    others = dict.fromkeys(name for row in rows for name, _ in row.stated if name not in FIELDS)
+    names = ("host", *AXES, *others, "size", "accel")
+    return tuple(name for name in names if _varies(rows, name) or (name == "accel" and emulated))
 
 
 def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
@@ -254,14 +269,14 @@ def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
     if not rows:
         return "nothing was measured"
     # what a row without a guest has not is said of the others
-    shown = min(rows, key=lambda row: (row.config.is_native, row.config.is_null))
+    shown = min(rows, key=lambda row: (not row.config.has_guest, row.config.is_null))
     common = [name for name in ("format", "cache", "bus", "preallocation", "size") if name not in axes]
     common += [name for name in AXES[4:] if name not in axes and shown.config.is_chosen(name)]
     said = ("format", "cache", "bus")
     there = [name for name in common if not shown.config.lacks(name)]
     texts = [_axis(shown, name) if name in said else f"{name} {_axis(shown, name)}" for name in there]
     which = "all rows" if len(rows) > 1 else "one row"
-    if not shown.config.is_native and any(row.config.is_native for row in rows):
+    if shown.config.has_guest and any(not row.config.has_guest for row in rows):
         which = "all rows with a guest"
     if not shown.config.is_null and any(row.config.is_null for row in rows):
         which = "all rows with an image"
@@ -272,7 +287,8 @@ def _legend(cells: Iterable[Cell], rows: Sequence[_Place]) -> str:
     there = list(cells)
     spread = "± half of smallest to largest round, in % of the median" if any("±" in c.spread for c in there) else ""
     single = "n=1 one round, spread unknown" if any(c.spread == "n=1" for c in there) else ""
-    scope = "its column and acceleration" if len({row.accel for row in rows}) > 1 else "its column"
+    apart = ["its column", *(name for name in ("host", "accel") if len({getattr(row, name) for row in rows}) > 1)]
+    scope = " and ".join(filter(None, (", ".join(apart[:-1]), apart[-1]))).replace("accel", "acceleration")
     marks = f"{BEST} best and {WORST} worst of {scope}" if any(c.mark for c in there) else ""
     change = (
         "signed % change of the figure against what it is compared with" if any("%" in c.change for c in there) else ""

@@ -7,10 +7,13 @@ from pytest_vmstorage.rules.rule import Cell, Rule
 BLOCK_BACKINGS = ("partition", "lvm", "zvol", "device")
 """Backings that are a block device of the host."""
 
-BACKINGS = ("file", *BLOCK_BACKINGS, "native", "null")
+BACKINGS = ("file", *BLOCK_BACKINGS, "native", "null", "machine")
 
 ON_THE_HOST = ("backing", "host_fs", "host_mkfs", "host_mount", "state", "size", "preallocation")
 """Fields that a cell without a guest has."""
+
+OF_A_MACHINE = ("backing", "state", "size")
+"""Fields of a cell that is a machine which the plugin did not make."""
 
 OF_STORAGE = (
     *("format", "preallocation", "state", "subformat", "io", "discard", "detect_zeroes"),
@@ -35,8 +38,13 @@ def _chosen_for_a_guest(cell: Cell) -> bool:
 
 
 def lacks(cell: Cell, name: str) -> bool:
-    """Whether the cell has nothing of that field: a native one what is a guest's, a null one what is an image's."""
+    """Whether the cell has nothing of that field.
+
+    A native one has nothing of a guest's, a null one nothing of an image's, a machine nothing that was made for it.
+    """
     kind = cell.backing_kind
+    if kind == "machine":
+        return name not in OF_A_MACHINE
     return (kind == "native" and name not in ON_THE_HOST) or (kind == "null" and name in OF_STORAGE)
 
 
@@ -47,6 +55,22 @@ GROUND_RULES = (
         "backing=native is the workload on the host itself, which has no guest and no image format; only the state, the"
         " preallocation of its file and what lies under it can be chosen",
         "the meaning of backing=native",
+    ),
+    Rule(
+        "machine-is-as-it-is",
+        lambda cell: (
+            cell.backing_kind == "machine"
+            and any(cell.is_chosen(name) for name in type(cell).model_fields if name not in OF_A_MACHINE)
+        ),
+        "backing=machine is a machine that the plugin did not make, so that only the state and the size can be chosen;"
+        " what else it is its label in vmstorage.toml states",
+        "the meaning of backing=machine",
+    ),
+    Rule(
+        "machine-has-a-name",
+        lambda cell: cell.backing_kind == "machine" and not cell.backing_name,
+        "backing=machine needs the name that vmstorage.toml has for it, such as backing=machine:esx-guest",
+        "the meaning of backing=machine",
     ),
     Rule(
         "null-has-no-storage",

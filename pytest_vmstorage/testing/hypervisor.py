@@ -221,6 +221,7 @@ class FakeHypervisor:
         self.refusals: list[BaseException] = []
         self.has_kvm = has_kvm
         self.closed = False
+        self.forgotten: list[str] = []
         self._boot = boot
 
     def start(self, xml: str) -> FakeDomain:
@@ -236,6 +237,10 @@ class FakeHypervisor:
         """The running guest of that UUID, None where there is none."""
         domain = self.domains.get(uuid)
         return domain if domain is not None and domain.is_active() else None
+
+    def forget(self, uuid: str) -> None:
+        """Remember whose passphrase is to be forgotten."""
+        self.forgotten.append(uuid)
 
     def versions(self) -> Mapping[str, str]:
         """Those of Debian 12."""

@@ -103,8 +103,9 @@ class FakeShell:
         self.files.update({path: text.encode() for path, text in found.writes.items()})
         return result.model_copy(update={"argv": asked.argv})
 
-    def put(self, source: Path, target: str) -> None:
+    def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:
         """Keep a copy of the local file's bytes in `files`."""
+        del moved
         self.files[target] = source.read_bytes()
 
     def read(self, path: str) -> str:

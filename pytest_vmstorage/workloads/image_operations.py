@@ -183,7 +183,7 @@ def check_cell(config: StorageConfig) -> None:
     """Raise ConfigError for a cell on whose image no operations are timed, with the reason."""
     for is_so, why, hint in (
         (
-            config.backing_kind in ("native", "partition", "device"),
+            config.backing_kind in ("native", "partition", "device", "machine"),
             f"backing={config.backing} has no image that is made and deleted",
             "Measure image operations with backing file, lvm or zvol.",
         ),

@@ -10,6 +10,11 @@ from pytest_vmstorage.lab import Lab, LabSettings
 from pytest_vmstorage.opening import open_lab
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Marks of these tests."""
+    config.addinivalue_line("markers", "own_image: boots a cloud image, which is built once; takes minutes")
+
+
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """A lab on this machine for the tests that need no pytest run of their own; a process can open only one."""

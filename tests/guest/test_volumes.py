@@ -143,8 +143,8 @@ def test_a_dead_runs_volumes_are_found_by_their_tag(shell: LvmShell) -> None:
     for more in (["--name", "users"], ["--name", "tagged", "--addtag", "vmstorage-dead"]):
         check(shell.run(["lvcreate", "--yes", "--size", "8m", *more, "vg0"]), "making a volume")
     assert reap_blocks(shell, "dead") == [
-        "removed the LVM volume vg0/vms-dead-1 of run dead",
-        "removed the LVM volume vg0/vms-dead-2 of run dead",
+        "LVM volume vg0/vms-dead-1",
+        "LVM volume vg0/vms-dead-2",
     ]
     assert reap_blocks(shell, "dead") == []
     left = shell.run(["lvs", "--noheadings", "-o", "lv_name"]).stdout.split()

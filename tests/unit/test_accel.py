@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest, CanaryCache, choose_accel, device_refusal
+from pytest_vmstorage.provision.canary import find_accel
 from pytest_vmstorage.testing import FakeShell
 
 
@@ -118,3 +121,53 @@ def test_a_draft_is_no_other_processs(tmp_path: Path, monkeypatch: pytest.Monkey
     CanaryCache(tmp_path / "accel.json").put("mine", CHOICE)
     assert CanaryCache(tmp_path / "accel.json").get("mine") == CHOICE
     assert [path.name for path in tmp_path.iterdir()] == ["accel.json"]
+
+
+class SlowPool:
+    """A pool whose test guest answers after that many seconds; `asked` is for how long it was waited for."""
+
+    emulator = "/usr/bin/qemu-system-x86_64"
+
+    def __init__(self, answers_after_s: float) -> None:
+        self.asked = 0.0
+        self._after_s = answers_after_s
+        self.domain = self
+
+    def make(self, *_what: object) -> SlowPool:
+        """The guest."""
+        return self
+
+    def discard(self, _machine: object) -> None:
+        """It goes."""
+
+    def wait_for_agent(self, limit_s: float) -> bool:
+        """Without waiting."""
+        self.asked = limit_s
+        return self._after_s < limit_s
+
+    def versions(self) -> dict[str, str]:
+        """Of the hypervisor."""
+        return {"qemu": "7.2"}
+
+    def supports_kvm(self, _emulator: str) -> bool:
+        """Of the hypervisor."""
+        return True
+
+
+@pytest.mark.parametrize(("requested", "used", "asked_s"), [("auto", "tcg", 15.0), ("kvm", "kvm", 600.0)])
+def test_a_slow_kvm_is_for_who_demands_it(requested: AccelRequest, used: str, asked_s: float, tmp_path: Path) -> None:
+    """As in a host that is itself a guest: by itself a run turns to emulation after 15 s, asked for KVM it waits."""
+    pool = SlowPool(50.0)
+    shell = FakeShell().answer(re.compile("kvm")).answer(re.compile("boot_id"), "b\n")
+    choice, _ = find_accel(
+        requested,
+        host="lab01",
+        appliance_key="k",
+        shell=shell,
+        hypervisor=cast("Any", pool),
+        pool=cast("Any", pool),
+        cache=CanaryCache(tmp_path / "accel.json"),
+        say=lambda _sentence: None,
+        patience_s=600.0,
+    )
+    assert (choice.used, pool.asked) == (used, asked_s)

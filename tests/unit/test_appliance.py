@@ -247,3 +247,20 @@ def test_command_line_names_the_modules() -> None:
     """The guest's init splits them at commas."""
     assert kernel_cmdline(("ahci", "sd_mod")).endswith(" vmstorage.modules=ahci,sd_mod")
     assert kernel_cmdline().startswith("console=ttyS0 quiet loglevel=5 panic=-1 ")
+
+
+def test_a_sweep_takes_half_made_appliances_of_every_recipe(tmp_path: Path) -> None:
+    """Also of one that nobody builds any more; one that is being built stays, and finished ones do."""
+    cache = tmp_path / "appliance"
+    for key in ("aaa", "bbb", "ccc"):
+        (cache / f".{key}-x1" / "tree").mkdir(parents=True)
+        (cache / key).mkdir()
+        (cache / f"{key}.lock").touch()
+    with (cache / "bbb.lock").open("ab") as building:
+        fcntl.flock(building, fcntl.LOCK_EX)
+        said = appliance.sweep(folder=tmp_path, look_only=True)
+        assert said == [f"half-made guest appliance {cache}/.{key}-x1" for key in ("aaa", "ccc")]
+        assert (cache / ".aaa-x1").exists()
+        assert appliance.sweep(folder=tmp_path) == said
+        assert {path.name for path in cache.glob(".*")} == {".bbb-x1"}
+    assert {path.name for path in cache.iterdir() if path.is_dir()} == {".bbb-x1", "aaa", "bbb", "ccc"}

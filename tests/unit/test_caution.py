@@ -97,6 +97,16 @@ def test_a_native_row_has_the_hosts_page_cache_alone() -> None:
     assert buffered.model_copy(update={"is_direct": True}).holders(config, GIB) == ()
 
 
+def test_direct_io_does_not_go_past_zfs_cache() -> None:
+    """With a guest or without; a volume whose primarycache keeps no data has none."""
+    on_zvol = WorkingSet(label="fio", size_bytes=MIB, is_direct=True, through_arc=True)
+    for backing in ("zvol:tank", "native:tank"):
+        config = StorageConfig(backing=backing, size="8G")
+        assert on_zvol.holders(config, GIB) == ("ZFS's cache (ARC) on the host",)
+        assert on_zvol.model_copy(update={"size_bytes": 2 * GIB}).holders(config, GIB) == ()
+        assert on_zvol.model_copy(update={"through_arc": False}).holders(config, GIB) == ()
+
+
 def test_files_of_a_tools_own_are_no_more_than_the_disk() -> None:
     """How much they are is the tool's to know; the disk's size is the most."""
     files = WorkingSet(label="tar", size_bytes=None, is_direct=False)

@@ -136,23 +136,57 @@ def test_a_copy_that_fails_says_where_to(ssh: SshShell, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "sentence"),
     [
-        "ssh: Could not resolve hostname down: Name or service not known",
-        "root@down: Permission denied (publickey,password).",
-        "Connection closed by 10.0.0.1 port 22",
-        "Host key verification failed.",
+        (
+            "ssh: Could not resolve hostname down: Name or service not known",
+            "ssh to down failed: ssh: Could not resolve hostname down: Name or service not known."
+            " Check the name given to --vm-host, or write where it is into ~/.ssh/config (Host down).",
+        ),
+        (
+            "root@down: Permission denied (publickey,password).",
+            "ssh to down failed: root@down: Permission denied (publickey,password). Nobody can type a password here:"
+            " put a key there with `ssh-copy-id down`, and one that has a passphrase into ssh-agent.",
+        ),
+        (
+            "Connection closed by 10.0.0.1 port 22",
+            "ssh to down failed: Connection closed by 10.0.0.1 port 22."
+            " Check that the host is up, on the network, and runs sshd.",
+        ),
+        (
+            "Host key verification failed.",
+            "ssh to down failed: the host's key is not known to this user."
+            " Run `ssh down true` once by hand, compare the key that it shows with the host's, and accept it.",
+        ),
+        (
+            "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\n"
+            "Offending ED25519 key in /home/a/.ssh/known_hosts:7\nHost key verification failed.",
+            "ssh to down failed: the host shows another key than the one in /home/a/.ssh/known_hosts:7."
+            " Something may stand in its place. If it was set up anew: `ssh-keygen -R down`,"
+            " then `ssh down true` by hand, and compare the key that it shows.",
+        ),
+        (
+            "Too many authentication failures",
+            "ssh to down failed: Too many authentication failures."
+            " Check that `ssh down true` works without a password.",
+        ),
     ],
 )
-def test_ssh_itself_failing_is_no_commands_result(ssh: SshShell, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
-    """However ssh words it, 255 is a HostError that names the host and what to check."""
+def test_ssh_itself_failing_is_no_commands_result(
+    ssh: SshShell, monkeypatch: pytest.MonkeyPatch, said: str, sentence: str
+) -> None:
+    """However ssh words it, 255 is a HostError that names the host and what to do."""
     monkeypatch.setenv("SAID", said)
     with pytest.raises(HostError) as caught:
         SshShell("down").run(["true"])
-    assert (
-        str(caught.value)
-        == f"ssh to down failed: {said.rstrip('.')}. Check that `ssh down true` works without a password."
-    )
+    assert str(caught.value) == sentence
+
+
+def test_a_command_on_another_machine_is_ended_there_at_its_time_limit(ssh: SshShell, tmp_path: Path) -> None:
+    """124 like at home, and nothing of it runs on."""
+    done = ssh.run(["sh", "-c", f"echo $$ >{tmp_path}/pid; echo begun; exec sleep 30"], timeout_s=0.2)
+    assert (done.returncode, done.stdout) == (TIMED_OUT, "begun\n")
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
 
 
 def test_without_ssh_on_this_machine_the_host_is_out_of_reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

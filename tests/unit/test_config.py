@@ -204,6 +204,12 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
         {"backing": "null", "guest_fs": "ext4"},
     ],
     "null-has-no-name": [{"backing": "null:nvme0"}],
+    "machine-is-as-it-is": [
+        {"backing": "machine:esx", "format": "qcow2"},
+        {"backing": "machine:esx", "guest_fs": "ext4"},
+        {"backing": "machine:esx", "vcpus": 2},
+    ],
+    "machine-has-a-name": [{"backing": "machine"}],
     "block-formats": [{"backing": "device", "format": "vdi"}],
     "block-preallocation": [{"backing": "partition:p1", "preallocation": "full"}],
     "block-layers": [{"backing": "lvm", "format": "qcow2", "backing_chain": 1}],

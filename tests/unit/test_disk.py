@@ -313,20 +313,20 @@ def test_a_disk_must_fit_with_some_room_beside_it() -> None:
 
 def folder_host(df: str) -> FakeShell:
     """A host whose folder can be written and lies on that."""
-    shell = FakeShell().answer(["mkdir", "-p", "--", "/srv/vm"]).answer(re.compile("write-test"))
+    shell = FakeShell().answer(["mkdir", "-p", "-m", "755", "--", "/srv/vm/run-1"]).answer(re.compile("write-test"))
     return shell.answer(re.compile("^df "), recording(f"df-9.1-{df}"))
 
 
 def test_a_folder_is_made_and_tried() -> None:
     """A disk's folder is used as it is."""
-    assert prepare_folder(folder_host("ext4"), "/srv/vm", chosen=False).path == "/srv/vm"
+    assert prepare_folder(folder_host("ext4"), "/srv/vm", "/srv/vm/run-1", chosen=False).path == "/srv/vm"
 
 
 def test_a_tmpfs_is_never_taken_silently() -> None:
     """Memory is no disk, unless the user says so."""
     with pytest.raises(HostError, match=r"is a tmpfs, which is memory and no disk\. Name a folder .*--vm-dir"):
-        prepare_folder(folder_host("tmpfs"), "/srv/vm", chosen=False)
-    assert prepare_folder(folder_host("tmpfs"), "/srv/vm", chosen=True).file_system == "tmpfs"
+        prepare_folder(folder_host("tmpfs"), "/srv/vm", "/srv/vm/run-1", chosen=False)
+    assert prepare_folder(folder_host("tmpfs"), "/srv/vm", "/srv/vm/run-1", chosen=True).file_system == "tmpfs"
 
 
 @pytest.mark.parametrize("failing", ["^mkdir", "write-test"])
@@ -334,7 +334,7 @@ def test_a_folder_that_cannot_be_written_is_refused(failing: str) -> None:
     """Whether it cannot be made or not be written to: one sentence with the cause and the option."""
     shell = folder_host("ext4").answer(re.compile(failing), stderr="sh: 1: Permission denied", returncode=1)
     with pytest.raises(HostError) as caught:
-        prepare_folder(shell, "/srv/vm", chosen=True)
+        prepare_folder(shell, "/srv/vm", "/srv/vm/run-1", chosen=True)
     assert str(caught.value) == (
         "The folder for disks /srv/vm cannot be written: sh: 1: Permission denied. "
         "Name another one with --vm-dir=FOLDER."

@@ -92,6 +92,7 @@ def test_the_recorded_host_can_all_but_this() -> None:
         ("backing", "lvm", "no"),
         ("backing", "zvol", "no"),
         ("backing", "device", "limited"),
+        ("backing", "machine", "limited"),
         ("vcpus", "more", "limited"),
     ]
     assert one(seen(), "bus", "ide").why == "on pc, not on q35, says libvirt 9.0.0"

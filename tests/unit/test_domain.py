@@ -350,6 +350,14 @@ def test_the_root_is_read_only_and_not_the_disk_under_test() -> None:
     assert find(root, "source").get("file") == "/a/root"
 
 
+def test_a_daemon_leaves_the_root_to_its_owner() -> None:
+    """It never gives a read-only disk back; the disk under test it gives to QEMU's user, and takes away again."""
+    root, tested = parsed(StorageConfig(), is_relabeled=True).findall("devices/disk")[:2]
+    assert find(root, "source/seclabel").attrib == {"model": "dac", "relabel": "no"}
+    assert tested.find("source/seclabel") is None
+    assert parsed(StorageConfig()).find("devices/disk/source/seclabel") is None
+
+
 def test_a_canary_has_its_root_alone() -> None:
     """A guest without a cell is no reason for a second disk."""
     assert len(parsed(None).findall("devices/disk")) == 1
@@ -438,6 +446,7 @@ def test_libvirts_schema_has_every_word_of_it(schema: Callable[[str], None], bus
         schema(domain_xml(spec(StorageConfig(bus=bus, iothread=True, queues=2, vcpus=2), accel=accel), LEASE))
         pinning = Pinning(vcpus=(2,), iothread=1, others=0)
         schema(domain_xml(spec(StorageConfig(bus=bus, iothread=True), accel=accel, pinning=pinning), LEASE))
+        schema(domain_xml(spec(StorageConfig(bus=bus), accel=accel, pinning=Pinning(within=(0, 2))), LEASE))
     with pytest.raises(Exception, match="failed to validate against schema"):
         schema(domain_xml(spec(StorageConfig(bus=bus))).replace("<devices>", "<devices><teapot/>"))
 
@@ -454,3 +463,13 @@ def test_pinned_threads_have_a_cpu_each() -> None:
     ]
     for pinning in (None, Pinning(why_not="too few")):
         assert parsed(cell, pinning=pinning).find("cputune") is None
+
+
+def test_all_of_qemu_has_the_cpus_that_its_host_lists() -> None:
+    """By the vCPUs' cpuset, which libvirt takes for every thread that has none of its own; in libvirt's schema."""
+    together = Pinning(within=(2, 3, 8))
+    for vcpus in (1, 2):
+        xml = parsed(StorageConfig(vcpus=vcpus), vcpus=vcpus, pinning=together)
+        assert find(xml, "vcpu").get("cpuset") == "2-3,8"
+        assert xml.find("cputune") is None
+    assert find(parsed(StorageConfig(vcpus=2), vcpus=2), "vcpu").get("cpuset") is None

@@ -17,7 +17,7 @@ from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, GuestError
 from pytest_vmstorage.file_system import read_mounts
 from pytest_vmstorage.guest import Guest, connect, read_facts
 from pytest_vmstorage.provision.domain import GuestSpec
-from pytest_vmstorage.provision.pool import Machine
+from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.testing import FakeDomain, FakeShell, make_guest_shell
 
 CONFIG = StorageConfig(size="1G", bus="virtio-scsi")

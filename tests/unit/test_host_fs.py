@@ -357,7 +357,7 @@ def test_what_a_killed_run_left_is_unmounted_before_it_is_removed(folder: str, t
     assert SHELL.run(["umount", second.mountpoint]).ok
     book = LeaseBook(tmp_path / "leases")
     book.write(dead_lease(folder))
-    (sentence,) = reap(book, SHELL)
+    (sentence,) = map(str, reap(book, SHELL))
     assert sentence.startswith("removed what run 0123456789")
     assert not Path(folder).exists()
     assert first.device not in SHELL.run(["losetup", "-a"]).stdout
@@ -390,7 +390,7 @@ def test_a_mount_that_is_in_use_is_never_emptied(folder: str, tmp_path: Path, mo
     book.write(dead_lease(folder))
     with subprocess.Popen(["sleep", "30"], cwd=there.mountpoint) as user:
         time.sleep(0.1)
-        (sentence,) = reap(book, SHELL)
+        (sentence,) = map(str, reap(book, SHELL))
         user.kill()
     assert f"unmounting {there.mountpoint} failed" in sentence
     assert "fuser" in sentence

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,23 @@ def test_a_sample_is_on_disk_when_write_returns(tmp_path: Path, monkeypatch: pyt
     assert (first["nodeid"], first["workload"], first["host"]) == ("t.py::test[x]", "fio randwrite", "local")
     assert second["nodeid"] == "t.py::test[y]"
     journal.close()
+
+
+def test_processes_share_a_file(tmp_path: Path) -> None:
+    """As workers of one run do: no line comes into the middle of another, however long it is."""
+    path = tmp_path / ".vmstorage" / "run.jsonl"
+    code = (
+        "import sys; from pathlib import Path; from pytest_vmstorage.config import StorageConfig;"
+        "from pytest_vmstorage.journal import Journal; from pytest_vmstorage.results import Sample;"
+        "s = Sample(figures={}, started='', seconds=1, raw=sys.argv[2] * 50000);"
+        "j = Journal(Path(sys.argv[1]));"
+        "[j.write(sys.argv[2], 'w', StorageConfig(), 'h', s) for _ in range(20)]"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(path), name]) for name in "ab"]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted(line["nodeid"] for line in lines) == ["a"] * 20 + ["b"] * 20
+    assert all(line["sample"]["raw"] == line["nodeid"] * 50000 for line in lines)
 
 
 def test_a_run_that_measured_nothing_leaves_no_file(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pytest_vmstorage.errors import (
     GuestError,
     GuestSilentError,
     LateError,
+    LostError,
     VmStorageError,
     WorkloadError,
 )
@@ -55,6 +56,7 @@ LOG = "[ 9.2] I/O error, dev vdb, sector 2048"
         (TAR, Symptoms(is_native=True), "no space on the host"),
         (TAR, Symptoms(io_errors=("",), free_bytes=2**30), "I/O error"),
         (LateError("fio did not end within 9 s."), Symptoms(), "past its time limit"),
+        (LostError("The ssh connection to lab01 was lost: it ended."), Symptoms(), "host was lost"),
     ],
 )
 def test_what_happened_has_a_name(error: VmStorageError, seen: Symptoms, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
 from pytest_vmstorage.provision.encryption import PASSPHRASE
@@ -23,6 +24,12 @@ class Daemon:
         self.did.append(f"defined {tree.get('ephemeral')} {tree.findtext('uuid')}")
         return self
 
+    def secretLookupByUUIDString(self, uuid: str) -> Daemon:  # noqa: N802 (libvirt's name)
+        """It knows one."""
+        if uuid != UUID:
+            raise LookupError
+        return self
+
     def setValue(self, value: bytes, _flags: int) -> None:  # noqa: N802 (libvirt's name)
         """Its passphrase."""
         self.did.append(value.decode())
@@ -35,12 +42,21 @@ class Daemon:
 def test_a_daemon_forgets_the_passphrase_when_its_guest_has_started_or_failed_to() -> None:
     """It is in memory alone, for as long as a start takes."""
     daemon = Daemon()
-    passphrases = Passphrases(None, daemon, "")
+    passphrases = Passphrases(None, lambda: daemon, "")
     with contextlib.suppress(KeyError), passphrases.known((UUID,)):
         daemon.did.append("guest refused")
         raise KeyError
     assert daemon.did == [f"defined yes {UUID}", PASSPHRASE, "guest refused", "undefined"]
     passphrases.close()
+
+
+def test_what_a_killed_run_left_known_is_forgotten() -> None:
+    """By the guest's UUID; one that is not known is no error."""
+    daemon = Daemon()
+    passphrases = Passphrases(SimpleNamespace(libvirtError=LookupError), lambda: daemon, "")
+    passphrases.forget(UUID)
+    passphrases.forget("another")
+    assert daemon.did == ["undefined"]
 
 
 def test_a_guest_without_encryption_needs_no_secret_driver() -> None:

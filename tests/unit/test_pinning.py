@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_vmstorage.errors import AttestationError, UnsupportedError
+from pytest_vmstorage.errors import AttestationError, HostError, UnsupportedError
 from pytest_vmstorage.host_look import read_files
 from pytest_vmstorage.provision.pinning import HostCpus, Pinner, Pinning, check_pinning, choose, read_cpus
 from pytest_vmstorage.testing import FakeShell
@@ -89,6 +89,31 @@ def test_the_host_is_looked_at_once() -> None:
     assert len(shell.asked) == 1
 
 
+def test_a_host_may_keep_cpus_for_itself() -> None:
+    """Cores are chosen among those that its entry lists; without --vm-pin all of QEMU has them."""
+    shell = FakeShell().answer(re.compile("thread_siblings_list"), TWO_NODES)
+    pinner = Pinner(shell, within=(1, 2, 3, 7))
+    pinner.check()
+    assert str(pinner(vcpus=1, iothreads=0)) == "vCPU 0 on CPU 3, all else of QEMU on CPU 2, NUMA node 1"
+    assert str(pinner(vcpus=2, iothreads=0)) == (
+        "not pinned: 2 vCPUs and the rest of QEMU want 3 cores, and 2 cores of NUMA node 1 can be had;"
+        " all of QEMU on CPUs 1-3,7"
+    )
+    together = Pinner(shell, apart=False, within=(1, 2, 3, 7))(vcpus=64, iothreads=1)
+    assert str(together) == "all of QEMU on CPUs 1-3,7"
+
+
+def test_cpus_that_the_host_has_not_are_an_error_of_its_entry() -> None:
+    """Before anything is made, with what it has."""
+    shell = FakeShell().answer(re.compile("thread_siblings_list"), TWO_NODES)
+    with pytest.raises(HostError) as caught:
+        Pinner(shell, apart=False, within=(6, 7, 8, 9), where="f.toml, [hosts.lab01]").check()
+    assert str(caught.value) == (
+        "f.toml, [hosts.lab01]: cpus has 8-9, and of the host's CPUs this user may have 0-7."
+        " List those on which QEMU may run."
+    )
+
+
 class Guest:
     """A guest whose QEMU has two vCPUs and an I/O thread, by these ids."""
 
@@ -98,6 +123,7 @@ class Guest:
         return [{"thread-id": number} for number in ids]
 
 
+TOGETHER = Pinning(within=(2, 3, 4, 5, 8))
 PINNED = Pinning(vcpus=(2, 3), iothread=1, others=0, node="0")
 
 
@@ -112,6 +138,7 @@ def test_threads_that_are_where_they_should_be() -> None:
     shell = threads()
     check_pinning(shell, Guest(), PINNED)
     assert shell.asked[0].argv[-3:] == ("101", "102", "103")
+    check_pinning(threads(**dict.fromkeys(("main", "101", "102", "103"), "2-5,8")), Guest(), TOGETHER)
     nowhere = FakeShell()
     check_pinning(nowhere, Guest(), Pinning(why_not="too few"))
     assert nowhere.asked == []
@@ -130,3 +157,11 @@ def test_a_thread_that_is_elsewhere_is_an_error_of_the_cell(lists: dict[str, str
     with pytest.raises(AttestationError) as caught:
         check_pinning(threads(**lists), Guest(), PINNED)
     assert caught.value.what == sentence
+
+
+def test_a_thread_outside_of_the_hosts_list_is_an_error_too() -> None:
+    """The kernel's list is held against ours."""
+    with pytest.raises(AttestationError) as caught:
+        check_pinning(threads(**{"main": "2-5,8", "101": "0-7"}), Guest(), TOGETHER)
+    assert caught.value.what == "the CPU of QEMU's vCPU 0 was asked to be 2-5,8 but is 0-7."
+    assert "Take cpus out of the host's entry" in caught.value.hint

@@ -294,3 +294,22 @@ def test_a_consoles_tail_is_text_without_carriage_returns(place: Place) -> None:
     machine = place.pool.make(RAW, "tcg")
     place.shell.answer(["tail", "-n", "3", "--", f"{FOLDER}/vms-0123456789-1.console"], "a\r\nb\r\n")
     assert machine.console_tail(3) == "a\nb"
+
+
+def test_what_is_done_at_last_has_the_lease_still(place: Place) -> None:
+    """Whoever is killed meanwhile has left something that a lease names; a kept guest still needs it."""
+    seen: list[int] = []
+    place.pool.at_last(lambda: seen.append(len(list(place.book))))
+    place.pool.make(RAW, "tcg")
+    place.pool.close()
+    assert seen == [1]
+    assert place.is_empty()
+
+
+def test_a_kept_guest_keeps_what_goes_at_last(place: Place) -> None:
+    """Its libvirt's folder, without which nobody reaches it."""
+    seen: list[int] = []
+    place.pool.at_last(lambda: seen.append(1))
+    kept = place.pool.make(RAW, "tcg")
+    place.pool.close(keep=kept)
+    assert seen == []

@@ -105,6 +105,19 @@ def test_a_host_that_tells_no_memory_keeps_all() -> None:
     assert set(host.rows.waiting) == {A, B}
 
 
+def test_cells_on_one_machine_make_way_for_each_other() -> None:
+    """Its disk is one cell's at a time; rows on other machines wait, and take no room of the host."""
+    one, other = (StorageConfig(backing="machine:a", state=state, size="64M") for state in ("filled", "rewritten"))
+    elsewhere = StorageConfig(backing="machine:b", size="64M")
+    host = Host(memory_mib=0, folder_mib=0)
+    host.rows.upcoming = (one, other, elsewhere)
+    for config in (one, elsewhere, other):
+        host.turn(config)
+    assert host.events == ["waits raw", "waits raw", "gone raw"]
+    assert set(host.rows.waiting) == {elsewhere}
+    assert host.asked == 0
+
+
 def test_a_row_on_a_listed_device_does_not_wait() -> None:
     """The next cell may want the same device."""
     host = Host()

@@ -823,3 +823,19 @@ def test_files_of_a_workload_are_first_writes_and_the_row_says_so() -> None:
     scene.subject.proof = (STATE,)
     proof = scene.measure(Folder(), rounds=1, warmup=0).proof[0]
     assert (proof.status, proof.found) == ("unprovable", "0 written")
+
+
+class Grumbling(Tool):
+    """A tool with a word to say on each round but its second."""
+
+    def remarks(self, raw: str) -> tuple[str, ...]:
+        """Nothing in the second round."""
+        return () if raw == "2" else (f"depth {raw}",)
+
+
+def test_remarks_on_many_rounds_are_cut_short() -> None:
+    """Two dozen of them would hide the rest of the report."""
+    few = Scene().measure(Grumbling(), rounds=4, warmup=0)
+    assert few.hygiene["not as asked"] == "round 1: depth 1, round 3: depth 3, round 4: depth 4"
+    many = Scene().measure(Grumbling(), rounds=9, warmup=0)
+    assert many.hygiene["not as asked"].endswith(", round 4: depth 4, and 5 more of 9 rounds")

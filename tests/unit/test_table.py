@@ -12,7 +12,7 @@ from pytest_vmstorage.baseline import Baseline
 from pytest_vmstorage.config import StorageConfig, axis_text
 from pytest_vmstorage.gate import compare
 from pytest_vmstorage.report.spread import spread_text
-from pytest_vmstorage.report.table import Table, build_table
+from pytest_vmstorage.report.table import BEST, WORST, Table, build_table
 from pytest_vmstorage.results import Run
 from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_run
 from pytest_vmstorage.tolerance import GatePolicy
@@ -54,6 +54,18 @@ def test_rows_are_configurations_and_columns_are_metrics() -> None:
         ["raw", "14k IOPS n=1 ▲", "1 ms n=1 ▲"],
         ["qcow2", "10.3k IOPS ±3 % ▼", "2 ms ±0 % ▼"],
     ]
+
+
+def test_hosts_are_not_set_against_each_other() -> None:
+    """A figure of another machine says nothing of a cell: each host has a best and a worst of its own."""
+    hosts = [make_host("lab01"), make_host("lab02")]
+    rows = [
+        make_measurement(config, host=host, iops=(iops,))
+        for host, config, iops in [("lab01", RAW, 90), ("lab01", QCOW2, 80), ("lab02", RAW, 9), ("lab02", QCOW2, 8)]
+    ]
+    table = build_table(make_run(*rows, hosts=hosts))
+    assert [row.cells[0].mark for row in table.rows] == [BEST, WORST, BEST, WORST]
+    assert f"{BEST} best and {WORST} worst of its column and host" in table.legend
 
 
 def test_nothing_is_best_where_all_are_equal_or_alone() -> None:
@@ -189,6 +201,7 @@ def test_emulated_rows_are_marked_and_never_ranked_with_others() -> None:
     ]
     table = build_table(make_run(*rows, hosts=hosts))
     assert table.axes == ("host", "format", "accel")
+    assert f"{BEST} best and {WORST} worst of its column, host and acceleration" in table.legend
     assert texts(table) == [
         ["lab", "raw", "kvm", "90 IOPS n=1 ▲"],
         ["lab", "qcow2", "kvm", "80 IOPS n=1 ▼"],

@@ -111,3 +111,14 @@ def test_a_waived_loss_is_still_a_loss(given: Waiver, fails: bool) -> None:
     assert found.waiver == (None if fails else given)
     (same,) = compare(make_run(make_measurement(iops=(1000.0,))), past, policy).verdicts
     assert (same.kind, same.waiver) == (Kind.PASS, None)
+
+
+def test_a_pattern_that_matches_no_test_is_told_with_its_place() -> None:
+    """A misspelt cell would else be judged as all others are, or waived by nobody's knowledge."""
+    rule = Rule(cell="*::test_read[qcow2*", tolerated=Tolerated(fraction=0.2), where="gate.toml, [[cells]] 1")
+    slip = waiver(TODAY, cell="*::test_raed*").model_copy(update={"where": "gate.toml, [[waivers]] 1"})
+    policy = GatePolicy(rules=(rule,), waivers=(slip,))
+    assert policy.idle(["t.py::test_read[qcow2-none]"]) == (
+        "gate.toml, [[waivers]] 1: cell = '*::test_raed*' matches no test",
+    )
+    assert len(policy.idle([])) == 2

@@ -26,9 +26,10 @@ ZVOL = StorageConfig(backing="zvol", size="1G")
 LVM = StorageConfig(backing="lvm", size="1G")
 NAME = "tank/vms/vms-r1-1"
 LIST = ["zfs", "list", "-Hp", "-t", "filesystem", "-o", "name,available", "tank/vms"]
-LOOK = ["zfs", "list", "-Hp", "-t", "volume", "-o", "volsize,volblocksize,compression", NAME]
+LOOK = ["zfs", "list", "-Hp", "-t", "volume", "-o", "volsize,volblocksize,compression,primarycache", NAME]
 MARKED = ["zfs", "list", "-Hp", "-t", "volume", "-o", "name,vmstorage:run"]
 CREATE = ["zfs", "create", "-V", "1073741824", "-o", "vmstorage:run=r1", NAME]
+TRIAL = ["zfs", "create", "-n", "-P", "-V", "1073741824", "tank/vms/vms-trial-0"]
 DESTROY = ["zfs", "destroy", "-r", NAME]
 ROOT = ["id", "-u"]
 
@@ -43,9 +44,10 @@ def zfs() -> FakeShell:
     """A host with the dataset tank/vms and room in it, and no LVM."""
     shell = FakeShell()
     shell.answer(LIST, "tank/vms\t61890744320\n")
-    shell.answer(LOOK, "1073741824\t16384\ton\n")
+    shell.answer(LOOK, "1073741824\t16384\ton\tall\n")
     shell.answer(MARKED, f"tank/disk\t-\ntank/vms/vms-other-1\tother\ntank/vms/copy\tr1\n{NAME}\tr1\n")
     shell.answer(CREATE)
+    shell.answer(TRIAL, "create\ttank/vms/vms-trial-0\nproperty\trefreservation\t1107820544\n")
     shell.answer(DESTROY)
     shell.answer(re.compile(r"^sh -c 'i=0; until"))
     shell.answer(["stat", "-L", "-c", "%t %T", "--", f"/dev/zvol/{NAME}"], "e6 10\n")
@@ -61,11 +63,11 @@ def test_a_zvol_is_made_marked_and_described() -> None:
     assert (
         plan_line(found) == "zvol tank: dataset tank/vms, 57.6 GiB free: a volume of 1 GiB is made there and removed."
     )
-    assert not any(line.startswith("zfs create") for line in shell.lines)
+    assert not any(line.startswith("zfs create -V") for line in shell.lines)
     made = make_block(shell, host(), ZVOL, run_id="r1", number=1)
     assert (made.path, made.volume, made.number) == (f"/dev/zvol/{NAME}", NAME, "230:16")
-    assert "volblocksize 16 KiB, compression on" in made.description
-    lines = [line for line in shell.lines if "until" in line or line.startswith(("zfs create", "stat"))]
+    assert "volblocksize 16 KiB, compression on, primarycache all" in made.description
+    lines = [line for line in shell.lines if "until" in line or line.startswith(("zfs create -V", "stat"))]
     assert [line.split()[0] for line in lines] == ["zfs", "sh", "stat"]
     remove_block(shell, made)
     assert shell.lines[-1] == f"zfs destroy -r {NAME}"
@@ -73,7 +75,7 @@ def test_a_zvol_is_made_marked_and_described() -> None:
 
 def test_a_zvol_that_was_rounded_up_has_the_size_it_says() -> None:
     """zfs-create(8): size is rounded up to the nearest multiple of the blocksize."""
-    shell = zfs().answer(LOOK, "1073750016\t16384\ton\n")
+    shell = zfs().answer(LOOK, "1073750016\t16384\ton\tall\n")
     assert make_block(shell, host(), ZVOL, run_id="r1", number=1).size_bytes == 1073750016
 
 
@@ -82,8 +84,9 @@ def test_a_pool_without_the_space_says_so_when_the_zvol_is_made() -> None:
     shell = zfs().answer(CREATE, stderr=f"cannot create '{NAME}': out of space\n", returncode=1)
     with pytest.raises(ProvisionError, match=f"making the ZFS volume {NAME} failed: .*: out of space"):
         make_block(shell, host(), ZVOL, run_id="r1", number=1)
-    with pytest.raises(HostError, match=r"The dataset tank/vms has 977 KiB free, but .* needs 1 GiB"):
-        find_block(zfs().answer(LIST, "tank/vms\t1000000\n"), host(), ZVOL)
+    # enough for its size alone
+    with pytest.raises(HostError, match=r"The dataset tank/vms has 1\.02 GiB free, but .* needs 1\.03 GiB"):
+        find_block(zfs().answer(LIST, "tank/vms\t1100000000\n"), host(), ZVOL)
 
 
 def test_a_zvol_whose_node_never_comes_is_removed() -> None:
@@ -117,7 +120,7 @@ def test_only_what_bears_property_and_name_is_a_runs() -> None:
     assert leftover_zvols(zfs(), "r1") == (NAME,)
     assert leftover_zvols(zfs(), "r2") == ()
     shell = zfs()
-    assert reap_blocks(shell, "r1") == [f"removed the ZFS volume {NAME} of run r1"]
+    assert reap_blocks(shell, "r1") == [f"ZFS volume {NAME}"]
     assert [line for line in shell.lines if "destroy" in line] == [f"zfs destroy -r {NAME}"]
 
 

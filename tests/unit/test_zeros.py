@@ -50,9 +50,10 @@ def test_a_file_system_that_compresses(found: FileSystem, sentence: str) -> None
     assert stored_as_nothing(RAW, [mounted("ext4"), found]) == sentence
 
 
+@pytest.mark.parametrize("backing", ["zvol", "native:tank"])
 @pytest.mark.parametrize(("note", "clause"), [("lz4", "the ZFS volume compresses"), ("off", "")])
-def test_a_volume_tells_its_compression(note: str, clause: str) -> None:
-    """It was read when the volume was made."""
+def test_a_volume_tells_its_compression(note: str, clause: str, backing: str) -> None:
+    """It was read when the volume was made, for a guest or for a native row."""
     place = BlockPlace(
         path="/dev/zvol/tank/v",
         kind="zvol",
@@ -60,7 +61,7 @@ def test_a_volume_tells_its_compression(note: str, clause: str) -> None:
         description=f"dataset tank: dataset tank/vms, volblocksize 16K, compression {note}",
         size_bytes=2**30,
     )
-    disk = HostDisk(config=StorageConfig(backing="zvol"), path=place.path, block=place)
+    disk = HostDisk(config=StorageConfig(backing=backing), path=place.path, block=place)
     assert zeros_vanish(FakeShell(), disk) == clause
 
 
