@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from laboratory import Laboratory, children, wait_for
+from laboratory import Laboratory, children
 
 TEST = """
 import pytest
@@ -69,10 +71,21 @@ class Run:
 
     def wait_for_mark(self, name: str, seconds: float = 90) -> None:
         """Wait until one of its tests is there; a RuntimeError has its output."""
-        path = self._folder / f"{name}.mark"
-        wait_for(lambda: path.exists() or self._process.poll() is not None, name, seconds)
-        if not path.exists():
-            raise RuntimeError(f"the run ended before {name}:\n{self.output}")
+        self._wait_for((self._folder / f"{name}.mark").exists, name, seconds)
+
+    def wait_for_words(self, pattern: str, seconds: float = 90) -> None:
+        """Wait until it has printed what matches that; a RuntimeError has its output."""
+        words = re.compile(pattern)
+        self._wait_for(lambda: words.search(self.output), repr(pattern), seconds)
+
+    def _wait_for(self, happened: Callable[[], object], what: str, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not happened():
+            if self._process.poll() is not None and not happened():
+                raise RuntimeError(f"the run ended before {what}:\n{self.output}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{what} did not come within {seconds:.0f} s:\n{self.output}")
+            time.sleep(0.05)
 
     def go_on(self, name: str) -> None:
         """Let it go on from there."""

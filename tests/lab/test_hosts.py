@@ -90,9 +90,10 @@ def test_two_jobs_want_one_host(lab: Laboratory, lab01: Host, project: Project) 
         assert re.search(
             r"^ERROR: lab01 is in use by \S+@\S+ \(pid \d+\) since .* UTC\. One job at a time", text, re.MULTILINE
         )
-        with other.going("--vm-host=lab01", "--vm-wait=60s") as waiting:
-            said = re.compile(r"vmstorage: waiting up to 1 min 00 s for lab01, which is in use by \S+@\S+ \(pid \d+\)")
-            wait_for(lambda: said.search(waiting.output), "a word that it waits")
+        with other.going("--vm-host=lab01", "--vm-wait=2m") as waiting:
+            waiting.wait_for_words(
+                r"vmstorage: waiting up to 2 min 00 s for lab01, which is in use by \S+@\S+ \(pid \d+\)"
+            )
             waiting.go_on("guest")
             first.kill()
             begin = time.monotonic()

@@ -86,7 +86,9 @@ class Scene:
         undo.callback(self.host.sh, f"umount {folder}/fs-1; rm -rf {folder} {FOLDER}/notes-run")
         self.host.sh(f"echo mine >{FOLDER}/notes-run")
         uuid = self.controller("-c", GUEST, XML).strip()
-        undo.callback(self.host.sh, f"pkill -KILL -f -- '-uuid {uuid}'", check=False)
+        log = f"/var/log/libvirt/qemu/vms-{OTHERS}-1.log"
+        # not by its name, which would be that of this shell too; and libvirtd writes a last line
+        undo.callback(self.host.sh, f"pkill -KILL -f -- '[-]uuid {uuid}'; sleep 1; rm -f {log}", check=False)
         self._disk = f"{folder}/fs-1/disk-1.raw"
         self.lease = Lease(
             run_id=OTHERS, owner=owner, expires=time.time() + LIFETIME_S, uri="qemu+ssh://lab01/system", ssh="lab01",
