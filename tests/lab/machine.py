@@ -46,6 +46,8 @@ _MODELS = {"kvm": "host", "tcg": "max"}
 # with two emulated processors the machine hung as a guest of its own KVM began, in one of twelve times (QEMU 7.2);
 # the second one is never there, and is why memory barriers are emulated at all
 _CPUS = {"kvm": "2", "tcg": "1,maxcpus=2"}
+# a timer that is set for one time is lost now and then while a guest runs, and time stands still: so it ticks
+_KERNEL = "console=ttyS0 quiet panic=-1 no_timer_check nohz=off highres=off cryptomgr.notests systemd.show_status=true"
 _PREPARE = """
 set -eu
 vgcreate -q --yes vg0 /dev/disk/by-id/virtio-labvm-vg
@@ -117,10 +119,7 @@ class Machine:
         argv += ["-smp", _CPUS[accel], "-m", str(MEMORY_MIB), "-device", "virtio-rng-pci"]
         argv += ["-serial", f"file:{self._console}"]
         argv += ["-kernel", str(self._image.kernel), "-initrd", str(self._image.initrd)]
-        argv += [
-            "-append",
-            "console=ttyS0 quiet panic=-1 no_timer_check cryptomgr.notests systemd.show_status=true",
-        ]
+        argv += ["-append", _KERNEL]
         for serial, name in disks.items():
             what = "qcow2" if name == "root" else "raw"
             argv += ["-drive", f"if=none,id={name},file={self.folder / name},format={what},cache=unsafe,discard=unmap"]

@@ -116,7 +116,7 @@ def test_what_a_killed_run_left_is_reaped(machine: Machine, machine_project: Pro
     code, text = vmstorage(machine_project, "reap", "--vm-host=labvm")
     assert code == 0, text
     assert "1 guest(s)" in text
-    assert ("the LVM volume vg0/vms-" if lvs else "the ZFS volume tank/vms/vms-") in text
+    assert ("LVM volume vg0/vms-" if lvs else "ZFS volume tank/vms/vms-") in text
     wait_for(lambda: not machine.guests(), "the end of the guest")
     nothing_is_left(machine)
     assert vmstorage(machine_project, "reap", "--vm-host=labvm")[1].endswith("no dead run left anything\n")
