@@ -1,8 +1,8 @@
 """LVM and ZFS volumes at the level of their commands.
 
-LVM runs for real in tests/guest/test_volumes.py, LVM with udev and ZFS on a pool (2.1.11) in tests/lab/test_machine_volumes.py.
-What zfs prints here is taken from its manual (zfs-list(8), zfs-create(8) of OpenZFS 2.1) and from reports to its issue
-tracker, with version and number beside each.
+LVM runs for real in tests/guest/test_volumes.py, LVM with udev and ZFS on a pool (2.1.11) in tests/lab. What zfs prints
+here is taken from its manual (zfs-list(8), zfs-create(8) of OpenZFS 2.1) and from reports to its issue tracker, with
+version and number beside each.
 """
 
 from __future__ import annotations
