@@ -17,7 +17,7 @@ from typing import Any
 
 from pytest_vmstorage.command import TIMED_OUT, CommandResult
 from pytest_vmstorage.errors import CommandStuckError, HypervisorError
-from pytest_vmstorage.provision.hypervisor import Domain
+from pytest_vmstorage.provision.contract import Domain
 
 READ_BYTES = 512 * 1024
 WRITE_BYTES = 32 * 1024

@@ -18,10 +18,10 @@ from pytest_vmstorage.errors import GuestError
 from pytest_vmstorage.file_system import FileSystem, look_at
 from pytest_vmstorage.host_look import HostLook
 from pytest_vmstorage.provision.block import BlockPlace
+from pytest_vmstorage.provision.contract import Domain
 from pytest_vmstorage.provision.disk import ImageFacts
 from pytest_vmstorage.provision.emulator import RunningEmulator, running_emulator
 from pytest_vmstorage.provision.encryption import image_name, secret_argv
-from pytest_vmstorage.provision.hypervisor import Domain
 from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.provision.node import NodeFacts, node_facts
 from pytest_vmstorage.provision.testdisk import TEST_ALIAS

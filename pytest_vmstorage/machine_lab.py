@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.errors import UnsupportedError
 from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.machines import Machines
 from pytest_vmstorage.provision.accel import AccelChoice
 from pytest_vmstorage.provision.boot import BootFiles
-from pytest_vmstorage.provision.hypervisor import Domain
+from pytest_vmstorage.provision.contract import Domain
 from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
 from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.provision.pool import GuestPool
@@ -27,6 +28,10 @@ class NoHypervisor:
     def start(self, xml: str) -> Domain:  # noqa: ARG002 (as the protocol has it)
         """Raise UnsupportedError."""
         raise UnsupportedError("No guest can be made: this run measures machines that the plugin did not make.")
+
+    def restore(self, xml: str, path: str) -> Domain:  # noqa: ARG002 (as the protocol has it)
+        """Raise UnsupportedError."""
+        return self.start(xml)
 
     def find(self, uuid: str) -> Domain | None:  # noqa: ARG002 (as the protocol has it)
         """None."""

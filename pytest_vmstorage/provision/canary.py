@@ -15,7 +15,7 @@ from pytest_vmstorage.provision.accel import (
     choose_accel,
     device_refusal,
 )
-from pytest_vmstorage.provision.hypervisor import Hypervisor
+from pytest_vmstorage.provision.contract import Hypervisor
 from pytest_vmstorage.provision.pool import GuestPool
 from pytest_vmstorage.say import Say
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from xml.etree import ElementTree
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HostError, HypervisorError
@@ -19,62 +19,6 @@ from pytest_vmstorage.provision.event_loop import start_event_loop
 from pytest_vmstorage.provision.guest_events import GuestEvents
 from pytest_vmstorage.provision.libvirt_text import bus_names, one_line, refusal_hint, version_text
 from pytest_vmstorage.provision.passphrases import Passphrases
-
-
-class Domain(Protocol):
-    """A guest as the hypervisor sees it."""
-
-    def wait_for_agent(self, timeout_s: float) -> bool:
-        """Wait until the guest's agent opened its port; False at the time limit. Raises GuestDiedError."""
-
-    def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
-        """One guest-agent command and its return value; raises GuestError, GuestDiedError."""
-
-    def monitor(self, command: str, **arguments: Any) -> Any:
-        """One QMP command and its return value; raises HypervisorError."""
-
-    def xml(self) -> str:
-        """The live XML, as libvirt made it of ours."""
-
-    def is_active(self) -> bool:
-        """Whether QEMU still runs it."""
-
-    def io_errors(self) -> tuple[str, ...]:
-        """Why QEMU could not read or write for it, in QEMU's words, such as "No space left on device"."""
-
-    def pause(self) -> None:
-        """Stop its processors and write back what QEMU holds for its disk; raises GuestDiedError, HypervisorError."""
-
-    def resume(self) -> None:
-        """Let it run on, its clock where it stopped; raises GuestDiedError, HypervisorError."""
-
-    def destroy(self) -> None:
-        """End it at once and wait until QEMU is gone; no error if it is gone already."""
-
-
-class Hypervisor(Protocol):
-    """A connection to a lab host's libvirt."""
-
-    def start(self, xml: str) -> Domain:
-        """Make and start a transient guest; raises HypervisorError."""
-
-    def find(self, uuid: str) -> Domain | None:
-        """The running guest of that UUID, None where there is none."""
-
-    def forget(self, uuid: str) -> None:
-        """Forget the passphrase of the guest of that UUID, if a run that was killed left it known; it has ended."""
-
-    def versions(self) -> Mapping[str, str]:
-        """Versions of `qemu` and `libvirt`."""
-
-    def supports_kvm(self, emulator: str) -> bool:
-        """Whether libvirt would start a KVM guest at all."""
-
-    def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:
-        """libvirt's names of the buses a disk can be on in that machine type; none where there is no such machine."""
-
-    def close(self) -> None:
-        """Let the connection go; guests are destroyed before, by their owner."""
 
 
 class LibvirtHypervisor:
@@ -100,13 +44,29 @@ class LibvirtHypervisor:
     def start(self, xml: str) -> LibvirtDomain:
         """Make and start a transient guest from schema-checked XML; raises HypervisorError."""
         flags, conn = self._libvirt.VIR_DOMAIN_START_VALIDATE, self.connection.current()
-        tree = ElementTree.fromstring(xml)  # noqa: S314 (our own XML)
-        secrets = secrets_of(tree)
-        # two may boot side by side, but orphans are adopted and passphrases known by the process, not by the thread
-        starting = self._translated("starting the guest", conn)
-        with self._starting, starting, self._passphrases.known(secrets), self._adopting(tree):
+        with self._beginning("starting the guest", xml, conn):
             handle = conn.createXML(xml, flags)
         return LibvirtDomain(self, handle, conn)
+
+    def restore(self, xml: str, path: str) -> LibvirtDomain:
+        """Let a saved guest run on, whose file has that XML already; raises HypervisorError."""
+        conn = self.connection.current()
+        with self._beginning("restoring the guest", xml, conn):
+            conn.restoreFlags(path, None, self._libvirt.VIR_DOMAIN_SAVE_RUNNING)
+            handle = conn.lookupByUUIDString(ElementTree.fromstring(xml).findtext("uuid", ""))  # noqa: S314 (our own)
+        return LibvirtDomain(self, handle, conn)
+
+    @contextlib.contextmanager
+    def _beginning(self, doing: str, xml: str, conn: Any) -> Iterator[None]:
+        tree = ElementTree.fromstring(xml)  # noqa: S314 (our own XML)
+        # two may boot side by side, but orphans are adopted and passphrases known by the process, not by the thread
+        with (
+            self._starting,
+            self._translated(doing, conn),
+            self._passphrases.known(secrets_of(tree)),
+            self._adopting(tree),
+        ):
+            yield
 
     def _adopting(self, tree: ElementTree.Element) -> contextlib.AbstractContextManager[None]:
         if self._pids is None:
@@ -249,6 +209,11 @@ class LibvirtDomain:
         """With QEMU's cont."""
         with self._translated("resuming the guest"):
             self._handle.resume()
+
+    def save(self, path: str) -> None:
+        """Into a file of libvirt's own format; the guest ends."""
+        with self._translated("saving the guest"):
+            self._handle.save(path)
 
     def destroy(self) -> None:
         """End it; libvirt sends SIGTERM, then SIGKILL, and returns when the process is gone."""

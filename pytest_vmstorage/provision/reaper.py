@@ -20,9 +20,9 @@ from pytest_vmstorage.command import Shell
 from pytest_vmstorage.errors import ProvisionError, VmStorageError
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.block import reap_blocks
+from pytest_vmstorage.provision.contract import Hypervisor
 from pytest_vmstorage.provision.host_fs import reap_host_fs, remove_folder
 from pytest_vmstorage.provision.host_settings import set_back
-from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease, LeaseBook, boot_id, is_dead
 from pytest_vmstorage.provision.orphans import end_orphans
 

@@ -137,6 +137,12 @@ class FakeDomain:
         if self._dead:
             raise GuestDiedError(f"The guest ended during: {doing}.")
 
+    def save(self, path: str) -> None:
+        """End it, and have its XML be what its shell has in that file; raises GuestDiedError."""
+        self._check_alive("saving the guest")
+        self.shell.files[path] = self.live_xml.encode()
+        self._dead = True
+
     def destroy(self) -> None:
         """End it; no error if it is gone already."""
         self.destroyed = self._dead = True
@@ -232,6 +238,11 @@ class FakeHypervisor:
         domain.live_xml = domain.live_xml or xml
         self.domains["".join(_UUID.findall(xml))] = domain
         return domain
+
+    def restore(self, xml: str, path: str) -> FakeDomain:
+        """Boot a guest of that XML; raises the next of `refusals`, if there is one."""
+        del path
+        return self.start(xml)
 
     def find(self, uuid: str) -> FakeDomain | None:
         """The running guest of that UUID, None where there is none."""
