@@ -23,7 +23,8 @@ from bare import BareGuest, bare_guest
 
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.forgetting import FORGET
-from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.preconditioning import FILL_ARGV
 from pytest_vmstorage.provision.disk import drop_caches, make_disk, remove_disk

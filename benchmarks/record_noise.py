@@ -23,7 +23,8 @@ from pathlib import Path
 from recorded_noise import DATA, RecordedJob, RecordedRun, Recording
 
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.results import Measurement
 from pytest_vmstorage.runner import measure

@@ -17,7 +17,7 @@ from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.inventory import Inventory, find_host
 from pytest_vmstorage.inventory_file import find_inventory, read_inventory
 from pytest_vmstorage.kept import open_kept
-from pytest_vmstorage.lab import LabSettings
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import hosts_left, reap_host
 from pytest_vmstorage.promote import promote
 from pytest_vmstorage.provision import appliance

@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import Shell
-from pytest_vmstorage.errors import DiskMissingError, GuestDiedError, VmStorageError
+from pytest_vmstorage.errors import DiskMissingError, GuestDiedError, GuestError, LostError, VmStorageError
 from pytest_vmstorage.guest_fs import MOUNTPOINT
 from pytest_vmstorage.kernel_log import disk_trouble, last_error, read_only_mount
-from pytest_vmstorage.outcome import Room, Symptoms
+from pytest_vmstorage.outcome import Room, Symptoms, named
+from pytest_vmstorage.provision.contract import Domain
 from pytest_vmstorage.provision.disk import folder_facts
-from pytest_vmstorage.provision.hypervisor import Domain
 from pytest_vmstorage.provision.machine import Machine
 
 PING_S = 2.0
@@ -22,6 +22,16 @@ PING_S = 2.0
 _ROOM = ("stat", "-f", "-c", "%a %S %c %d", MOUNTPOINT)
 
 Found = TypeVar("Found")
+
+
+def told(machine: Machine, host: Shell, error: VmStorageError) -> VmStorageError:
+    """The error with its name, the evidence and the guest's console."""
+    if isinstance(error, LostError):
+        return named(error, Symptoms())
+    known = named(error, look_for_symptoms(machine, host, error))
+    if isinstance(known, GuestError):
+        known.console = known.console or machine.console_tail()
+    return known
 
 
 def look_for_symptoms(machine: Machine, host: Shell, error: VmStorageError) -> Symptoms:

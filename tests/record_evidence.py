@@ -21,7 +21,8 @@ from pytest_vmstorage import lab as lab_module
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.evidence import Evidence, gather
-from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import open_lab
 
 RECORDINGS = Path(__file__).parent / "unit" / "recordings"

@@ -15,7 +15,8 @@ from pytest_vmstorage.doctor.seen import Seen
 from pytest_vmstorage.doctor.trials import run_trials
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.inventory import Inventory, LabHost, find_host
-from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import lease_book, open_lab
 from pytest_vmstorage.provision.appliance import current_recipe
 from pytest_vmstorage.provision.boot import find_emulator

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_vmstorage.lab import Lab, LabSettings
+    from pytest_vmstorage.lab import Lab
+    from pytest_vmstorage.lab_settings import LabSettings
     from pytest_vmstorage.results import Run
     from pytest_vmstorage.say import Say
     from pytest_vmstorage.verdict import Comparison

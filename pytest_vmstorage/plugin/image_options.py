@@ -11,7 +11,7 @@ from pytest_vmstorage.plugin.options import Option
 
 if TYPE_CHECKING:
     from pytest_vmstorage.image_choice import ListedImage
-    from pytest_vmstorage.lab import LabSettings
+    from pytest_vmstorage.lab_settings import LabSettings
 
 OPTIONS = (
     Option("image", "boot guests from this qcow2 image of yours, or one of vmstorage.toml's [images]", "", "IMAGE"),

@@ -13,7 +13,8 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.file_system import MOUNTS, mount_options
 from pytest_vmstorage.guest_fs import MOUNTPOINT
 from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.provision.accel import AccelChoice
 from pytest_vmstorage.provision.appliance import Appliance, Manifest
 from pytest_vmstorage.provision.boot import BootFiles

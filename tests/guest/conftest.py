@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import open_lab
 
 

@@ -269,7 +269,7 @@ def test_what_a_run_left_mounted_is_cleared_by_its_folder_alone(lab: Lab) -> Non
 KILLED = """
 import os, signal, sys
 from pytest_vmstorage import StorageConfig
-from pytest_vmstorage.lab import LabSettings
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import open_lab
 
 lab = open_lab(LabSettings(folder=sys.argv[1]))

@@ -20,7 +20,8 @@ from pytest_vmstorage.doctor.seen import Seen
 from pytest_vmstorage.doctor.text import diagnosis_lines
 from pytest_vmstorage.doctor.trials import Trial, read_trials, run_trials
 from pytest_vmstorage.errors import HostError, ProvisionError
-from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.provision.disk import FolderFacts
 from pytest_vmstorage.provision.libvirt_text import is_since
 from pytest_vmstorage.provision.recipe import recipe

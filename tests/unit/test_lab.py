@@ -11,7 +11,8 @@ import pytest
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, ProvisionError
 from pytest_vmstorage.inventory import find_host
-from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.provision.lease import LeaseBook
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell, make_guest_shell, make_host_shell, make_lab
 
