@@ -16,6 +16,7 @@ from pytest_vmstorage.errors import DiskMissingError, GuestError
 from pytest_vmstorage.file_system import MOUNTS, FileSystem, look_at, read_mounts
 from pytest_vmstorage.guest_fs import GuestFs, make_guest_fs
 from pytest_vmstorage.image_guest import check_programs, settle
+from pytest_vmstorage.parking import wake
 from pytest_vmstorage.provision.domain import ROOT_SERIAL, SEED_SERIAL
 from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.reach import reach
@@ -168,6 +169,8 @@ def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str], say
     begin, image = time.monotonic(), machine.spec.image
     try:
         shell = reach(machine, timeout_s)
+        if machine.is_restored:
+            wake(shell)
         if image is not None:
             tools = settle(shell, image.description, timeout_s - (time.monotonic() - begin))
         facts = _probe(machine, shell, tools)

@@ -36,31 +36,30 @@ from pytest_vmstorage.outcome import Symptoms, named
 from pytest_vmstorage.provenance import Provenance
 from pytest_vmstorage.provision.accel import AccelChoice
 from pytest_vmstorage.provision.appliance import Appliance
+from pytest_vmstorage.provision.contract import Hypervisor
 from pytest_vmstorage.provision.emulator import check_emulator
 from pytest_vmstorage.provision.exclusive import HostLease
 from pytest_vmstorage.provision.host_settings import HostSettings
-from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import Lease
 from pytest_vmstorage.provision.libvirt_text import null_lacks
 from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.provision.pinning import check_pinning
 from pytest_vmstorage.provision.pool import GuestPool
+from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.rows import Row, Rows
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.subject import Subject
 from pytest_vmstorage.subjects import Subjects
-from pytest_vmstorage.symptoms import look_for_symptoms
+from pytest_vmstorage.symptoms import told
 from pytest_vmstorage.workloads.image_operations import ImageOperations
-
-__all__ = ["Lab", "LabSettings"]
 
 
 @dataclass
 class Lab:
     """What a run needs of its host, opened once: hands out one guest per cell, and removes all of it at the end.
 
-    `at_once` is how many guests may boot side by side; without an appliance there are none.
+    `at_once` is how many guests may boot side by side; `restoring` begins some from saved ones.
     """
 
     settings: LabSettings
@@ -77,6 +76,7 @@ class Lab:
     at_once: int = 1
     host_lease: HostLease | None = None
     machines: Machines = field(default_factory=Machines)
+    restoring: Restoring | None = None
     _kept: Machine | None = None
     _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
     _lost: LostError | None = None
@@ -109,7 +109,7 @@ class Lab:
         if isinstance(held.row, Native) or held.row.machine.domain.is_active():
             return held.row
         ended = GuestDiedError(f"The guest of {config} ended before this test.")
-        self._broken[config] = self._told(held.row.machine, ended)
+        self._broken[config] = told(held.row.machine, self.shell, ended)
         self._rows.drop()
         raise self._broken[config]
 
@@ -166,32 +166,41 @@ class Lab:
     def _make_native(self, config: StorageConfig, say: Say) -> Native:
         return make_native(self.pool, self.shell, config, say)
 
-    def _make(self, config: StorageConfig, say: Say) -> Guest:
+    def _make(self, config: StorageConfig, say: Say, *, fresh: bool = False) -> Guest:
         if config.is_null and (lacking := null_lacks(config.bus, self.facts.libvirt)):
             raise UnsupportedError(f"backing=null cannot be had on {config.bus} here: {lacking}. Measure it on nvme.")
         if config.emulator:
             check_emulator(self.shell, config.emulator, self.host.name)
         # the acceleration is the one that the host's own QEMU has; what another one makes of it, its proof tells
-        machine = self.pool.make(config, self.accel.used, say)
+        machine = self.pool.make(config, self.accel.used, say, fresh=fresh)
         try:
-            # while it boots, and before it may be waited for in vain: a wrong controller's disk never comes
-            evidence = gather(machine, self.shell, self.looks.log(machine))
-            seen = attest(config, machine.spec.accel, evidence)
-            conclude(config, seen)
-            if machine.spec.pinning is not None:
-                check_pinning(self.shell, machine.domain, machine.spec.pinning)
-            guest = connect(machine, timeout_s=self.settings.timeout_s, tools=self.tools, say=say)
-            guest.proof = conclude(config, (*seen, *attest_guest(config, guest.facts)))
-            guest.qemu = evidence.qemu if config.emulator else ""
-            self.remember_accel()
-            return guest
-        except (GuestError, ProvisionError) as error:
-            told = self._told(machine, error)
-            self._let_go(machine, keep=isinstance(error, GuestError))
-            raise told from None
-        except BaseException as error:
-            self._let_go(machine, keep=isinstance(error, AttestationError))
+            return self._proven(config, machine, say)
+        except (GuestError, ProvisionError, AttestationError) as error:
+            if machine.is_restored and self.restoring is not None:
+                # what was saved is never why a cell fails; where a boot fails too, it is not to blame
+                self._let_go(machine)
+                booted = self._make(config, say, fresh=True)
+                self.restoring.distrust(machine.spec, error)
+                return booted
+            known = error if isinstance(error, AttestationError) else told(machine, self.shell, error)
+            self._let_go(machine, keep=not isinstance(error, ProvisionError))
+            raise known from None
+        except BaseException:
+            self._let_go(machine)
             raise
+
+    def _proven(self, config: StorageConfig, machine: Machine, say: Say) -> Guest:
+        # while it boots, and before it may be waited for in vain: a wrong controller's disk never comes
+        evidence = gather(machine, self.shell, self.looks.log(machine))
+        seen = attest(config, machine.spec.accel, evidence)
+        conclude(config, seen)
+        if machine.spec.pinning is not None:
+            check_pinning(self.shell, machine.domain, machine.spec.pinning)
+        guest = connect(machine, timeout_s=self.settings.timeout_s, tools=self.tools, say=say)
+        guest.proof = conclude(config, (*seen, *attest_guest(config, guest.facts)))
+        guest.qemu = evidence.qemu if config.emulator else ""
+        self.remember_accel()
+        return guest
 
     def subject(self, row: Row) -> Subject:
         """The row as the runner sees it; what was written to its disk is remembered as long as it lives."""
@@ -216,24 +225,15 @@ class Lab:
             return error
         if isinstance(row, Native):
             return named(error, Symptoms(is_native=True))
-        told = self._told(row.machine, error)
+        known = told(row.machine, self.shell, error)
         # where the host was lost, nobody knows what became of the command in its guest
-        if isinstance(told, LostError):
-            self._lost = self._lost or told
-        if isinstance(told, GuestError | LostError):
-            self._broken[row.config] = told
+        if isinstance(known, LostError):
+            self._lost = self._lost or known
+        if isinstance(known, GuestError | LostError):
+            self._broken[row.config] = known
             if not self.settings.keep:
                 self.drop()
-        return told
-
-    def _told(self, machine: Machine, error: VmStorageError) -> VmStorageError:
-        """The error with its name, the evidence and the guest's console."""
-        if isinstance(error, LostError):
-            return named(error, Symptoms())
-        told = named(error, look_for_symptoms(machine, self.shell, error))
-        if isinstance(told, GuestError):
-            told.console = told.console or machine.console_tail()
-        return told
+        return known
 
     def alone(self, say: Say = silent, config: StorageConfig | None = None) -> AbstractContextManager[None]:
         """Measure, and let no other job do so on the host, or the cell's machine, meanwhile; raises HostError."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.host_wishes import HostWishes
@@ -10,12 +12,15 @@ from pytest_vmstorage.image_choice import ListedImage
 from pytest_vmstorage.inventory import Inventory
 from pytest_vmstorage.provision.accel import AccelRequest
 
+Boot = Literal["restore", "fresh"]
+"""How guests begin: restored from a saved one where that is proven, or booted each."""
+
 
 class LabSettings(BaseModel):
     """What the user chose; `timeout_s` is a guest's time to boot, `wait_s` how long to wait for the host's lease.
 
     Without it the host is not leased for the whole run. `inventory` is what vmstorage.toml says. Guests boot from
-    `image`, None for the appliance.
+    `image`, None for the appliance. `boot` says whether they are restored where they can be.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -30,3 +35,4 @@ class LabSettings(BaseModel):
     wishes: HostWishes = HostWishes()
     wait_s: float | None = None
     image: ListedImage | None = None
+    boot: Boot = "fresh"

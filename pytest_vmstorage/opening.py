@@ -14,7 +14,8 @@ from pytest_vmstorage.draft import left_drafts
 from pytest_vmstorage.facts import host_facts
 from pytest_vmstorage.host_wishes import HostWishes
 from pytest_vmstorage.inventory import LabHost, find_host
-from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.machine_lab import MachineLab, NoHypervisor, make_machine_lab
 from pytest_vmstorage.machines import Machines
 from pytest_vmstorage.provision import appliance as appliances
@@ -22,6 +23,7 @@ from pytest_vmstorage.provision.accel import CanaryCache, device_refusal
 from pytest_vmstorage.provision.appliance import Appliance
 from pytest_vmstorage.provision.boot import BootFiles, find_emulator, place_appliance
 from pytest_vmstorage.provision.canary import find_accel
+from pytest_vmstorage.provision.contract import Hypervisor
 from pytest_vmstorage.provision.disk import prepare_folder
 from pytest_vmstorage.provision.embedded import connect_embedded
 from pytest_vmstorage.provision.exclusive import HostLease
@@ -33,6 +35,9 @@ from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, is_de
 from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.provision.pool import GuestPool
 from pytest_vmstorage.provision.reaper import Reaped, leases_of, reap, reap_remote, remove_logs
+from pytest_vmstorage.provision.states import States, remove_states
+from pytest_vmstorage.restoring import Restoring
+from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.say import Say, silent
 
 MOST_AT_ONCE = 4
@@ -96,6 +101,9 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
             patience_s=settings.timeout_s,
         )
         facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
+        restoring = _restoring(host, shell, hypervisor, pool, facts, settings.timeout_s, say)
+        if settings.boot == "restore":
+            pool.begin_by(restoring.begin)
         undo.pop_all()
     # more side by side would only wait for each other and for the disk
     at_once = max(1, min(facts.cores, MOST_AT_ONCE))
@@ -114,7 +122,23 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         at_once,
         host_lease,
         Machines(settings.inventory, book),
+        restoring,
     )
+
+
+def _restoring(
+    host: LabHost, shell: Shell, hypervisor: Hypervisor, pool: GuestPool, facts: HostFacts, timeout_s: float, say: Say
+) -> Restoring:
+    """What begins guests from saved ones; a state holds for this boot of the host and what runs there."""
+    conditions = {"cpu": facts.cpu, "qemu": facts.qemu, "libvirt": facts.libvirt, "kernel": facts.kernel}
+    boot_id = shell.read("/proc/sys/kernel/random/boot_id").strip()
+    states = States(shell, states_folder(host), pool.folder, boot_id=boot_id, conditions=conditions)
+    return Restoring(hypervisor, states, xml_of=pool.xml, note=pool.note_domain, timeout_s=timeout_s, say=say)
+
+
+def states_folder(host: LabHost) -> str:
+    """Where guests are kept from which others are restored."""
+    return str(appliances.cache_folder() / "states") if host.is_local else f"{host.folder}/states"
 
 
 def _leave(host: LabHost, shell: Shell, hypervisor: LibvirtHypervisor, lease: Lease) -> None:
@@ -133,20 +157,28 @@ def reap_host(host: LabHost, *, kept: bool = False, look_only: bool = False) -> 
     """
     book = lease_book()
     if host.uri is None:
-        return _reap_here(book, kept=kept, look_only=look_only)
-    said = _sweep(look_only=look_only)
-    leases = list(leases_of(book, host, kept=kept))
-    if not leases:
-        return said
+        said = _reap_here(book, kept=kept, look_only=look_only)
+        return [*said, *_reap_states(host, LocalShell(), look_only=look_only)]
     shell = host.shell()
     # before libvirt's own ssh, which would try for minutes
     shell.run(["true"])
+    said = [*_sweep(look_only=look_only), *_reap_states(host, shell, look_only=look_only)]
+    leases = list(leases_of(book, host, kept=kept))
+    if not leases:
+        return said
     # a machine that the plugin did not make has no guests of ours, and need not have libvirt
     hypervisor = LibvirtHypervisor(host.uri) if any(one.uri is not None for one in leases) else NoHypervisor()
     try:
         return [*said, *reap_remote(book, host, shell, hypervisor, kept=kept, look_only=look_only)]
     finally:
         hypervisor.close()
+
+
+def _reap_states(host: LabHost, shell: Shell, *, look_only: bool) -> list[Reaped]:
+    """Guests from which others are restored; a run that has need of one makes it anew."""
+    count = remove_states(shell, states_folder(host), look_only=look_only)
+    what = f"{count} saved guest(s) in {states_folder(host)}" + ("" if host.is_local else f" on {host.name}")
+    return [Reaped(f"kept: {what}" if look_only else f"removed {what}")] if count else []
 
 
 def _appliance(settings: LabSettings, shell: Shell, say: Say) -> Appliance | None:

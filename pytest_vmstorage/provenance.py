@@ -22,15 +22,16 @@ class Provenance:
 
     def of(self, spec: GuestSpec) -> Mapping[str, str]:
         """The hashes in hexadecimal, by what they are of; one that the host does not tell is left out."""
-        if spec.emulator not in self._binaries:
-            self._binaries[spec.emulator] = self._binary(spec.emulator)
         found = {
-            "qemu_sha256": self._binaries[spec.emulator],
+            "qemu_sha256": self.binary(spec.emulator),
             "domain_xml_sha256": definition_sha256(spec),
             "guest_image_sha256": spec.root_sha256,
         }
         return {what: value for what, value in found.items() if value}
 
-    def _binary(self, path: str) -> str:
-        done = self._shell.run(["sh", "-c", _SUM, "sh", path])
-        return done.stdout.partition(" ")[0] if done.ok else ""
+    def binary(self, path: str) -> str:
+        """That of a program on the host, "" where the host does not tell."""
+        if path not in self._binaries:
+            done = self._shell.run(["sh", "-c", _SUM, "sh", path])
+            self._binaries[path] = done.stdout.partition(" ")[0] if done.ok else ""
+        return self._binaries[path]

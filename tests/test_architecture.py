@@ -58,20 +58,23 @@ LAYERS = """
     report.files  show  promote
     provision.header  provision.seed  provision.image_ssh
     provision.guest_image
-    provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.event_loop  provision.exclusive
+    provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.contract
+    provision.save_image  provision.event_loop  provision.exclusive
     provision.libvirt_text
     provision
     provision.host_fs  provision.image_files  provenance
     provision.block  provision.image_volumes  provision.connection  provision.guest_events
     attest_image  attest_block  attest_fs  guest_fs  scheduler  provision.fragments  provision.hostdisk
     provision.hypervisor  provision.accel  provision.appliance
-    provision.boot  provision.embedded  provision.orphans  provision.machine_disk  facts  zeros  machine_facts
+    provision.boot  provision.embedded  provision.states  provision.orphans
+    provision.machine_disk  facts  zeros  machine_facts
     provision.reaper
     provision.machine
     provision.pool
     provision.canary
     agent  evidence  image_guest
-    reach
+    reach  parking
+    restoring
     guest  attest_layers  attest_limits  attest_emulator
     attest_guest  attest_null
     attest  kernel_log

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from pytest_vmstorage.baseline import Baseline
     from pytest_vmstorage.host_wishes import HostWishes
     from pytest_vmstorage.inventory import Inventory
-    from pytest_vmstorage.lab import LabSettings
+    from pytest_vmstorage.lab_settings import LabSettings
     from pytest_vmstorage.matrix import Matrix
     from pytest_vmstorage.stopping import Rounds
 
 ACCELS = ("auto", "kvm", "tcg")
+BOOTS = ("restore", "fresh")
 SPREADS = ("shard", "each")
 STEPS = ("guest-caches", "host-caches", "sync", "turns", "warmup", "steady-state", "cache-size", "zero-check")
 """Those of pytest_vmstorage.hygiene, which a run without storage tests need not import for its --help."""
@@ -48,6 +49,7 @@ OPTIONS = (
     ),
     Option("inventory", "file that lists hosts and devices (default: vmstorage.toml upwards of rootdir)", "", "FILE"),
     Option("timeout", "time limit for a guest to boot, and spare time of a workload", "120s", "TIME"),
+    Option("boot", "how guests begin: restore (from a saved one where that is proven) or fresh", "fresh", "HOW"),
     Option("rounds", "measured rounds of each workload; auto: until its figure is narrow enough", "3", "N"),
     Option("precision", "with --vm-rounds=auto: how near to the median its 95 % interval must be", "5%", "PERCENT"),
     Option("rounds-limit", "with --vm-rounds=auto: time for the rounds of one workload in one cell", "5m", "TIME"),
@@ -119,12 +121,15 @@ def lab_settings(config: pytest.Config) -> LabSettings:
     """What the user chose for the lab; raises ConfigError."""
     from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.hygiene import parse_without
-    from pytest_vmstorage.lab import LabSettings
+    from pytest_vmstorage.lab_settings import LabSettings
     from pytest_vmstorage.units import parse_duration
 
     accel = value(config, "accel")
     if accel not in ACCELS:
         raise ConfigError(f"--vm-accel={accel} is not known.", hint=f"It is one of: {', '.join(ACCELS)}.")
+    boot = value(config, "boot")
+    if boot not in BOOTS:
+        raise ConfigError(f"--vm-boot={boot} is not known.", hint=f"It is one of: {', '.join(BOOTS)}.")
     timeout_s = parse_duration(value(config, "timeout"))
     if not timeout_s:
         raise ConfigError("--vm-timeout=0 leaves a guest no time to boot.", hint='Write for example "90s".')
@@ -137,6 +142,7 @@ def lab_settings(config: pytest.Config) -> LabSettings:
         folder=folder or None,
         accel=accel,
         timeout_s=timeout_s,
+        boot=boot,
         keep=bool(value(config, "keep")),
         inventory=inventory(config),
         hygiene=parse_without(value(config, "without")),

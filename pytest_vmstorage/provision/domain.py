@@ -21,6 +21,9 @@ Accel = Literal["kvm", "tcg"]
 LEASE_NAMESPACE = "https://pypi.org/project/pytest-vmstorage/lease/1"
 """XML namespace of the lease in a domain's metadata."""
 
+NOBODY = "00000000-0000-0000-0000-000000000000"
+"""A UUID that stands for any."""
+
 ROOT_SERIAL = "vmstorage-root"
 SEED_SERIAL = "vmstorage-seed"
 AGENT_PORT = "org.qemu.guest_agent.0"
@@ -32,13 +35,15 @@ class GuestSpec(BaseModel):
     With `is_block` the disk is a block device of the host, of which the guest gets the cell's size. `pinning` is None
     where nobody asked for it. With `image` the guest boots from that, and not from kernel and root. `root_sha256` is
     that of the file which is its root, or lies below it; the XML does not say it. With `is_relabeled` a daemon gives
-    QEMU's user what it opens.
+    QEMU's user what it opens. `genid` is the guest's generation, None for a guest that no other is restored from: its
+    kernel takes another one for the sign to forget what random numbers it had.
     """
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     uuid: str
+    genid: str | None = None
     config: StorageConfig | None
     disk: str
     is_block: bool = False
@@ -68,8 +73,7 @@ def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
     Source of the element names: libvirt.org/formatdomain.html; of the choices: tried on libvirt 9.0.
     """
     domain = ET.Element("domain", type="kvm" if spec.accel == "kvm" else "qemu")
-    _add(domain, "name", spec.name)
-    _add(domain, "uuid", spec.uuid)
+    _identity(domain, spec)
     if lease is not None:
         domain.append(_metadata(lease))
     _add(domain, "memory", str(spec.memory_bytes), unit="b")
@@ -94,6 +98,13 @@ def domain_xml(spec: GuestSpec, lease: Lease | None = None) -> str:
     return ET.tostring(domain, encoding="unicode")
 
 
+def _identity(domain: ET.Element, spec: GuestSpec) -> None:
+    _add(domain, "name", spec.name)
+    _add(domain, "uuid", spec.uuid)
+    if spec.genid is not None:
+        _add(domain, "genid", spec.genid)
+
+
 def definition_sha256(spec: GuestSpec) -> str:
     """SHA-256 in hexadecimal of the XML without what each guest has for itself: names, and paths of its files."""
     paths = {what: what for what in ("name", "disk", "kernel", "initrd", "root", "console")}
@@ -101,7 +112,8 @@ def definition_sha256(spec: GuestSpec) -> str:
     if image is not None:
         door = image.door and image.door.model_copy(update={"port": 0, "mac": "", "folder": ""})
         image = image.model_copy(update={"overlay": "overlay", "seed": "seed", "door": door})
-    neutral = spec.model_copy(update={**paths, "uuid": "00000000-0000-0000-0000-000000000000", "image": image})
+    genid = spec.genid and NOBODY
+    neutral = spec.model_copy(update={**paths, "uuid": NOBODY, "genid": genid, "image": image})
     return sha256(domain_xml(neutral).encode()).hexdigest()
 
 

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.provision.contract import Domain
 from pytest_vmstorage.provision.disk import ImageFacts
 from pytest_vmstorage.provision.domain import GuestSpec
 from pytest_vmstorage.provision.hostdisk import HostDisk
-from pytest_vmstorage.provision.hypervisor import Domain
 
 CONSOLE_LINES = 20
 
 
-class Machine:
-    """A guest that was started: its domain, its disk on the host, its console."""
+@dataclass(frozen=True)
+class Begun:
+    """A guest that begins, by a boot or restored from a saved one."""
 
-    def __init__(self, spec: GuestSpec, domain: Domain, disk: HostDisk | None, shell: Shell) -> None:
+    domain: Domain
+    is_restored: bool = False
+
+
+class Machine:
+    """A guest that was started: its domain, its disk on the host, its console; `is_restored` if it was not booted."""
+
+    def __init__(
+        self, spec: GuestSpec, domain: Domain, disk: HostDisk | None, shell: Shell, *, is_restored: bool = False
+    ) -> None:
         self.spec = spec
         self.domain = domain
         self.disk = disk
+        self.is_restored = is_restored
         self._shell = shell
 
     @property
@@ -33,7 +45,7 @@ class Machine:
     def notes(self) -> Mapping[str, str]:
         """What a reader of its row must know of how it was made."""
         pinned = {"pinning": str(self.spec.pinning)} if self.spec.pinning is not None else {}
-        return {**self.host_disk.notes, **pinned}
+        return {"boot": "restored" if self.is_restored else "fresh", **self.host_disk.notes, **pinned}
 
     @property
     def image(self) -> ImageFacts | None:

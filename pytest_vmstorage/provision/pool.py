@@ -16,12 +16,12 @@ from pytest_vmstorage.errors import GuestDiedError, SpaceError, VmStorageError
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.block import needs_block
 from pytest_vmstorage.provision.boot import BootFiles
+from pytest_vmstorage.provision.contract import Hypervisor
 from pytest_vmstorage.provision.disk import FolderFacts, folder_facts
 from pytest_vmstorage.provision.domain import Accel, GuestSpec, domain_xml
 from pytest_vmstorage.provision.hostdisk import HostDisk, HostDisks
-from pytest_vmstorage.provision.hypervisor import Hypervisor
 from pytest_vmstorage.provision.lease import HostSetting, Lease, LeaseBook
-from pytest_vmstorage.provision.machine import Machine
+from pytest_vmstorage.provision.machine import Begun, Machine
 from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.provision.testdisk import nvme_limits
 from pytest_vmstorage.say import Say, silent
@@ -58,6 +58,7 @@ class GuestPool:
         self._alive: list[Machine | HostDisk] = []
         self._numbers = itertools.count(1)
         self._undos: list[Callable[[], None]] = []
+        self._begin: Callable[[GuestSpec], Begun] | None = None
         self._lasts: list[Callable[[], object]] = []
 
     @property
@@ -91,28 +92,38 @@ class GuestPool:
         taken = self._shell.run(["du", "-sx", "-B1", "--", self.folder]).stdout.split()
         return self.folder_facts().free_bytes + (int(taken[0]) if taken else 0)
 
-    def make(self, config: StorageConfig | None, accel: Accel, say: Say = silent) -> Machine:
-        """Make the cell's disk and start its guest; a None config is a guest without one (a canary).
+    def make(self, config: StorageConfig | None, accel: Accel, say: Say = silent, *, fresh: bool = False) -> Machine:
+        """Make the cell's disk and start its guest, by a boot if `fresh`; a None config is one without disk (a canary).
 
         Raises ProvisionError, HypervisorError, AttestationError; what was half made is removed.
         """
         number, domain_uuid = self.next_number(), str(uuid.uuid4())
         name = f"vms-{self._lease.run_id}-{number}"
-        self._note_domain(domain_uuid)
+        self.note_domain(domain_uuid)
         disk = self._make_disk(config, number, say) if config else None
         try:
             spec = self.spec(name, domain_uuid, disk, accel)
             self._boot.make(self._shell, config, self.folder, name)
             say("booting")
-            domain = self._hypervisor.start(domain_xml(spec, self._lease))
+            begin = None if fresh else self._begin
+            begun = begin(spec) if begin is not None else Begun(self._hypervisor.start(self.xml(spec)))
+            domain = begun.domain
             if config is not None and (limits := nvme_limits(config)):
                 domain.monitor("block_set_io_throttle", **limits)
         except BaseException:
             self._undo(domain_uuid, disk)
             raise
-        machine = Machine(spec, domain, disk, self._shell)
+        machine = Machine(spec, domain, disk, self._shell, is_restored=begun.is_restored)
         self._alive.append(machine)
         return machine
+
+    def xml(self, spec: GuestSpec) -> str:
+        """The XML of a guest of this run, with its lease."""
+        return domain_xml(spec, self._lease)
+
+    def begin_by(self, begin: Callable[[GuestSpec], Begun] | None) -> None:
+        """Have guests begin that way from now on, or each by a boot; it raises HypervisorError."""
+        self._begin = begin
 
     def make_disk(self, config: StorageConfig, say: Say = silent) -> HostDisk:
         """Make the cell's disk without a guest; raises as `make` does."""
@@ -166,6 +177,7 @@ class GuestPool:
         return GuestSpec(
             name=name,
             uuid=domain_uuid,
+            genid=str(uuid.uuid4()) if self._begin is not None else None,
             config=config,
             disk=disk.path if disk is not None else "",
             is_block=disk is not None and disk.is_block,
@@ -184,7 +196,8 @@ class GuestPool:
             image=self._boot.image_boot(config, self.folder, name),
         )
 
-    def _note_domain(self, domain_uuid: str) -> None:
+    def note_domain(self, domain_uuid: str) -> None:
+        """Put a guest into the lease before it is begun."""
         self._note(lambda lease: {"domains": (*lease.domains, domain_uuid)})
 
     def note_settings(self, settings: tuple[HostSetting, ...]) -> None:

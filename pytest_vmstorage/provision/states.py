@@ -1,0 +1,182 @@
+"""Saved guests on a lab host: found by what they depend on, checked, copied for a run, kept within a limit.
+
+A state is a file of libvirt's with the appliance in memory as it was before its first command. What is kept is never
+restored itself: each run has a copy in its own folder, whose beginning it writes anew for each guest.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.command import Shell, check
+from pytest_vmstorage.errors import ProvisionError
+from pytest_vmstorage.provenance import Provenance
+from pytest_vmstorage.provision.domain import NOBODY, GuestSpec, domain_xml
+from pytest_vmstorage.provision.save_image import SaveImage, read_save_image
+from pytest_vmstorage.provision.testdisk import CACHE_FLAGS
+
+KEPT_BYTES = 2 * 2**30
+"""How much is kept on a host at most; an appliance of 512 MiB takes 75 MiB."""
+
+RESTORED = ("virtio-blk", "virtio-scsi", "lsilogic", "vmpvscsi", "sata", "ide", "usb")
+"""Buses whose disk the guest looks at afresh when its driver is bound again; QEMU cannot save a guest with NVMe."""
+
+ATA = ("sata", "ide")
+"""Buses of which QEMU saves what a disk says of itself: such a state is for disks of one size and one write cache."""
+
+_HEAD_BYTES = 2**20
+_TAKE = """
+cd -- "$1" 2>/dev/null && [ -e "$2" ] && [ -e "$2.sum" ] || exit 3
+cp --reflink=auto --sparse=always -- "$2" "$3" && printf '%s  %s\\n' "$(cat -- "$2.sum")" "$3" | sha256sum --quiet -c -
+"""
+_KEEP = """
+set -e
+mkdir -p -m 700 -- "$1"
+cd -- "$1"
+for old in state-* .state-*.new; do
+    case $old in "$5"*) ;; *) rm -f -- "$old" ;; esac
+done
+rm -f -- "$2.sum"
+cp --reflink=auto --sparse=always -- "$3" ".$2.new"
+sum=$(sha256sum <".$2.new")
+mv -- ".$2.new" "$2"
+printf '%s\\n' "${sum%% *}" >"$2.sum"
+ls -t | grep -v '[.]sum$' | {
+    left=$4
+    while read -r name; do
+        left=$((left - $(stat -c %b -- "$name") * 512))
+        [ "$left" -gt 0 ] || rm -f -- "$name" "$name.sum"
+    done
+}
+"""
+
+
+class State(BaseModel):
+    """A run's own copy of a saved guest: its `path` on the host, and its beginning."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    head: SaveImage
+
+
+class States:
+    """The saved guests of one lab host, and a run's copies of them in `own`; `conditions` are the host's part of names.
+
+    `boot_id` is that of the host: states of an earlier boot are of no use and removed.
+    """
+
+    def __init__(
+        self,
+        shell: Shell,
+        folder: str,
+        own: str,
+        *,
+        boot_id: str,
+        conditions: Mapping[str, str],
+        kept_bytes: int = KEPT_BYTES,
+    ) -> None:
+        self._shell = shell
+        self._folder = folder
+        self._own = own
+        self._of_boot = f"state-{hashlib.sha256(boot_id.encode()).hexdigest()[:8]}-"
+        self._conditions = {**conditions, "boot_id": boot_id}
+        self._kept_bytes = kept_bytes
+        self._provenance = Provenance(shell)
+        self._taken: dict[str, State | None] = {}
+
+    def name(self, spec: GuestSpec) -> str:
+        """The name of the state for that guest: it stands for all that the state depends on."""
+        parts = {
+            **self._conditions,
+            "qemu_sha256": self._provenance.binary(spec.emulator),
+            "root_sha256": spec.root_sha256,
+            "xml": neutral_xml(spec),
+            # of the disk XML says only where it is
+            "size_bytes": spec.config.size if spec.config is not None and spec.config.bus in ATA else None,
+        }
+        return self._of_boot + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def path(self, name: str) -> str:
+        """Where the run's own copy is, or is to be saved."""
+        return f"{self._own}/{name}"
+
+    def take(self, name: str) -> State | None:
+        """The run's own copy, made if need be; None where there is none, or a damaged one, which is removed."""
+        if name not in self._taken:
+            done = self._shell.run(["sh", "-c", _TAKE, "sh", self._folder, name, self.path(name)])
+            self._taken[name] = self._read(name) if done.ok else None
+            if self._taken[name] is None and done.returncode != 3:
+                self.drop(name)
+        return self._taken[name]
+
+    def keep(self, name: str) -> State:
+        """Keep what was saved as the run's own copy for later runs; the oldest go where there is too much.
+
+        Raises ProvisionError.
+        """
+        state = self._read(name)
+        if state is None:
+            raise ProvisionError(f"{self.path(name)} is not what libvirt saves a guest in.")
+        argv = ["sh", "-c", _KEEP, "sh", self._folder, name, state.path, str(self._kept_bytes), self._of_boot]
+        check(self._shell.run(argv), f"keeping a saved guest in {self._folder}")
+        self._taken[name] = state
+        return state
+
+    def drop(self, name: str) -> None:
+        """Remove a state that cannot be used."""
+        self._taken[name] = None
+        kept = f"{self._folder}/{name}"
+        self._shell.run(["rm", "-f", "--", kept, f"{kept}.sum", self.path(name)])
+
+    def write_head(self, state: State, xml: str) -> None:
+        """Have the run's own copy be a guest of that XML; raises ProvisionError."""
+        try:
+            head = state.head.with_xml(xml)
+        except ValueError as error:
+            raise ProvisionError(f"{error}.") from None
+        argv = ["dd", f"of={state.path}", "bs=1M", "conv=notrunc", "iflag=fullblock", "status=none"]
+        check(self._shell.run(argv, stdin=head), "naming a saved guest anew")
+
+    def _read(self, name: str) -> State | None:
+        path = self.path(name)
+        done = self._shell.run(["sh", "-c", f"head -c {_HEAD_BYTES} -- {shlex.quote(path)} | base64 -w0"])
+        try:
+            return State(path=path, head=read_save_image(base64.b64decode(done.stdout)))
+        except ValueError:
+            return None
+
+
+def is_restorable(spec: GuestSpec) -> bool:
+    """Whether a guest like that may be restored, and all of its disk still be what it sees afresh."""
+    config = spec.config
+    return config is not None and config.bus in RESTORED and not config.is_null and spec.image is None
+
+
+def neutral_xml(spec: GuestSpec) -> str:
+    """The XML without what two guests of one state may have differently: names, files, and what only the host sees.
+
+    The write cache, the size and the like are the disk's: a driver that is bound again asks for them.
+    """
+    config = spec.config
+    assert config is not None
+    assert config.cache in CACHE_FLAGS
+    of_guest = ("bus", "machine", "iothread", "queues", "queue_size", "vcpus", "memory", "emulator")
+    kept = {"cache": config.cache} if config.bus in ATA else {}
+    plain = type(config)(**{name: getattr(config, name) for name in of_guest}, **kept, size="1G")
+    paths = {what: what for what in ("name", "disk", "console")}
+    update = {**paths, "uuid": NOBODY, "genid": NOBODY, "config": plain, "is_block": False, "pinning": None}
+    return domain_xml(spec.model_copy(update=update))
+
+
+def remove_states(shell: Shell, folder: str, *, look_only: bool = False) -> int:
+    """Remove all that are kept in that folder, which no run needs any more; how many there were, or are."""
+    script = 'cd -- "$1" 2>/dev/null || exit 0; ls -A | grep -c -v "[.]sum$"; [ -n "$2" ] || rm -rf -- "$1"'
+    done = shell.run(["sh", "-c", script, "sh", folder, "look" if look_only else ""])
+    return int(done.stdout or 0)

@@ -1,0 +1,87 @@
+"""Guests that begin as a saved one and not with a boot, where that is proven to come to the same."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+
+from pytest_vmstorage.agent import AgentShell
+from pytest_vmstorage.errors import BootTimeoutError, VmStorageError
+from pytest_vmstorage.parking import park
+from pytest_vmstorage.provision.contract import Hypervisor
+from pytest_vmstorage.provision.domain import GuestSpec
+from pytest_vmstorage.provision.machine import Begun
+from pytest_vmstorage.provision.states import State, States, is_restorable
+from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.units import format_duration
+
+
+class Restoring:
+    """Begins guests on one host from its saved states, and makes those that are wanted and not there.
+
+    `xml_of` is a guest's XML, `note` puts a UUID into the run's lease before a guest of it is begun.
+    """
+
+    def __init__(
+        self,
+        hypervisor: Hypervisor,
+        states: States,
+        *,
+        xml_of: Callable[[GuestSpec], str],
+        note: Callable[[str], None],
+        timeout_s: float,
+        say: Say = silent,
+    ) -> None:
+        self._hypervisor = hypervisor
+        self._states = states
+        self._xml_of = xml_of
+        self._note = note
+        self._timeout_s = timeout_s
+        self._say = say
+        self._lock = threading.Lock()
+        self._distrusted: set[str] = set()
+
+    def begin(self, spec: GuestSpec) -> Begun:
+        """Begin that guest, restored where it can be; raises HypervisorError where it cannot even be booted."""
+        if is_restorable(spec):
+            name = self._states.name(spec)
+            # the beginning of the run's copy is that of one guest at a time
+            with self._lock:
+                domain = self._restored(spec, name) if name not in self._distrusted else None
+            if domain is not None:
+                return domain
+        return Begun(self._hypervisor.start(self._xml_of(spec)))
+
+    def distrust(self, spec: GuestSpec, why: object) -> None:
+        """Boot every guest of that kind from now on: one that was restored is not what it ought to be."""
+        name = self._states.name(spec)
+        self._distrusted.add(name)
+        self._states.drop(name)
+        self._say(f"a restored guest cannot be used, so such guests are booted: {why}")
+
+    def _restored(self, spec: GuestSpec, name: str) -> Begun | None:
+        try:
+            state = self._states.take(name) or self._made(spec, name)
+            xml = self._xml_of(spec)
+            self._states.write_head(state, xml)
+            return Begun(self._hypervisor.restore(xml, state.path), is_restored=True)
+        except VmStorageError as error:
+            self.distrust(spec, error)
+            return None
+
+    def _made(self, spec: GuestSpec, name: str) -> State:
+        """Boot a guest with that one's disk, which it lets go, and save it; raises VmStorageError."""
+        self._say("saving a guest from which others are restored")
+        own = str(uuid.uuid4())
+        first = spec.model_copy(update={"uuid": own, "name": f"{spec.name}-saved", "console": f"{spec.console}-saved"})
+        self._note(own)
+        domain = self._hypervisor.start(self._xml_of(first))
+        try:
+            if not domain.wait_for_agent(self._timeout_s):
+                raise BootTimeoutError(f"The guest to be saved did not answer in {format_duration(self._timeout_s)}.")
+            park(AgentShell(domain))
+            domain.save(self._states.path(name))
+        finally:
+            domain.destroy()
+        return self._states.keep(name)

@@ -1,0 +1,124 @@
+"""Which guests are restored, which are booted, and what happens where a state cannot be had; on fakes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from test_states import FILE, spec, states
+
+from pytest_vmstorage.errors import GuestError, HypervisorError
+from pytest_vmstorage.parking import park, wake
+from pytest_vmstorage.provision.machine import Begun
+from pytest_vmstorage.restoring import Restoring
+from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
+
+PARK = re.compile("unbind")
+WAKE = re.compile("date -s")
+
+
+class Saving(FakeDomain):
+    """A guest whose state comes into a real file."""
+
+    def save(self, path: str) -> None:
+        """As libvirt does."""
+        super().save(path)
+        Path(path).write_bytes(FILE)
+
+
+class Scene:
+    """What begins guests from states in a folder, of which there are none at first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.guest = FakeShell().answer(PARK)
+        self.booted: list[str] = []
+        self.restored: list[str] = []
+        self.noted: list[str] = []
+        self.said: list[str] = []
+        self.hypervisor = FakeHypervisor(self._boot)
+        self.hypervisor.restore = self._restore  # type: ignore[method-assign]
+        self.refusals: list[HypervisorError] = []
+        self.states = states(folder)
+        self.restoring = Restoring(
+            self.hypervisor,
+            self.states,
+            xml_of=lambda one: f"<domain><name>{one.name}</name><uuid>{one.uuid}</uuid></domain>",
+            note=self.noted.append,
+            timeout_s=1,
+            say=self.said.append,
+        )
+
+    def _boot(self, xml: str) -> FakeDomain:
+        self.booted += re.findall("<name>(.*)</name>", xml)
+        return Saving(self.guest)
+
+    def _restore(self, xml: str, path: str) -> FakeDomain:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        assert xml.encode() in Path(path).read_bytes()
+        self.restored += re.findall("<name>(.*)</name>", xml)
+        return FakeDomain(self.guest)
+
+    def begin(self, **fields: object) -> Begun:
+        """Begin a guest of a cell with those fields."""
+        return self.restoring.begin(spec(**fields))
+
+
+def test_the_first_is_saved_and_all_are_restored(tmp_path: Path) -> None:
+    """One boot for all; what is booted for it is in the lease before, and gone after."""
+    scene = Scene(tmp_path)
+    assert [scene.begin(format=kind).is_restored for kind in ("raw", "qcow2", "raw")] == [True] * 3
+    assert scene.booted == ["vms-r-1-saved"]
+    assert scene.restored == ["vms-r-1"] * 3
+    assert list(scene.hypervisor.domains) == scene.noted
+    assert scene.hypervisor.running == []
+    assert scene.said == ["saving a guest from which others are restored"]
+
+
+def test_what_cannot_be_restored_is_booted(tmp_path: Path) -> None:
+    """And nothing is saved for it."""
+    scene = Scene(tmp_path)
+    assert not scene.begin(bus="nvme").is_restored
+    assert (scene.booted, scene.noted) == (["vms-r-1"], [])
+
+
+@pytest.mark.parametrize("what", ["restore", "park", "agent"])
+def test_where_one_step_fails_guests_are_booted(tmp_path: Path, what: str) -> None:
+    """With a sentence, and once: the next one of its kind is not tried."""
+    scene = Scene(tmp_path)
+    if what == "restore":
+        scene.refusals.append(HypervisorError("restoring the guest failed: no."))
+    elif what == "park":
+        scene.guest.answer(PARK, stderr="no driver", returncode=1)
+    else:
+        scene.hypervisor = FakeHypervisor(lambda _xml: Saving(scene.guest, boots=False))
+        scene.restoring._hypervisor = scene.hypervisor
+    assert not scene.begin().is_restored
+    assert not scene.begin(format="qcow2").is_restored
+    assert [line for line in scene.said if "so such guests are booted: " in line] == scene.said[1:]
+    assert len(scene.said) == 2
+    assert not list(tmp_path.glob("kept/state-*"))
+    assert len(scene.hypervisor.running) == 2
+
+
+def test_one_that_was_found_wrong_is_not_restored_again(tmp_path: Path) -> None:
+    """Its state goes; those of others stay."""
+    scene = Scene(tmp_path)
+    scene.begin()
+    scene.begin(vcpus=2)
+    scene.restoring.distrust(spec(), "its clock is wrong")
+    assert not scene.begin().is_restored
+    assert scene.begin(vcpus=2).is_restored
+    assert scene.said[-1] == "a restored guest cannot be used, so such guests are booted: its clock is wrong"
+
+
+def test_parking_and_waking_tell_what_went_wrong() -> None:
+    """By the last line of what the guest said."""
+    shell = FakeShell().answer(PARK, stderr="sh: cannot create unbind", returncode=2)
+    with pytest.raises(GuestError, match="does not let its disk go: sh: cannot create unbind"):
+        park(shell)
+    shell.answer(WAKE, stderr="sh: cannot create bind", returncode=2)
+    with pytest.raises(GuestError, match="does not find its disk: sh: cannot create bind"):
+        wake(shell)
+    wake(FakeShell().answer(WAKE))
