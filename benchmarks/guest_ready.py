@@ -1,9 +1,11 @@
 """How long from asking for a guest to the first command answered in it, beside a bare QEMU of the same guest.
 
-Interleaved: plugin, bare, plugin, bare. The last line is JSON: `median_s`, `bare_median_s`, `ratio` (median of
-the pairwise ratios), `teardown_s` (median of what discarding the last guest adds before the next one may measure).
+Its disk is proven by then. Interleaved: restored by the plugin, booted by the plugin, bare, and again. The last line is
+JSON: `restored_median_s`, `fresh_median_s` (also `median_s`, with `min_s` and `max_s`), `bare_median_s`, `ratio` (of a
+booted guest over the bare one, median of the pairs), `restored_ratio`, `teardown_s` (median of what discarding the last
+guest adds before the next one may measure), `saving_s` (what the first restored guest takes, which is saved before).
 
-    python benchmarks/guest_ready.py [--guests 10] [--accel tcg]
+    python benchmarks/guest_ready.py [--guests 10] [--accel tcg] [--bus virtio-blk]
 """
 
 from __future__ import annotations
@@ -17,28 +19,31 @@ import uuid
 from bare import bare_guest
 
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.lab import Lab, LabSettings
+from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.provision.disk import make_disk, remove_disk
 from pytest_vmstorage.provision.hostdisk import HostDisk
 
 
-def plugin_seconds(lab: Lab, number: int) -> tuple[float, float]:
+def plugin_seconds(lab: Lab, config: StorageConfig, *, restored: bool) -> tuple[float, float]:
     """Seconds to a guest's first answer through the plugin, and seconds that the last guest's teardown added."""
-    config = StorageConfig(size=(256 + number) * 2**20)
+    assert lab.restoring is not None
+    lab.pool.begin_by(lab.restoring.begin if restored else None)
     begin = time.monotonic()
     lab.drop()
     dropped = time.monotonic() - begin
-    assert lab.guest(config).run("echo ready").stdout == "ready\n"
+    guest = lab.guest(config)
+    assert guest.run("echo ready").stdout == "ready\n"
     ready = time.monotonic() - begin
+    assert guest.machine.is_restored == restored
     begin = time.monotonic()
     lab.pool.settle()
     return ready, dropped + time.monotonic() - begin
 
 
-def bare_seconds(lab: Lab, number: int) -> float:
+def bare_seconds(lab: Lab, config: StorageConfig) -> float:
     """Seconds to the first answer of a bare QEMU with the same kernel, initrd, root and disk."""
-    config = StorageConfig(size=(256 + number) * 2**20)
     disk = f"{lab.pool.folder}/bare.raw"
     begin = time.monotonic()
     make_disk(lab.shell, config, disk)
@@ -57,18 +62,27 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--guests", type=int, default=10)
     parser.add_argument("--accel", default="auto")
+    parser.add_argument("--bus", default="virtio-blk")
     arguments = parser.parse_args()
     lab = open_lab(LabSettings(accel=arguments.accel), print)
-    ours, bare, teardowns = [], [], []
+    ours, bare, teardowns, restored = [], [], [], []
     try:
-        plugin_seconds(lab, -1)  # fills the host's page cache for both sides
+        # fills the host's page cache for all sides
+        first = StorageConfig(bus=arguments.bus, size="255M")
+        plugin_seconds(lab, first, restored=False)
+        saving_s, _ = plugin_seconds(lab, first, restored=True)
         for number in range(arguments.guests):
-            seconds, teardown = plugin_seconds(lab, number)
+            config = StorageConfig(bus=arguments.bus, size=(256 + number) * 2**20)
+            restored.append(plugin_seconds(lab, config, restored=True)[0])
+            seconds, teardown = plugin_seconds(lab, config, restored=False)
             ours.append(seconds)
             teardowns.append(teardown)
             # the plugin's guest stays, idle: the next one is asked for while this one is torn down, as in a run
-            bare.append(bare_seconds(lab, number))
-            print(f"guest {number}: plugin {ours[-1]:.2f} s, bare {bare[-1]:.2f} s, teardown {teardown:.2f} s")
+            bare.append(bare_seconds(lab, config))
+            print(
+                f"guest {number}: restored {restored[-1]:.2f} s, booted {ours[-1]:.2f} s, bare {bare[-1]:.2f} s, "
+                f"teardown {teardown:.2f} s"
+            )
     finally:
         lab.close()
     facts = lab.facts
@@ -76,9 +90,13 @@ def main() -> None:
     print(
         json.dumps(
             {
+                "restored_median_s": round(statistics.median(restored), 3),
+                "fresh_median_s": round(statistics.median(ours), 3),
                 "median_s": round(statistics.median(ours), 3),
                 "bare_median_s": round(statistics.median(bare), 3),
                 "ratio": round(statistics.median(a / b for a, b in zip(ours, bare, strict=True)), 3),
+                "restored_ratio": round(statistics.median(a / b for a, b in zip(restored, bare, strict=True)), 3),
+                "saving_s": round(saving_s, 3),
                 "teardown_s": round(statistics.median(teardowns), 3),
                 "guests": len(ours),
                 "min_s": round(min(ours), 3),
