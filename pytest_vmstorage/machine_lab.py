@@ -15,6 +15,7 @@ from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.machines import Machines
 from pytest_vmstorage.provision.accel import AccelChoice
 from pytest_vmstorage.provision.boot import BootFiles
+from pytest_vmstorage.provision.confinement import Confinement
 from pytest_vmstorage.provision.contract import Domain
 from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
 from pytest_vmstorage.provision.machine import Machine
@@ -51,6 +52,10 @@ class NoHypervisor:
     def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:  # noqa: ARG002 (as the protocol has it)
         """None."""
         return frozenset()
+
+    def confinement(self) -> Confinement:
+        """None."""
+        return Confinement()
 
     def close(self) -> None:
         """Nothing to let go."""

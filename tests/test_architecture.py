@@ -56,7 +56,7 @@ LAYERS = """
     report.text  report.markdown  report.csv_file
     report.pull_request
     report.files  show  promote
-    provision.header  provision.seed  provision.image_ssh
+    provision.header  provision.seed  provision.image_ssh  provision.confinement
     provision.guest_image
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.contract
     provision.save_image  provision.event_loop  provision.exclusive

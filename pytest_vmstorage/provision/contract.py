@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from pytest_vmstorage.provision.confinement import Confinement
+
 
 class Domain(Protocol):
     """A guest as the hypervisor sees it."""
@@ -66,6 +68,9 @@ class Hypervisor(Protocol):
 
     def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:
         """libvirt's names of the buses a disk can be on in that machine type; none where there is no such machine."""
+
+    def confinement(self) -> Confinement:
+        """As whom QEMU runs there, and what keeps it from files; raises HypervisorError."""
 
     def close(self) -> None:
         """Let the connection go; guests are destroyed before, by their owner."""

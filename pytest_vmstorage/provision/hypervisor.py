@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HostError, HypervisorError
 from pytest_vmstorage.provision.adopt import adopting
+from pytest_vmstorage.provision.confinement import Confinement, read_confinement
 from pytest_vmstorage.provision.connection import Connection
 from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.event_loop import start_event_loop
@@ -109,6 +110,12 @@ class LibvirtHypervisor:
             return bus_names(self.connection.current().getDomainCapabilities(emulator, "x86_64", machine, "qemu"))
         except self._libvirt.libvirtError:
             return frozenset()
+
+    def confinement(self) -> Confinement:
+        """From libvirt's capabilities."""
+        conn = self.connection.current()
+        with self._translated("asking for security models", conn):
+            return read_confinement(conn.getCapabilities())
 
     def close(self) -> None:
         """Close the connection; errors at this point help nobody."""

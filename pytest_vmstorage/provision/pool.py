@@ -16,6 +16,7 @@ from pytest_vmstorage.errors import GuestDiedError, SpaceError, VmStorageError
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.block import needs_block
 from pytest_vmstorage.provision.boot import BootFiles
+from pytest_vmstorage.provision.confinement import Confinement, check_opens, is_unknown, let_open
 from pytest_vmstorage.provision.contract import Hypervisor
 from pytest_vmstorage.provision.disk import FolderFacts, folder_facts
 from pytest_vmstorage.provision.domain import Accel, GuestSpec, domain_xml
@@ -50,6 +51,7 @@ class GuestPool:
         self._book = book
         self._pin = pin
         self._is_relabeled = host.uri is not None
+        self._host_name = host.name
         self._disks = HostDisks(shell, host, lease.folder, lease.run_id)
         self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vmstorage-teardown")
@@ -95,8 +97,9 @@ class GuestPool:
     def make(self, config: StorageConfig | None, accel: Accel, say: Say = silent, *, fresh: bool = False) -> Machine:
         """Make the cell's disk and start its guest, by a boot if `fresh`; a None config is one without disk (a canary).
 
-        Raises ProvisionError, HypervisorError, AttestationError; what was half made is removed.
+        Raises ProvisionError, HypervisorError, AttestationError, UnsupportedError; what was half made is removed.
         """
+        confined = self._confined(config)
         number, domain_uuid = self.next_number(), str(uuid.uuid4())
         name = f"vms-{self._lease.run_id}-{number}"
         self.note_domain(domain_uuid)
@@ -104,6 +107,8 @@ class GuestPool:
         try:
             spec = self.spec(name, domain_uuid, disk, accel)
             self._boot.make(self._shell, config, self.folder, name)
+            if confined is not None and disk is not None:
+                let_open(self._shell, confined, disk.path)
             say("booting")
             begin = None if fresh else self._begin
             begun = begin(spec) if begin is not None else Begun(self._hypervisor.start(self.xml(spec)))
@@ -116,6 +121,15 @@ class GuestPool:
         machine = Machine(spec, domain, disk, self._shell, is_restored=begun.is_restored)
         self._alive.append(machine)
         return machine
+
+    def _confined(self, config: StorageConfig | None) -> Confinement | None:
+        """What keeps QEMU from the cell's disk, None for one that libvirt gives to it; raises UnsupportedError."""
+        if config is None or not self._is_relabeled or not is_unknown(config):
+            return None
+        found = self._hypervisor.confinement()
+        is_block = needs_block(config) and config.host_fs == "as-found"
+        check_opens(config, found, self._host_name, is_block=is_block)
+        return found
 
     def xml(self, spec: GuestSpec) -> str:
         """The XML of a guest of this run, with its lease."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HypervisorError
+from pytest_vmstorage.provision.confinement import Confinement
 from pytest_vmstorage.testing.monitor import answer_monitor
 from pytest_vmstorage.testing.shell import FakeShell
 
@@ -228,6 +229,7 @@ class FakeHypervisor:
         self.has_kvm = has_kvm
         self.closed = False
         self.forgotten: list[str] = []
+        self.confined = Confinement()
         self._boot = boot
 
     def start(self, xml: str) -> FakeDomain:
@@ -267,6 +269,10 @@ class FakeHypervisor:
         del emulator
         there = {"fdc", "sata", "scsi", "usb", "virtio"}
         return frozenset({"pc": there | {"ide"}, "q35": there}.get(machine, ()))
+
+    def confinement(self) -> Confinement:
+        """What `confined` was set to."""
+        return self.confined
 
     def close(self) -> None:
         """Remember that it was closed."""

@@ -100,6 +100,21 @@ def test_qemu_runs_as_another_user_and_files_go_back_to_their_owner(
     assert set(owners) == {"root:root"}
 
 
+def test_qemu_may_open_a_disk_that_libvirt_does_not_know(lab: Laboratory, lab01: Host, project: Project) -> None:
+    """NVMe is on QEMU's command line, and libvirt gives its file to nobody."""
+    nvme = """@pytest.mark.storage(bus="nvme", format="qcow2", backing_chain=1, size="64M")"""
+    project.write(
+        TWO_ROWS.replace('["file", "native"]', '["file"]').replace(
+            '@pytest.mark.storage(size="64M", format="raw")', nvme
+        )
+    )
+    code, text = project.run("--vm-host=lab01", "--vm-report=run.json")
+    assert code == 0, text
+    (row,) = json.loads((project.folder / "run.json").read_text())["measurements"]
+    assert {proof["status"] for proof in row["proof"] if proof["field"] == "bus"} == {"proven"}
+    nothing_is_left(lab, lab01)
+
+
 SEEN_BY_TEST = """def test_random_write(guest, measure):
     import time
     from pathlib import Path
