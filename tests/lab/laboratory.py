@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -325,6 +326,8 @@ def laboratory(*, hosts: bool = True) -> Iterator[Laboratory]:
         raise RuntimeError("The laboratory is made of namespaces and mounts: run these tests as root.")
     if lacking := missing():
         raise RuntimeError(f"The laboratory needs {', '.join(lacking)}: run script/setup --tests.")
+    if Path(sys.prefix).is_relative_to("/tmp"):
+        raise RuntimeError(f"The laboratory has a /tmp of its own, without {sys.prefix}: check out elsewhere.")
     sweep()
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_FOLDERS))
     try:
