@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -83,16 +84,21 @@ def test_a_lab_host_is_reached_by_its_name(
     monkeypatch: pytest.MonkeyPatch,
     option: str,
 ) -> None:
-    """Guests through its libvirt, all else through its shell; a host where nothing was left is not even reached."""
+    """Guests through its libvirt, where a run left something, all else through its shell; saved guests go too."""
     monkeypatch.setattr(opening, "LibvirtHypervisor", lambda _uri: hypervisor)
     monkeypatch.setattr("pytest_vmstorage.inventory.SshShell", lambda _target: shell)
     hypervisor = FakeHypervisor(lambda _xml: FakeDomain(FakeShell()))
-    shell = FakeShell()
+    shell = (
+        FakeShell().answer(["true"]).answer(re.compile("^sh -c .* sh /var/lib/libvirt/images/vmstorage/states"), "2\n")
+    )
     assert main(["reap", f"{option}=lab01"]) == 0
-    assert shell.asked == []
+    states = "2 saved guest(s) in /var/lib/libvirt/images/vmstorage/states on lab01\n"
+    assert capsys.readouterr().out == f"removed {states}"
+    assert not hypervisor.closed
     book.write(dead(tmp_path / "x", ssh="lab01", uri="qemu+ssh://lab01/system", host="lab01"))
-    shell.answer(["true"])
     assert main(["reap", "--dry-run", f"{option}=lab01"]) == 0
-    assert f"run {RUN} left on lab01: 0 guest(s) (" in capsys.readouterr().out
-    assert shell.lines == ["true"]
+    said = capsys.readouterr().out
+    assert f"run {RUN} left on lab01: 0 guest(s) (" in said
+    assert f"kept: {states}" in said
+    assert [asked.argv[-1] for asked in shell.asked] == ["true", "", "true", "look"]
     assert hypervisor.closed
