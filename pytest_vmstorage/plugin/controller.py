@@ -169,3 +169,4 @@ class Controller:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             reporter.write_line(f"vmstorage: {sentence}")
+            reporter.flush()

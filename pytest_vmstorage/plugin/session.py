@@ -87,6 +87,8 @@ class StorageSession:
         self.live.clear()
         with capture.global_and_fixture_disabled():
             reporter.write_line(f"vmstorage: {sentence}")
+            # into a file, such as a CI job's log, Python writes when it has 8 KiB, and this may be all for minutes
+            reporter.flush()
 
     def row(self, item: pytest.Item, config: StorageConfig) -> Row:
         """The guest of the test's cell, or the host where the cell has none."""
