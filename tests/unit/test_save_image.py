@@ -52,6 +52,7 @@ def test_xml_that_has_no_room_is_refused() -> None:
         (WHOLE[:32] + struct.pack("<I", ROOM + 1) + WHOLE[36:], "its beginning is not whole"),
         (WHOLE[:5000], "its beginning is not whole"),
     ],
+    ids=["empty", "short", "unfinished", "version", "compressed", "longer", "cut"],
 )
 def test_other_files_are_refused(data: bytes, why: str) -> None:
     """Those that libvirt has not finished, of another version, compressed, cut short."""
