@@ -34,6 +34,8 @@ _POLL_GROWTH = 1.5
 _LAST_POLL_S = 0.25
 """Polling costs the guest's CPU time: a long measurement is asked after four times a second."""
 
+_FOLLOW_S = 0.02
+
 _FILES = "/run/vmstorage-command"
 
 
@@ -62,6 +64,32 @@ class AgentShell:
                 return self._read(path).decode(errors="replace")
             except HypervisorError:
                 return ""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write that into a file in the guest, which may be one of /sys; no process is started for it.
+
+        Raises HypervisorError where the guest's kernel refuses, GuestError.
+        """
+        with self._lock:
+            self._write(path, data)
+
+    def follow(self, path: str, until: str, *, timeout_s: float) -> str:
+        """The text of a file in the guest that somebody there is writing, when it ends so, or as it is at the limit.
+
+        Raises HypervisorError where it cannot be opened, GuestError.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            handle = self._call("guest-file-open", path=path, mode="r")
+            try:
+                text = ""
+                while not text.endswith(until) and time.monotonic() < deadline:
+                    time.sleep(_FOLLOW_S)
+                    part = self._call("guest-file-read", handle=handle, count=READ_BYTES)
+                    text += base64.b64decode(part["buf-b64"]).decode(errors="replace")
+                return text
+            finally:
+                self._call("guest-file-close", handle=handle)
 
     def _run(self, argv: Sequence[str], timeout_s: float | None, stdin: bytes | None) -> CommandResult:
         begin = time.monotonic()

@@ -35,7 +35,7 @@ from pytest_vmstorage.claim import (
 from pytest_vmstorage.config import FIELDS, Bus, StorageConfig
 from pytest_vmstorage.errors import AttestationError
 from pytest_vmstorage.evidence import Evidence
-from pytest_vmstorage.guest import GuestFacts
+from pytest_vmstorage.guest_facts import GuestFacts
 from pytest_vmstorage.provision.domain import Accel
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, QEMU_NAMESPACE, TARGETS, TEST_ALIAS
 from pytest_vmstorage.results import Proof

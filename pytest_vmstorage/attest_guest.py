@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pytest_vmstorage.attest_fs import of_guest_fs
 from pytest_vmstorage.claim import DEFAULT, GUEST, IDLE, by_name, claim, unprovable
 from pytest_vmstorage.config import Bus, StorageConfig
-from pytest_vmstorage.guest import GuestFacts
+from pytest_vmstorage.guest_facts import GuestFacts
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.units import format_about, format_size

@@ -18,6 +18,7 @@ from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.machine_lab import MachineLab, NoHypervisor, make_machine_lab
 from pytest_vmstorage.machines import Machines
+from pytest_vmstorage.parking import PARKING
 from pytest_vmstorage.provision import appliance as appliances
 from pytest_vmstorage.provision.accel import CanaryCache, device_refusal
 from pytest_vmstorage.provision.appliance import Appliance
@@ -130,7 +131,8 @@ def _restoring(
     host: LabHost, shell: Shell, hypervisor: Hypervisor, pool: GuestPool, facts: HostFacts, timeout_s: float, say: Say
 ) -> Restoring:
     """What begins guests from saved ones; a state holds for this boot of the host and what runs there."""
-    conditions = {"cpu": facts.cpu, "qemu": facts.qemu, "libvirt": facts.libvirt, "kernel": facts.kernel}
+    ours = {"parking": PARKING}
+    conditions = {"cpu": facts.cpu, "qemu": facts.qemu, "libvirt": facts.libvirt, "kernel": facts.kernel, **ours}
     boot_id = shell.read("/proc/sys/kernel/random/boot_id").strip()
     states = States(shell, states_folder(host), pool.folder, boot_id=boot_id, conditions=conditions)
     return Restoring(hypervisor, states, xml_of=pool.xml, note=pool.note_domain, timeout_s=timeout_s, say=say)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from pytest_vmstorage.command import Shell
-from pytest_vmstorage.guest import GuestFacts, chosen_scheduler
+from pytest_vmstorage.guest_facts import GuestFacts, chosen_scheduler
 from pytest_vmstorage.kernel_log import TROUBLE
 
 _TROUBLE = re.compile(rf".*(?:{TROUBLE}|Remounting filesystem read-only).*")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.errors import BootTimeoutError, VmStorageError
-from pytest_vmstorage.parking import park
-from pytest_vmstorage.provision.contract import Hypervisor
+from pytest_vmstorage.parking import park, wake
+from pytest_vmstorage.provision.contract import Domain, Hypervisor
 from pytest_vmstorage.provision.domain import GuestSpec
 from pytest_vmstorage.provision.machine import Begun
 from pytest_vmstorage.provision.states import State, States, is_restorable
@@ -65,10 +65,20 @@ class Restoring:
             state = self._states.take(name) or self._made(spec, name)
             xml = self._xml_of(spec)
             self._states.write_head(state, xml)
-            return Begun(self._hypervisor.restore(xml, state.path), is_restored=True)
+            return Begun(self._woken(self._hypervisor.restore(xml, state.path)), is_restored=True)
         except VmStorageError as error:
             self.distrust(spec, error)
             return None
+
+    def _woken(self, domain: Domain) -> Domain:
+        """Have it look at its disk, while it is looked at from outside."""
+        try:
+            self._wait(domain, "restored")
+            wake(AgentShell(domain))
+        except BaseException:
+            domain.destroy()
+            raise
+        return domain
 
     def _made(self, spec: GuestSpec, name: str) -> State:
         """Boot a guest with that one's disk, which it lets go, and save it; raises VmStorageError."""
@@ -78,10 +88,13 @@ class Restoring:
         self._note(own)
         domain = self._hypervisor.start(self._xml_of(first))
         try:
-            if not domain.wait_for_agent(self._timeout_s):
-                raise BootTimeoutError(f"The guest to be saved did not answer in {format_duration(self._timeout_s)}.")
+            self._wait(domain, "to be saved")
             park(AgentShell(domain))
             domain.save(self._states.path(name))
         finally:
             domain.destroy()
         return self._states.keep(name)
+
+    def _wait(self, domain: Domain, which: str) -> None:
+        if not domain.wait_for_agent(self._timeout_s):
+            raise BootTimeoutError(f"The guest {which} did not answer in {format_duration(self._timeout_s)}.")

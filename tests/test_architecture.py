@@ -62,7 +62,7 @@ LAYERS = """
     provision.save_image  provision.event_loop  provision.exclusive
     provision.libvirt_text
     provision
-    provision.host_fs  provision.image_files  provenance
+    provision.host_fs  provision.image_files  provenance  guest_facts
     provision.block  provision.image_volumes  provision.connection  provision.guest_events
     attest_image  attest_block  attest_fs  guest_fs  scheduler  provision.fragments  provision.hostdisk
     provision.hypervisor  provision.accel  provision.appliance

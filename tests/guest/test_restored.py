@@ -142,10 +142,10 @@ def test_a_restored_guest_that_fails_is_booted(saved: Saved, monkeypatch: pytest
     """The cell has its figure all the same, the user a sentence, and nobody that state any more."""
     cell = StorageConfig(size="64M", cache="writethrough")
 
-    def fail(_shell: object) -> None:
+    def fail(_shell: object) -> str:
         raise GuestError("its disk is gone.")
 
-    monkeypatch.setattr(guest, "wake", fail)
+    monkeypatch.setattr(guest, "wait_until_awake", fail)
     saved.begin_anew()
     made = saved.guest(cell)
     assert not made.machine.is_restored

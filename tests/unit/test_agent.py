@@ -173,3 +173,34 @@ def test_commands_go_one_at_a_time() -> None:
     for thread in threads:
         thread.join()
     assert said == {n: n for n in map(str, range(8))}
+
+
+def test_a_file_is_followed_until_its_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Piece by piece, as somebody writes it; it is closed then."""
+    shell = FakeShell({"/run/said": b""})
+    domain = guest(shell)
+    pieces = [b"one\nen", b"d\n", b"never read"]
+
+    def write(_seconds: float) -> None:
+        shell.files["/run/said"] += pieces.pop(0)
+
+    monkeypatch.setattr(agent.time, "sleep", write)
+    assert AgentShell(domain).follow("/run/said", "end\n", timeout_s=9) == "one\nend\n"
+    assert (pieces, domain.open_files) == ([b"never read"], [])
+
+
+def test_following_ends_at_its_limit_with_what_there_is() -> None:
+    """And a file that is not there is told."""
+    domain = guest(FakeShell({"/run/said": b"one\n"}))
+    assert AgentShell(domain).follow("/run/said", "end\n", timeout_s=0.1) == "one\n"
+    with pytest.raises(HypervisorError, match="No such file"):
+        AgentShell(domain).follow("/run/other", "end\n", timeout_s=0.1)
+    assert domain.open_files == []
+
+
+def test_a_file_is_written_without_a_process() -> None:
+    """Such as one of /sys."""
+    shell = FakeShell()
+    AgentShell(guest(shell)).write("/sys/bind", b"virtio1")
+    assert shell.files == {"/sys/bind": b"virtio1"}
+    assert shell.asked == []

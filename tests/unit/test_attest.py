@@ -20,7 +20,8 @@ from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.config import FIELDS, Bus, Cache, Format, GuestFs, StorageConfig
 from pytest_vmstorage.errors import AttestationError, GuestDiedError
 from pytest_vmstorage.evidence import Evidence, blockdevs, gather, image_chain
-from pytest_vmstorage.guest import Guest, GuestFacts
+from pytest_vmstorage.guest import Guest
+from pytest_vmstorage.guest_facts import GuestFacts
 from pytest_vmstorage.provision.disk import ImageFacts
 from pytest_vmstorage.provision.emulator import RunningEmulator
 from pytest_vmstorage.results import Proof

@@ -15,7 +15,8 @@ from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, GuestError
 from pytest_vmstorage.file_system import read_mounts
-from pytest_vmstorage.guest import Guest, connect, read_facts
+from pytest_vmstorage.guest import Guest, connect
+from pytest_vmstorage.guest_facts import PROBE, read_facts
 from pytest_vmstorage.provision.domain import GuestSpec
 from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.testing import FakeDomain, FakeShell, make_guest_shell
@@ -109,7 +110,7 @@ def test_an_answer_that_cannot_be_read_is_quoted(text: str) -> None:
 
 def test_the_probes_script_runs_in_a_real_shell() -> None:
     """On this machine it gives a line of facts, one of eleven fields for each disk, and the kernel's list of mounts."""
-    done = subprocess.run(["sh", "-c", guest_module._PROBE], capture_output=True, text=True, check=False)
+    done = subprocess.run(["sh", "-c", PROBE], capture_output=True, text=True, check=False)
     mounts = [line for line in done.stdout.splitlines() if line.startswith("mount|")]
     assert "/proc" in [one.mountpoint for one in read_mounts("\n".join(line.removeprefix("mount|") for line in mounts))]
     head, *disks = [line for line in done.stdout.splitlines() if line not in mounts]

@@ -15,7 +15,7 @@ import pytest
 from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import BootTimeoutError, GuestError, HostError, ProvisionError, UnsupportedError
-from pytest_vmstorage.guest import read_facts
+from pytest_vmstorage.guest_facts import read_facts
 from pytest_vmstorage.image_choice import ListedImage
 from pytest_vmstorage.image_guest import check_programs, settle
 from pytest_vmstorage.inventory import LabHost

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_vmstorage.file_system import FileSystem
-from pytest_vmstorage.guest import GuestFacts
+from pytest_vmstorage.guest_facts import GuestFacts
 from pytest_vmstorage.recheck import changed_in_guest
 from pytest_vmstorage.testing import FakeShell
 

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 from test_states import FILE, spec, states
 
+from pytest_vmstorage import parking
+from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.errors import GuestError, HypervisorError
-from pytest_vmstorage.parking import park, wake
+from pytest_vmstorage.parking import park, wait_until_awake, wake
 from pytest_vmstorage.provision.machine import Begun
 from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
 
 PARK = re.compile("unbind")
-WAKE = re.compile("date -s")
+WAKE, SAID, ERRORS = (f"/run/vmstorage-parked.{what}" for what in ("wake", "said", "errors"))
 
 
 class Saving(FakeDomain):
@@ -33,12 +35,14 @@ class Scene:
     def __init__(self, folder: Path) -> None:
         self.guest = FakeShell().answer(PARK)
         self.booted: list[str] = []
+        self.domains: list[FakeDomain] = []
         self.restored: list[str] = []
         self.noted: list[str] = []
         self.said: list[str] = []
         self.hypervisor = FakeHypervisor(self._boot)
         self.hypervisor.restore = self._restore  # type: ignore[method-assign]
         self.refusals: list[HypervisorError] = []
+        self.answers = True
         self.states = states(folder)
         self.restoring = Restoring(
             self.hypervisor,
@@ -58,7 +62,8 @@ class Scene:
             raise self.refusals.pop(0)
         assert xml.encode() in Path(path).read_bytes()
         self.restored += re.findall("<name>(.*)</name>", xml)
-        return FakeDomain(self.guest)
+        self.domains.append(FakeDomain(self.guest, boots=self.answers))
+        return self.domains[-1]
 
     def begin(self, **fields: object) -> Begun:
         """Begin a guest of a cell with those fields."""
@@ -113,12 +118,38 @@ def test_one_that_was_found_wrong_is_not_restored_again(tmp_path: Path) -> None:
     assert scene.said[-1] == "a restored guest cannot be used, so such guests are booted: its clock is wrong"
 
 
-def test_parking_and_waking_tell_what_went_wrong() -> None:
-    """By the last line of what the guest said."""
+def test_one_that_does_not_wake_is_gone_before_another_is_booted(tmp_path: Path) -> None:
+    """It has the same UUID."""
+    scene = Scene(tmp_path)
+    scene.answers = False
+    assert not scene.begin().is_restored
+    assert [one.destroyed for one in scene.domains] == [True]
+    assert scene.booted == ["vms-r-1-saved", "vms-r-1"]
+    assert scene.said[-1].endswith("booted: The guest restored did not answer in 1.0 s.")
+
+
+def test_it_is_told_the_time_and_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it prints before its last word is what it says of itself."""
+    monkeypatch.setattr(parking.time, "time", lambda: 1795352400.25)
+    shell = FakeShell({SAID: b"6.1|1|2\nvdb|1\nwoken\n"})
+    guest = AgentShell(FakeDomain(shell))
+    wake(guest)
+    assert shell.files[WAKE] == b"1795352400.250000\n"
+    assert wait_until_awake(guest) == "6.1|1|2\nvdb|1"
+
+
+def test_parking_and_waking_tell_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the last line of what the guest said; one that says nothing is not waited for without end."""
     shell = FakeShell().answer(PARK, stderr="sh: cannot create unbind", returncode=2)
     with pytest.raises(GuestError, match="does not let its disk go: sh: cannot create unbind"):
         park(shell)
-    shell.answer(WAKE, stderr="sh: cannot create bind", returncode=2)
+    guest = AgentShell(FakeDomain(shell))
+    with pytest.raises(GuestError, match=f"says nothing: .*'{SAID}'"):
+        wait_until_awake(guest)
+    shell.files.update({SAID: b"not woken\n", ERRORS: b"date: why\nsh: cannot create bind\n"})
     with pytest.raises(GuestError, match="does not find its disk: sh: cannot create bind"):
-        wake(shell)
-    wake(FakeShell().answer(WAKE))
+        wait_until_awake(guest)
+    monkeypatch.setattr(parking, "WAKE_S", 0.0)
+    shell.files.update({SAID: b"6.1|1|2\n", ERRORS: b""})
+    with pytest.raises(GuestError, match="does not find its disk: it does not say so in 0 s"):
+        wait_until_awake(guest)
