@@ -6,7 +6,7 @@ what the tools took, from the order to start one to the word that it ended; all 
 collection, guests, filling, dropping of caches, proofs, teardown, report. The last line is JSON: `overhead` (a
 fraction), `measurements`.
 
-    python benchmarks/overhead.py [-k EXPRESSION]
+    python benchmarks/overhead.py [-k EXPRESSION] [--boot restore]
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ def main() -> None:
     """Run the matrix and print the fraction."""
     parser = argparse.ArgumentParser(description="time outside of workloads over the time in them")
     parser.add_argument("-k", default="fio or ioping", help="which tests, as pytest has it (default: all with a guest)")
+    parser.add_argument("--boot", default="fresh", choices=("restore", "fresh"), help="how guests begin")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "run.json"
         argv = [sys.executable, "-m", "pytest", str(STUDY), "-q", "-k", arguments.k, f"--vm-report={report}"]
+        argv += [f"--vm-boot={arguments.boot}"]
         begin = time.monotonic()
         done = subprocess.run(
             [*argv, "-p", "no:cacheprovider"], env={**os.environ, "STUDY": "scaled"}, cwd=folder, check=False
@@ -47,6 +49,7 @@ def main() -> None:
         "measurements": len(run.measurements),
         "wall_s": round(wall, 1),
         "workloads_s": round(within, 1),
+        "boot": arguments.boot,
         "accel": run.hosts[0].accel,
     }
     sys.stdout.write(json.dumps(line) + "\n")

@@ -60,6 +60,10 @@ class Restoring:
         self._states.drop(name)
         self._say(f"a restored guest cannot be used, so such guests are booted: {why}")
 
+    def forget(self, spec: GuestSpec) -> None:
+        """Have the next guest of that kind be restored from one that is saved anew."""
+        self._states.drop(self._states.name(spec))
+
     def _restored(self, spec: GuestSpec, name: str) -> Begun | None:
         try:
             state = self._states.take(name) or self._made(spec, name)

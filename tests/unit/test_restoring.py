@@ -153,3 +153,12 @@ def test_parking_and_waking_tell_what_went_wrong(monkeypatch: pytest.MonkeyPatch
     shell.files.update({SAID: b"6.1|1|2\n", ERRORS: b""})
     with pytest.raises(GuestError, match="does not find its disk: it does not say so in 0 s"):
         wait_until_awake(guest)
+
+
+def test_a_forgotten_one_is_saved_anew(tmp_path: Path) -> None:
+    """For who wants another boot's memory layout."""
+    scene = Scene(tmp_path)
+    scene.begin()
+    scene.restoring.forget(spec())
+    assert scene.begin().is_restored
+    assert scene.booted == ["vms-r-1-saved"] * 2
