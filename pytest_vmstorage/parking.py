@@ -23,6 +23,9 @@ PARK_S = 15.0
 """How long a guest that was just booted may take until its disk is there, and is let go."""
 
 WAKE_S = 20.0
+READY_S = 2.0
+"""How long a restored guest's shell may take until it listens: it was saved as it was about to, or did already."""
+
 _FILES = "/run/vmstorage-parked"
 _WAKE, _SAID, _ERRORS = (f"{_FILES}.{what}" for what in ("wake", "said", "errors"))
 _DONE, _NOT, _END = "woken", "not woken", "woken\n"
@@ -82,10 +85,15 @@ def park(shell: Shell) -> None:
 
 def wake(shell: AgentShell) -> None:
     """Tell a restored guest what time it is; it sets its clock and looks at its disk. Raises GuestError."""
-    try:
-        shell.write(_WAKE, f"{time.time():.6f}\n".encode())
-    except HypervisorError as error:
-        raise GuestError(f"The restored guest does not wake: {error.what}") from None
+    deadline = time.monotonic() + READY_S
+    while True:
+        try:
+            # the agent's open does not wait for a reader
+            return shell.write(_WAKE, f"{time.time():.6f}\n".encode())
+        except HypervisorError as error:
+            if time.monotonic() > deadline:
+                raise GuestError(f"The restored guest does not wake: {error.what}") from None
+            time.sleep(0.02)
 
 
 def wait_until_awake(shell: AgentShell) -> str:

@@ -138,6 +138,26 @@ def test_it_is_told_the_time_and_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wait_until_awake(guest) == "6.1|1|2\nvdb|1"
 
 
+def test_a_shell_that_does_not_listen_yet_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe that nobody reads refuses; one that nobody ever reads is an error."""
+    refusals = [HypervisorError("guest agent failed: No such device or address.")] * 3
+    domain = FakeDomain(FakeShell())
+    opened = domain._guest_file_open
+
+    def refuse(path: str, mode: str = "r") -> object:
+        if refusals:
+            raise refusals.pop()
+        return opened(path, mode)
+
+    monkeypatch.setattr(domain, "_guest_file_open", refuse)
+    wake(AgentShell(domain))
+    assert domain.shell.files[WAKE].endswith(b"\n")
+    monkeypatch.setattr(parking, "READY_S", 0.0)
+    refusals += [HypervisorError("guest agent failed: No such device or address.")] * 9
+    with pytest.raises(GuestError, match="does not wake: guest agent failed: No such device"):
+        wake(AgentShell(domain))
+
+
 def test_parking_and_waking_tell_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the last line of what the guest said; one that says nothing is not waited for without end."""
     shell = FakeShell().answer(PARK, stderr="sh: cannot create unbind", returncode=2)
