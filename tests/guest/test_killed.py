@@ -74,19 +74,20 @@ class Scene:
         """What all processes of a run have, but QEMU."""
         return {**os.environ, "VMSTORAGE_CACHE": str(self.cache), "TMPDIR": str(self.temporary)}
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, *options: str) -> subprocess.Popen[bytes]:
         """A run, in a process group of its own."""
         argv = [*APART, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--vm-dir={self.disks}"]
+        argv += options
         with (self.folder / "output").open("wb") as output:
             return subprocess.Popen(
                 argv, cwd=self.folder, env=self.environ, stdin=subprocess.DEVNULL, stdout=output,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 
-    def kill(self, part: float) -> float:
+    def kill(self, part: float, *options: str) -> float:
         """Start a run and kill its process group after that part of its time; after how many seconds that was."""
         while True:
-            begin, process = time.monotonic(), self.start()
+            begin, process = time.monotonic(), self.start(*options)
             try:
                 process.wait(part * self.seconds)
             except subprocess.TimeoutExpired:
@@ -219,13 +220,14 @@ def alike(scene: Scene) -> list[Path]:
 
 @pytest.mark.parametrize("number", range(KILLS))
 def test_one_reap_clears_a_killed_run(scene: Scene, number: int) -> None:
-    """Guest, command, mount, loop device, file, private folder, lease: gone; all that is not the run's: untouched."""
+    """Guest, saved guest, command, mount, loop device, file, private folder, lease: gone; all of others: untouched."""
     if number % 5 == 4:
         # QEMU is asked again what it can, and a canary boots
         shutil.rmtree(scene.cache / "libvirt")
         (scene.cache / "accel.json").unlink(missing_ok=True)
     before = scene.left()
-    after_s = scene.kill(moment(number, KILLS))
+    # the reap before removed the saved guests, so that such a run saves one, and restores two
+    after_s = scene.kill(moment(number, KILLS), *(["--vm-boot=restore"] if number % 2 else []))
     there = sorted(set(scene.left()) - set(before))
     similar = alike(scene)
     try:
