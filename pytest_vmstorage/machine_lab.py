@@ -99,5 +99,5 @@ def make_machine_lab(settings: LabSettings, book: LeaseBook) -> MachineLab:
         accel=AccelChoice(used="tcg", requested=settings.accel, reason="no guest is made"),
         facts=HostFacts(name=host.name),
         lease=lease,
-        machines=Machines(settings.inventory, book),
+        machines=Machines(settings.inventory, book, wait_s=settings.wait_s),
     )

@@ -15,7 +15,7 @@ from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.inventory import Inventory, LabHost, ListedMachine
 from pytest_vmstorage.machine_facts import ask_machine, machine_facts, unreached
 from pytest_vmstorage.machine_row import MachineRow
-from pytest_vmstorage.provision.exclusive import HostLease
+from pytest_vmstorage.provision.exclusive import WAIT_S, HostLease
 from pytest_vmstorage.provision.host_fs import remove_folder
 from pytest_vmstorage.provision.hostdisk import HostDisk
 from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, is_dead, this_process
@@ -28,12 +28,16 @@ from pytest_vmstorage.say import Say, silent
 class Machines:
     """Makes rows of machines that vmstorage.toml lists, and removes what it made on them.
 
-    With a `book` a folder is leased before it is made, so that a later run removes what a killed one left.
+    With a `book` a folder is leased before it is made, so that a later run removes what a killed one left. `wait_s` is
+    how long to wait for a machine that another job measures on; None where the user did not say.
     """
 
-    def __init__(self, inventory: Inventory | None = None, book: LeaseBook | None = None) -> None:
+    def __init__(
+        self, inventory: Inventory | None = None, book: LeaseBook | None = None, *, wait_s: float | None = None
+    ) -> None:
         self._inventory = inventory
         self._book = book
+        self._wait_s = WAIT_S if wait_s is None else wait_s
         self._shells: dict[str, Shell] = {}
         self._facts: dict[str, HostFacts] = {}
         self._leases: dict[str, Lease] = {}
@@ -109,7 +113,7 @@ class Machines:
         """Let no other job measure on the cell's machine meanwhile; raises HostError."""
         listed = self.listed(config)
         if listed.name not in self._measuring:
-            self._measuring[listed.name] = HostLease(self._shell(listed), listed.name)
+            self._measuring[listed.name] = HostLease(self._shell(listed), listed.name, wait_s=self._wait_s)
         return self._measuring[listed.name].alone(say)
 
     def is_on(self, config: StorageConfig, host: LabHost) -> bool:

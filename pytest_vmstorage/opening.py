@@ -122,7 +122,7 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         host_settings,
         at_once,
         host_lease,
-        Machines(settings.inventory, book),
+        Machines(settings.inventory, book, wait_s=settings.wait_s),
         restoring,
     )
 

@@ -27,6 +27,9 @@ from pytest_vmstorage.units import format_duration
 FOLDERS = ("/run/lock", "/tmp")
 """Where the lock file lies, the first that has one or can have one; its name has the host's own name in it."""
 
+WAIT_S = 600.0
+"""How long another job is waited for where the user did not say."""
+
 BEAT_S = 5.0
 SILENCE_S = 20
 
@@ -72,7 +75,7 @@ class HostLease:
     Where it is lost meanwhile, such as by a connection that was cut, the block it was lost in raises HostError.
     """
 
-    def __init__(self, shell: Shell, host: str, *, wait_s: float = 600.0, folders: Sequence[str] = FOLDERS) -> None:
+    def __init__(self, shell: Shell, host: str, *, wait_s: float = WAIT_S, folders: Sequence[str] = FOLDERS) -> None:
         self._shell = shell
         self._host = host
         self._wait_s = wait_s

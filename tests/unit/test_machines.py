@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_vmstorage.attest_machine import STATED_BY, conclude_machine
-from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage.command import LocalShell, Shell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.doctor.listed import look_at_machines
 from pytest_vmstorage.errors import (
@@ -91,6 +93,22 @@ def test_the_facts_are_the_machines_own(tmp_path: Path) -> None:
     assert row.facts["kernel"] == os.uname().release
     assert machines.all_facts == (facts,)
     machines.close()
+
+
+@pytest.mark.parametrize(("chosen", "waited"), [(0.0, 0.0), (90.0, 90.0), (None, 600.0)])
+def test_another_job_is_waited_for_as_the_user_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: float | None, waited: float
+) -> None:
+    """By --vm-wait, as on a lab host."""
+    leases: list[tuple[str, float]] = []
+
+    def lease(_shell: Shell, name: str, *, wait_s: float) -> SimpleNamespace:
+        leases.append((name, wait_s))
+        return SimpleNamespace(alone=lambda _say: contextlib.nullcontext())
+
+    monkeypatch.setattr("pytest_vmstorage.machines.HostLease", lease)
+    with Machines(listing(tmp_path), wait_s=chosen).alone(CELL):
+        assert leases == [("here", waited)]
 
 
 def test_testinfra_looks_at_the_machine(tmp_path: Path) -> None:
