@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import CommandResult, Shell
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import DiskMissingError, GuestError
+from pytest_vmstorage.errors import GuestError
 from pytest_vmstorage.file_system import MOUNTS, look_at, read_mounts
 from pytest_vmstorage.guest_facts import PROBE, GuestFacts, chosen_scheduler, read_facts
 from pytest_vmstorage.guest_fs import GuestFs, make_guest_fs
@@ -144,10 +144,11 @@ def _probe(machine: Machine, shell: Shell, tools: Mapping[str, str], told: str |
     """The guest's facts; `told` is what it said already of its own accord."""
     deadline = time.monotonic() + DISK_S
     while True:
+        said = _ask(machine, shell) if told is None else told
         try:
-            return read_facts(_ask(machine, shell) if told is None else told, machine.config, tools)
-        except DiskMissingError:
-            # SATA and SCSI disks are probed in the background and may come after the agent
+            return read_facts(said, machine.config, tools)
+        except GuestError:
+            # SATA and SCSI disks are probed in the background, and may come after the agent or be half there
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)

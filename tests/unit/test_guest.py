@@ -167,10 +167,11 @@ def test_a_guest_without_its_disk_is_told_with_its_consoles_tail() -> None:
         connect(machine(FakeDomain(shell)), timeout_s=1, tools={})
 
 
-def test_a_disk_that_comes_after_the_agent_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("first", [[], ["sda|||||||sd|||"]], ids=["absent", "half there"])
+def test_a_disk_that_comes_after_the_agent_is_waited_for(monkeypatch: pytest.MonkeyPatch, first: list[str]) -> None:
     """SATA and SCSI disks are probed in the background."""
     monkeypatch.setattr(guest_module, "DISK_S", 5)
-    shell = FakeShell().answer(re.compile("osrelease"), f"{HEAD}\n{ROOT}\n")
+    shell = FakeShell().answer(re.compile("osrelease"), "\n".join([HEAD, ROOT, *first, ""]))
     empty_handed = shell.run
 
     def run(argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
@@ -181,6 +182,25 @@ def test_a_disk_that_comes_after_the_agent_is_waited_for(monkeypatch: pytest.Mon
     monkeypatch.setattr(shell, "run", run)
     assert connected(shell).disk == "/dev/sda"
     assert len(shell.asked) == 2
+
+
+def restored(said: str, shell: FakeShell) -> Guest:
+    """A guest that was restored and said that of itself when it woke."""
+    shell.files["/run/vmstorage-parked.said"] = f"{said}\nwoken\n".encode()
+    one = machine(FakeDomain(shell))
+    one.is_restored = True
+    return connect(one, timeout_s=1, tools={})
+
+
+def test_a_restored_guest_is_not_asked_for_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless its disk was not there yet."""
+    shell = FakeShell()
+    assert restored(f"{HEAD}\n{ROOT}\n{TEST}", shell).disk == "/dev/sda"
+    assert shell.asked == []
+    monkeypatch.setattr(guest_module, "DISK_S", 5)
+    shell.answer(re.compile("osrelease"), f"{HEAD}\n{ROOT}\n{TEST}\n")
+    assert restored(f"{HEAD}\n{ROOT}", shell).disk == "/dev/sda"
+    assert len(shell.asked) == 1
 
 
 def test_a_probe_that_fails_is_told_in_its_own_words() -> None:
