@@ -35,6 +35,7 @@ _LAST_POLL_S = 0.25
 """Polling costs the guest's CPU time: a long measurement is asked after four times a second."""
 
 _FOLLOW_S = 0.02
+"""How often a file is looked at that is written within a fraction of a second; a look takes the guest 3 ms."""
 
 _FILES = "/run/vmstorage-command"
 
@@ -82,12 +83,11 @@ class AgentShell:
         with self._lock:
             handle = self._call("guest-file-open", path=path, mode="r")
             try:
-                text = ""
-                while not text.endswith(until) and time.monotonic() < deadline:
+                said = b""
+                while not said.endswith(until.encode()) and time.monotonic() < deadline:
                     time.sleep(_FOLLOW_S)
-                    part = self._call("guest-file-read", handle=handle, count=READ_BYTES)
-                    text += base64.b64decode(part["buf-b64"]).decode(errors="replace")
-                return text
+                    said += self._piece(handle)[0]
+                return said.decode(errors="replace")
             finally:
                 self._call("guest-file-close", handle=handle)
 
@@ -132,12 +132,17 @@ class AgentShell:
         parts = []
         try:
             while True:
-                part = self._call("guest-file-read", handle=handle, count=READ_BYTES)
-                parts.append(base64.b64decode(part["buf-b64"]))
-                if part["eof"] or not part["count"]:
+                part, is_last = self._piece(handle)
+                parts.append(part)
+                if is_last:
                     return b"".join(parts)
         finally:
             self._call("guest-file-close", handle=handle)
+
+    def _piece(self, handle: int) -> tuple[bytes, bool]:
+        """The next piece of an open file, and whether it is the last one for now."""
+        part = self._call("guest-file-read", handle=handle, count=READ_BYTES)
+        return base64.b64decode(part["buf-b64"]), bool(part["eof"] or not part["count"])
 
     def _write(self, path: str, data: bytes) -> None:
         handle = self._call("guest-file-open", path=path, mode="w")

@@ -11,6 +11,9 @@ from pytest_vmstorage.errors import DiskMissingError, GuestError
 from pytest_vmstorage.file_system import FileSystem, read_mounts
 from pytest_vmstorage.provision.domain import ROOT_SERIAL, SEED_SERIAL
 
+NO_DISK = "loop*|ram*|zram*|sr*|fd*|nullb*"
+"""Names in /sys/block, as a pattern of sh, of what is never the disk under test."""
+
 # One round trip for all that is wanted of a fresh guest: a line of facts, one for each disk, one for each mount. The
 # shell reads for itself: each process costs an emulated guest 30 ms.
 PROBE = r"""
@@ -20,7 +23,7 @@ cpus=0; while read -r word _; do case $word in processor) cpus=$((cpus + 1));; e
 echo "$kernel|$cpus|$memory"
 for path in /sys/block/*; do
   name=${path##*/}
-  case $name in loop*|ram*|zram*|sr*|fd*|nullb*) continue;; esac
+  case $name in @NO_DISK@) continue;; esac
   read -r size <"$path/size"
   serial=; [ -r "$path/serial" ] && read -r serial <"$path/serial"
   read -r cache <"$path/queue/write_cache"; read -r scheduler <"$path/queue/scheduler"
@@ -36,7 +39,7 @@ for path in /sys/block/*; do
   echo "$name|$size|$serial|$cache|$scheduler|$block|$rotational|${driver##*/}|$host|$queues|$discard"
 done
 while read -r line; do printf 'mount|%s\n' "$line"; done </proc/self/mountinfo
-"""
+""".replace("@NO_DISK@", NO_DISK)
 _MOUNT = "mount|"
 
 

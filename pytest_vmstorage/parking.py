@@ -16,7 +16,7 @@ import time
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.errors import GuestError, HypervisorError
-from pytest_vmstorage.guest_facts import PROBE
+from pytest_vmstorage.guest_facts import NO_DISK, PROBE
 from pytest_vmstorage.provision.domain import ROOT_SERIAL
 
 PARK_S = 15.0
@@ -33,7 +33,7 @@ _PARK = f"""
 set -e
 find_disk() {{
     for path in /sys/block/*; do
-        case ${{path##*/}} in loop*|ram*|zram*|sr*|fd*|nullb*) continue ;; esac
+        case ${{path##*/}} in {NO_DISK}) continue ;; esac
         serial=
         if [ -r "$path/serial" ]; then read -r serial <"$path/serial" || :; fi
         if [ "$serial" != {ROOT_SERIAL} ]; then return 0; fi
