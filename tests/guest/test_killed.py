@@ -253,7 +253,13 @@ def test_one_reap_clears_a_killed_run(scene: Scene, number: int) -> None:
 
 
 def test_the_moments_showed_something(scene: Scene) -> None:
-    """Killed runs did leave guests and leases; with twenty moments also mounts, loop devices and private folders."""
+    """Killed runs left guests, leases, saved guests; with twenty moments also mounts, loop devices, private folders."""
     text = "\n".join(scene.met)
-    wanted = ["QEMU or command", "/leases/", "/tmp/vms-", *(["ext4", "/dev/loop"] if KILLS >= 20 else [])]
+    wanted = [
+        "QEMU or command",
+        "/leases/",
+        "/tmp/vms-",
+        "/cache/states",
+        *(["ext4", "/dev/loop"] if KILLS >= 20 else []),
+    ]
     assert [word for word in wanted if word not in text] == []
