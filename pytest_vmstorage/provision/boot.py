@@ -14,6 +14,7 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.appliance import MODULES_BY_BUS, Appliance, kernel_cmdline
+from pytest_vmstorage.provision.domain import Accel
 from pytest_vmstorage.provision.guest_image import ImageBoot, PlacedImage, boot_of, make_boot, remove_boot
 from pytest_vmstorage.say import Say
 from pytest_vmstorage.units import format_about
@@ -40,9 +41,9 @@ class BootFiles(BaseModel):
     root_sha256: str = ""
     image: PlacedImage | None = None
 
-    def cmdline(self, config: StorageConfig | None) -> str:
+    def cmdline(self, config: StorageConfig | None, accel: Accel) -> str:
         """The kernel command line of a cell's guest: it loads the driver of the disk's bus and no other."""
-        return kernel_cmdline(MODULES_BY_BUS[config.bus] if config else ())
+        return kernel_cmdline(MODULES_BY_BUS[config.bus] if config else (), is_emulated=accel == "tcg")
 
     def image_boot(self, config: StorageConfig | None, folder: str, name: str) -> ImageBoot | None:
         """What a cell's guest boots from where the user has an image; a canary boots the appliance in any case."""

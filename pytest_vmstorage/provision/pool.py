@@ -200,7 +200,7 @@ class GuestPool:
             initrd=self._boot.initrd,
             root=self._boot.root,
             root_sha256=self._boot.root_sha256,
-            cmdline=self._boot.cmdline(config),
+            cmdline=self._boot.cmdline(config, accel),
             console=f"{self.folder}/{name}.console",
             accel=accel,
             emulator=(config.emulator if config else None) or self._boot.emulator,

@@ -245,8 +245,14 @@ def test_every_module_of_a_bus_is_in_the_appliance() -> None:
 
 def test_command_line_names_the_modules() -> None:
     """The guest's init splits them at commas."""
-    assert kernel_cmdline(("ahci", "sd_mod")).endswith(" vmstorage.modules=ahci,sd_mod")
-    assert kernel_cmdline().startswith("console=ttyS0 quiet loglevel=5 panic=-1 ")
+    assert kernel_cmdline(("ahci", "sd_mod"), is_emulated=False).endswith(" vmstorage.modules=ahci,sd_mod")
+    assert kernel_cmdline(is_emulated=True).startswith("console=ttyS0 quiet loglevel=5 panic=-1 ")
+
+
+def test_an_emulated_guest_has_no_random_addresses_and_a_real_one_has() -> None:
+    """They cost an emulated CPU most of what a process takes, and are as usual where a figure is a statement."""
+    assert "norandmaps" in kernel_cmdline(is_emulated=True).split()
+    assert "norandmaps" not in kernel_cmdline(is_emulated=False).split()
 
 
 def test_a_sweep_takes_half_made_appliances_of_every_recipe(tmp_path: Path) -> None:
