@@ -19,12 +19,15 @@ from pytest_vmstorage.errors import GuestError, HypervisorError
 from pytest_vmstorage.guest_facts import NO_DISK, PROBE
 from pytest_vmstorage.provision.domain import ROOT_SERIAL
 
-PARK_S = 15.0
+PARK_S = 30.0
 """How long a guest that was just booted may take until its disk is there, and is let go."""
 
 WAKE_S = 20.0
 READY_S = 2.0
 """How long a restored guest's shell may take until it listens: it was saved as it was about to, or did already."""
+
+WARM = ("date", "timeout", "fio", "dd", "blockdev", "mkfs.ext4", "mount", "stat", "truncate")
+"""Programs that are in a saved guest's cache: what nearly every guest runs."""
 
 _FILES = "/run/vmstorage-parked"
 _WAKE, _SAID, _ERRORS = (f"{_FILES}.{what}" for what in ("wake", "said", "errors"))
@@ -55,8 +58,8 @@ echo "${{device##*/}}" >"$driver/unbind"
 # waits until the kernel has random numbers to give: only then does it take a fork for a reason to have others
 head -c 1 /dev/random >/dev/null
 mkfifo {_WAKE}
-# read from its file now, and not by every guest that is restored
-date >/dev/null
+# read from their files now, and not by every guest that is restored
+for tool in {" ".join(WARM)}; do "$tool" --version >/dev/null 2>&1 </dev/null || :; done
 set +e
 {{
     read -r now <{_WAKE}
