@@ -152,9 +152,7 @@ class FakeDomain:
         return {}
 
     def _guest_exec(self, path: str, arg: list[str]) -> Any:
-        if path != "/bin/sh" or arg[:1] != ["-c"]:
-            raise HypervisorError(f"FakeDomain runs /bin/sh -c SCRIPT and not {path} {shlex.join(arg)}.")
-        argv, limit, feed, out, err = _read_script(arg[1])
+        argv, limit, feed, out, err = _read_command([path, *arg])
         stdin = None if feed == "/dev/null" else self._content(feed)
         # the shell gets no limit of its own: it is the guest's timeout(1) that ends the command
         done = self.shell.run(argv, stdin=stdin)
@@ -290,11 +288,13 @@ def _check_message(message: Mapping[str, Any], limit: int, command: str) -> None
         raise GuestError(f"guest agent command {command}: a message of {size} bytes, and {limit} is the most.")
 
 
-def _read_script(script: str) -> tuple[list[str], float | None, str, str, str]:
-    """argv, time limit, and the files of stdin, stdout and stderr of `exec [timeout -s KILL N] ARGV <IN >OUT 2>ERR`."""
-    *argv, feed, out, err = shlex.split(script)
-    argv = argv[1:]
-    limit = None
-    if argv[:3] == ["timeout", "-s", "KILL"]:
-        limit, argv = float(argv[3]), argv[4:]
+def _read_command(words: list[str]) -> tuple[list[str], float | None, str, str, str]:
+    """argv, time limit, files of stdin, stdout, stderr of [timeout -s KILL N] /bin/sh -c 'exec ["$@"] <I >O 2>E'."""
+    is_limited = words[:3] == ["timeout", "-s", "KILL"]
+    limit, words = (float(words[3]), words[4:]) if is_limited else (None, words)
+    if words[:2] != ["/bin/sh", "-c"] or not words[2].startswith("exec "):
+        raise HypervisorError(f"FakeDomain does not run {shlex.join(words)}.")
+    first, _, script = words[2].partition("\n")
+    *_, feed, out, err = shlex.split(first)
+    argv = words[4:] if '"$@"' in first else ["/bin/sh", "-c", script, *words[3:]]
     return argv, limit, feed.removeprefix("<"), out.removeprefix(">"), err.removeprefix("2>")
