@@ -22,6 +22,7 @@ class Looks:
     def __init__(self, shell: Shell, root: str) -> None:
         self._shell = shell
         self._root = root
+        self._watches: dict[str, HostWatch] = {}
 
     def log(self, machine: Machine) -> str:
         """Path on the host of what libvirt and QEMU wrote about the guest."""
@@ -52,9 +53,10 @@ class Looks:
         return Look(moved=moved, process=host.process, pressure=host.pressure)
 
     def watch(self, guest: Guest) -> HostWatch:
-        """The host around that guest's disk."""
+        """The host around that guest's disk; its process and the device below do not change while it lives."""
         spec = guest.machine.spec
-        return HostWatch(self._shell, "" if guest.config.is_null else spec.disk, spec.uuid)
+        disk = "" if guest.config.is_null else spec.disk
+        return self._watches.setdefault(spec.uuid, HostWatch(self._shell, disk, spec.uuid))
 
     def changed(self, guest: Guest) -> str:
         """What is no longer as it was proven before the first I/O, in a clause; empty where all is.

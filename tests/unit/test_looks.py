@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,15 @@ def test_an_io_mode_that_qemu_fell_back_from_is_looked_at(lab: Lab, shell: FakeS
     guest = lab.guest(StorageConfig(io="io_uring"))
     shell.files[lab.looks.log(guest.machine)] = b"qemu: Unable to use io_uring, falling back to thread pool\n"
     assert lab.looks.changed(guest).startswith("io is no longer io_uring: qemu: Unable to use io_uring")
+
+
+def test_where_to_look_for_a_guest_is_found_once(lab: Lab, shell: FakeShell) -> None:
+    """Its process and the device below its disk stay what they are; another guest's are others."""
+    shell.answer(re.compile("df --output=source"), "vda yes 1 2 3\n").answer(re.compile("grep -asH"))
+    shell.answer(re.compile("^pgrep -f "), "77\n")
+    guest, other = lab.guest(StorageConfig()), lab.guest(StorageConfig(format="qcow2"))
+    for one in (guest, guest, other):
+        lab.looks.watch(one).begin()()
+    found = [line for line in shell.lines if line.startswith("pgrep -f ")]
+    assert [guest.machine.spec.uuid in line for line in found] == [True, False]
+    assert other.machine.spec.uuid in found[1]
