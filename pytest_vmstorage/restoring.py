@@ -46,11 +46,9 @@ class Restoring:
         """Begin that guest, restored where it can be; raises HypervisorError where it cannot even be booted."""
         if is_restorable(spec):
             name = self._states.name(spec)
-            # the beginning of the run's copy is that of one guest at a time
-            with self._lock:
-                domain = self._restored(spec, name) if name not in self._distrusted else None
-            if domain is not None:
-                return domain
+            begun = self._restored(spec, name)
+            if begun is not None:
+                return begun
         return Begun(self._hypervisor.start(self._xml_of(spec)))
 
     def distrust(self, spec: GuestSpec, why: object) -> None:
@@ -66,13 +64,19 @@ class Restoring:
 
     def _restored(self, spec: GuestSpec, name: str) -> Begun | None:
         try:
-            state = self._states.take(name) or self._made(spec, name)
-            xml = self._xml_of(spec)
-            self._states.write_head(state, xml)
-            return Begun(self._woken(self._hypervisor.restore(xml, state.path)), is_restored=True)
+            # the beginning of the run's copy is that of one guest at a time
+            with self._lock:
+                domain = self._begun_from(spec, name) if name not in self._distrusted else None
+            return Begun(self._woken(domain), is_restored=True) if domain is not None else None
         except VmStorageError as error:
             self.distrust(spec, error)
             return None
+
+    def _begun_from(self, spec: GuestSpec, name: str) -> Domain:
+        state = self._states.take(name) or self._made(spec, name)
+        xml = self._xml_of(spec)
+        self._states.write_head(state, xml)
+        return self._hypervisor.restore(xml, state.path)
 
     def _woken(self, domain: Domain) -> Domain:
         """Have it look at its disk, while it is looked at from outside."""
