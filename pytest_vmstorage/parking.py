@@ -4,8 +4,8 @@ What the guest knows of a disk it learns when its driver is bound: size, write c
 without it therefore has nothing of a disk from its state, and all of it from the disk that it then has.
 
 The shell that lets the disk go is saved with the guest, and waits. When it is told what time it is, it sets the clock,
-binds the driver and answers what every guest is asked first: an emulated guest that was just restored takes a fifth of
-a second to begin a process, and this one is there.
+binds the driver and answers what every guest is asked first: an emulated guest that was just restored takes long to
+begin its first process, and this one is there.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ READY_S = 2.0
 
 WARM = ("date", "timeout", "fio", "dd", "blockdev", "mkfs.ext4", "mount", "stat", "truncate")
 """Programs that are in a saved guest's cache: what nearly every guest runs."""
+
+WARM_MODULE = "ext4"
+"""Driver of the file system that most guests with one have; it has nothing of a disk before it mounts one."""
 
 _FILES = "/run/vmstorage-parked"
 _WAKE, _SAID, _ERRORS = (f"{_FILES}.{what}" for what in ("wake", "said", "errors"))
@@ -60,6 +63,7 @@ head -c 1 /dev/random >/dev/null
 mkfifo {_WAKE}
 # read from their files now, and not by every guest that is restored
 for tool in {" ".join(WARM)}; do "$tool" --version >/dev/null 2>&1 </dev/null || :; done
+modprobe -q {WARM_MODULE} || :
 set +e
 {{
     read -r now <{_WAKE}
