@@ -130,7 +130,7 @@ def _furnish(machine: Machine, shell: Shell, facts: GuestFacts, say: Say) -> tup
 def _look(facts: GuestFacts, shell: Shell, config: StorageConfig) -> GuestFacts:
     """The facts with the scheduler and the mounts of now; a closer look at these: with defaults, and what mkfs made.
 
-    Files are read through the agent: a process costs an emulated guest a tenth of a second.
+    Files are read through the agent: a process takes an emulated guest several times as long.
     """
     scheduler = chosen_scheduler(shell.read(f"/sys/block/{Path(facts.disk).name}/queue/scheduler"))
     mounts = (one for one in read_mounts(shell.read(MOUNTS)) if one.device == facts.disk)

@@ -16,8 +16,8 @@ _TROUBLE = re.compile(rf".*(?:{TROUBLE}|Remounting filesystem read-only).*")
 def changed_in_guest(shell: Shell, facts: GuestFacts, console: str) -> str:
     """What is no longer as the facts have it, in a clause; "" where all is, and the kernel logged no trouble.
 
-    `console` has the kernel's warnings and errors. Files are read through the agent: a process costs an emulated guest
-    a tenth of a second.
+    `console` has the kernel's warnings and errors. Files are read through the agent: a process takes an emulated
+    guest several times as long.
     """
     return "; ".join(_changes(shell, facts, console))
 
