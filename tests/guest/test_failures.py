@@ -132,7 +132,7 @@ def test_a_full_file_system_in_the_guest_is_told(lab: Lab) -> None:
 def append_to_cmdline(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     """Let guests' kernels boot with these words too."""
     real = BootFiles.cmdline
-    monkeypatch.setattr(BootFiles, "cmdline", lambda files, config: f"{real(files, config)} {words}")
+    monkeypatch.setattr(BootFiles, "cmdline", lambda *asked: f"{real(*asked)} {words}")
 
 
 @pytest.mark.parametrize(("bus", "module"), [("virtio-scsi", "virtio_scsi"), ("nvme", "nvme")])

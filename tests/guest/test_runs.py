@@ -37,8 +37,8 @@ real = BootFiles.cmdline
 
 @pytest.fixture(autouse=True, scope="session")
 def no_pci_for_qcow2():
-    def cmdline(self, config):
-        line = real(self, config)
+    def cmdline(self, config, accel):
+        line = real(self, config, accel)
         return line + " pci=off" if config is not None and config.format == "qcow2" else line
     BootFiles.cmdline = cmdline
     yield
