@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,24 @@ def test_the_first_is_saved_and_all_are_restored(tmp_path: Path) -> None:
     assert list(scene.hypervisor.domains) == scene.noted
     assert scene.hypervisor.running == []
     assert scene.said == ["saving a guest from which others are restored"]
+
+
+def test_one_is_restored_while_another_wakes(tmp_path: Path) -> None:
+    """Each from the run's copy with its own name in it, which no other one writes until that one was restored."""
+    scene, met = Scene(tmp_path), threading.Barrier(2)
+    scene.begin()
+    restore = scene.hypervisor.restore
+
+    def slowly(xml: str, path: str) -> FakeDomain:
+        time.sleep(0.05)
+        domain = restore(xml, path)
+        assert isinstance(domain, FakeDomain)
+        domain.wait_for_agent = lambda _timeout_s: met.wait(5) >= 0  # type: ignore[method-assign]
+        return domain
+
+    scene.hypervisor.restore = slowly  # type: ignore[method-assign]
+    with ThreadPoolExecutor(2) as workers:
+        assert [one.is_restored for one in workers.map(lambda _number: scene.begin(), range(2))] == [True] * 2
 
 
 def test_what_cannot_be_restored_is_booted(tmp_path: Path) -> None:
