@@ -13,6 +13,7 @@ from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.errors import AttestationError, GuestError
 from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.parking import WARM, WARM_MODULE
 from pytest_vmstorage.provision.states import States, remove_states
 from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.runner import measure
@@ -90,6 +91,18 @@ def test_one_saved_guest_serves_every_disk_of_a_bus(saved: Saved, bus: str) -> N
         assert measured.iops > 1
         assert measured.hygiene["boot"] == "restored"
     assert len(saved.kept) == before + 1
+
+
+def test_a_restored_guest_need_not_read_what_every_guest_runs(saved: Saved) -> None:
+    """Programs are in its cache, and ext4's driver is loaded; addresses are as after a boot."""
+    made = saved.guest(StorageConfig(size="64M"))
+    assert made.machine.is_restored, saved.said
+    for tool in WARM:
+        pages = made.run(f'fincore -n -o pages "$(readlink -f "$(command -v {tool})")"')
+        assert int(pages.stdout) > 0, (tool, pages)
+    assert WARM_MODULE in made.run("cat /proc/filesystems").stdout.split()
+    is_random = made.run("cat /proc/sys/kernel/randomize_va_space").stdout.strip() != "0"
+    assert is_random == (saved.lab.accel.used != "tcg")
 
 
 def test_another_machine_has_a_state_of_its_own(saved: Saved) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision import boot
 from pytest_vmstorage.provision.appliance import Appliance, FileRecord, Manifest
 from pytest_vmstorage.provision.boot import BootFiles, place_appliance
+from pytest_vmstorage.provision.domain import Accel
 
 FILES = ("vmlinux", "initrd", "root.erofs")
 
@@ -143,3 +146,12 @@ def test_a_copy_that_lasts_says_how_far_it_is(scene: Scene, tmp_path: Path, monk
     monkeypatch.setattr(boot, "PROGRESS_S", 0.0)
     scene.place(appliance(tmp_path / "made"), Slow())
     assert scene.said[1:] == ["copied 7 B of 23 B", "copied 13 B of 23 B", "copied 23 B of 23 B"]
+
+
+def test_what_a_kernel_is_told_depends_on_bus_and_accelerator() -> None:
+    """Only an emulated CPU is spared random addresses, and only a bus that needs a driver has it loaded."""
+    files = BootFiles(emulator="/q", kernel="/k", initrd="/i", root="/r")
+    lines = {accel: files.cmdline(StorageConfig(bus="sata"), accel).split() for accel in get_args(Accel)}
+    assert {accel: "norandmaps" in words for accel, words in lines.items()} == {"kvm": False, "tcg": True}
+    assert {words[-1] for words in lines.values()} == {"vmstorage.modules=ahci,sd_mod"}
+    assert files.cmdline(None, "tcg").endswith(" vmstorage.modules=")
