@@ -19,7 +19,7 @@ from pytest_vmstorage.errors import GuestError, HypervisorError
 from pytest_vmstorage.guest_facts import NO_DISK, PROBE
 from pytest_vmstorage.provision.domain import ROOT_SERIAL
 
-PARK_S = 30.0
+PARK_S = 15.0
 """How long a guest that was just booted may take until its disk is there, and is let go."""
 
 WAKE_S = 20.0
