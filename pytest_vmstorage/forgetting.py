@@ -9,7 +9,7 @@ from pytest_vmstorage.subject import Subject
 from pytest_vmstorage.workloads.base import Target, Workload
 
 # the disk's own cached pages, once they are written, and no others (BLKFLSBUF): the tools are not read anew in each
-# round; a stale result is emptied, as each further process costs an emulated guest 12 ms
+# round; a stale result is emptied, as each further process takes an emulated guest longer than what it does
 _STALE = '[ -z "$2" ] || : >"$2"'
 FORGET = f'blockdev --flushbufs "$1"; {_STALE}'
 # of a file only its own pages, once they are written: dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED)

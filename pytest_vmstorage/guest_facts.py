@@ -15,7 +15,7 @@ NO_DISK = "loop*|ram*|zram*|sr*|fd*|nullb*"
 """Names in /sys/block, as a pattern of sh, of what is never the disk under test."""
 
 # One round trip for all that is wanted of a fresh guest: a line of facts, one for each disk, one for each mount. The
-# shell reads for itself: each process costs an emulated guest 12 ms.
+# shell reads for itself: each process takes an emulated guest longer than its work.
 PROBE = r"""
 read -r kernel </proc/sys/kernel/osrelease
 read -r _ memory _ </proc/meminfo

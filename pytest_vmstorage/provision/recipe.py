@@ -77,7 +77,7 @@ _FLAGS: Final = ("console=ttyS0", "quiet", "loglevel=5", "panic=-1", "cryptomgr.
 
 
 # TCG translates a program's code for the addresses where it lies: at random ones each process is translated anew, which
-# takes `true` 37 ms instead of 12, and fio 0.5 s instead of 0.2 before it begins
+# is most of what a short one takes
 _EMULATED: Final = ("norandmaps",)
 
 
