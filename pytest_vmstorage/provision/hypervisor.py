@@ -21,6 +21,9 @@ from pytest_vmstorage.provision.guest_events import GuestEvents
 from pytest_vmstorage.provision.libvirt_text import bus_names, one_line, refusal_hint, version_text
 from pytest_vmstorage.provision.passphrases import Passphrases
 
+AGENT_AGAIN_S = 10.0
+"""How long libvirtd, restarted, may take to find the agent of a guest that it has already."""
+
 
 class LibvirtHypervisor:
     """A libvirt connection with its event loop; one for the life of a run, made again if it is lost.
@@ -130,6 +133,7 @@ class LibvirtDomain:
         self._qemu = hypervisor.qemu
         self._connection = hypervisor.connection
         self._of_connection, self._conn = handle, conn
+        self._is_found_again = False
         self.uuid: str = handle.UUIDString()
         self.name: str = handle.name()
         self._agent_up = hypervisor.events.agent(self.uuid)
@@ -142,6 +146,7 @@ class LibvirtDomain:
         conn = self._connection.current()
         if conn is not self._conn:
             self._of_connection, self._conn = conn.lookupByUUIDString(self.uuid), conn
+            self._is_found_again = True
         return self._of_connection
 
     def _translated(self, doing: str, patience_s: float = 0.0) -> contextlib.AbstractContextManager[None]:
@@ -181,8 +186,25 @@ class LibvirtDomain:
         """One agent command; libvirt's time limit is in whole seconds, at least 1."""
         request = json.dumps({"execute": command, "arguments": dict(arguments)})
         with self._translated(f"guest agent command {command}"):
-            answer = self._qemu.qemuAgentCommand(self._handle, request, max(1, round(timeout_s)), 0)
+            handle = self._handle
+            if self._is_found_again:
+                self._wait_for_its_agent(handle)
+            answer = self._qemu.qemuAgentCommand(handle, request, max(1, round(timeout_s)), 0)
         return json.loads(answer)["return"]
+
+    def _wait_for_its_agent(self, handle: Any) -> None:
+        """Wait until libvirtd, restarted, has the agent of a guest that it has already; raises libvirtError."""
+        libvirt = load_libvirt()
+        deadline = time.monotonic() + AGENT_AGAIN_S
+        while True:
+            try:
+                self._qemu.qemuAgentCommand(handle, '{"execute": "guest-ping"}', 1, 0)
+                self._is_found_again = False
+                return
+            except libvirt.libvirtError as error:
+                if error.get_error_code() != libvirt.VIR_ERR_AGENT_UNRESPONSIVE or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def monitor(self, command: str, **arguments: Any) -> Any:
         """One QMP command; taints the domain as custom-monitor and does nothing else."""

@@ -103,6 +103,39 @@ def test_a_restarted_libvirtd_costs_a_cell_at_most(lab: Laboratory, lab01: Host,
     nothing_is_left(lab, lab01)
 
 
+WAITS = """
+import time
+from pathlib import Path
+
+def test_two_questions(guest):
+    assert guest.run("echo one").stdout == "one\\n"
+    Path("asked.mark").touch()
+    while not Path("again.go").exists():
+        time.sleep(0.01)
+    Path("asking.mark").touch()
+    assert guest.run("echo two").stdout == "two\\n"
+"""
+"""A guest that is asked something when it is told to."""
+
+
+def test_a_guest_whose_agent_a_restarted_libvirtd_has_yet_to_find_is_waited_for(
+    lab: Laboratory, lab01: Host, long: Project
+) -> None:
+    """QEMU, stopped, keeps libvirtd from the agent: the guest is found, and its agent is said not to be there."""
+    long.write(WAITS)
+    with long.going("--vm-host=lab01") as run:
+        run.wait_for_mark("asked")
+        lab01.sh("pkill -STOP -x qemu-system-x86")
+        lab01.restart_libvirtd()
+        run.go_on("again")
+        run.wait_for_mark("asking")
+        time.sleep(3)
+        lab01.sh("pkill -CONT -x qemu-system-x86")
+        code, text = run.ended()
+    assert code == 0, text
+    nothing_is_left(lab, lab01)
+
+
 def test_libvirtd_that_is_killed_ends_the_run_in_order(lab: Laboratory, lab01: Host, long: Project) -> None:
     """Both cells fail, the guest runs on; the next run there removes it before it begins."""
     with long.going("--vm-host=lab01", *RAW_FIRST) as run:
