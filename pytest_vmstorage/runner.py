@@ -77,6 +77,7 @@ class Measuring:
         check_folder(subject, workload)
         zeros = check_zeros(subject, workload, plan)
         target, warmup = prepare(subject, workload, plan, say)
+        subject.settle()
         # what was warm in one guest is not so in the next
         warmup = 0 if self._warm == subject.boot else warmup
         proof = prove_state(subject)

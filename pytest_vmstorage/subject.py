@@ -51,7 +51,8 @@ class Subject:
     last round, what is no longer as it was proven. `notes` are put down with the hygiene of each row.
     `made_from` are hashes of what the guest was made from.
     `boot` is the life of the guest, "" without one; `next_order` counts the rounds of a run over all its cells.
-    `look` counts around each round; `watch` begins to watch the host, and what it returns tells its state since then.
+    `settle` waits until the guests of earlier rows are gone. `look` counts around each round; `watch` begins to watch
+    the host, and what it returns tells its state since then.
     """
 
     shell: Shell
@@ -66,6 +67,7 @@ class Subject:
     tools: Mapping[str, str] = field(default_factory=dict)
     proof: tuple[Proof, ...] = ()
     look: Callable[[], Look] = Look
+    settle: Callable[[], None] = field(default=lambda: None)
     watch: Callable[[], Callable[[], HostState]] = field(default=lambda: HostState)
     before_round: Callable[[], None] = field(default=lambda: None)
     is_file: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,8 +50,10 @@ class Subjects:
     def of(self, row: Row, regions: Regions) -> Subject:
         """The row as the runner sees it; `regions` is what was written to its disk."""
         if isinstance(row, MachineRow):
-            return self._machine(row, regions)
-        return self._native(row, regions) if isinstance(row, Native) else self._guest(row, regions)
+            made = self._machine(row, regions)
+        else:
+            made = self._native(row, regions) if isinstance(row, Native) else self._guest(row, regions)
+        return dataclasses.replace(made, settle=self._pool.settle)
 
     def _guest(self, row: Guest, regions: Regions) -> Subject:
         made, watch = row.file_system, self._looks.watch(row)

@@ -69,8 +69,10 @@ def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
     run has all figures, and it is the one that is reported.
     """
     session = request.config.stash[SESSION]
-    if session.needs_row(request.node):
+    if "guest" in request.fixturenames:
         request.getfixturevalue("guest")
+    elif session.needs_row(request.node):
+        session.row(request.node, storage, settled=False)
 
     def run(workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
         return session.measure(request.node, storage, workload, rounds, warmup)

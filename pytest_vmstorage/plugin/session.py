@@ -90,13 +90,14 @@ class StorageSession:
             # into a file, such as a CI job's log, Python writes when it has 8 KiB, and this may be all for minutes
             reporter.flush()
 
-    def row(self, item: pytest.Item, config: StorageConfig) -> Row:
-        """The guest of the test's cell, or the host where the cell has none."""
+    def row(self, item: pytest.Item, config: StorageConfig, *, settled: bool = True) -> Row:
+        """The guest of the test's cell, or the host where the cell has none; `settled` if earlier ones are gone."""
         self.live.begin_cell(str(config))
         # a guest that boots, or is torn down, takes CPU time from another process's measurement: it takes its turn
         with self._outcomes(item), self.lab().alone(self.live.say, config):
             row = self.lab().row(config, self.live.say)
-            self.lab().pool.settle()
+            if settled:
+                self.lab().pool.settle()
         return row
 
     def needs_row(self, item: pytest.Item) -> bool:
@@ -186,10 +187,9 @@ class StorageSession:
 
     def _take(self, item: pytest.Item, config: StorageConfig, turn: Turn) -> None:
         """Take a round, or outside of turns all that are wanted."""
-        row, lab = self.row(item, config), self.lab()
+        # earlier guests may go while this one's disk is prepared
+        row, lab = self.row(item, config, settled=False), self.lab()
         with lab.alone(self.live.say, config):
-            # teardowns of earlier guests would run beside the measurement
-            lab.pool.settle()
             try:
                 row.check_tool(turn.measuring.workload.tool, lab.host.name)
                 while turn.ended is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,24 @@ def test_a_cell_has_one_guest(host: Host) -> None:
     second = lab.guest(QCOW2)
     assert host.booted == ["raw", "qcow2"]
     lab.pool.settle()
+    assert host.hypervisor.running == [second.machine.domain]
+
+
+def test_an_earlier_guest_goes_in_the_background_and_is_gone_when_its_follower_is_settled(host: Host) -> None:
+    """What it was told to do may take as long as it likes until then."""
+    lab = host.lab()
+    first = lab.guest(RAW).machine.domain
+    ends, destroy = threading.Event(), first.destroy
+
+    def end() -> None:
+        ends.wait(10)
+        destroy()
+
+    first.destroy = end  # type: ignore[method-assign]
+    second = lab.guest(QCOW2)
+    assert host.hypervisor.running == [first, second.machine.domain]
+    ends.set()
+    lab.subject(second).settle()
     assert host.hypervisor.running == [second.machine.domain]
 
 

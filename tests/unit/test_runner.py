@@ -177,6 +177,15 @@ def test_a_sample_is_kept_before_the_next_round_begins() -> None:
     assert measured.samples == tuple(scene.samples)
 
 
+def test_guests_of_earlier_rows_may_go_while_the_disk_is_filled_and_no_longer() -> None:
+    """They are gone before the first round, a warm-up too."""
+    scene = Scene()
+    scene.subject = dataclasses.replace(scene.subject, settle=lambda: scene.events.append("settled"))
+    scene.measure(rounds=1, warmup=1)
+    assert scene.events[:3] == ["fill", "settled", "forget"]
+    assert scene.events.count("settled") == 1
+
+
 def test_a_measurement_says_all_of_itself() -> None:
     """Command, cell, host, hygiene, guest; the sample's time is UTC and its seconds the tool's."""
     measured = Scene().measure(rounds=1)
