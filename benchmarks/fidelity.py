@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10, choices=sorted(T_975))
     parser.add_argument("--accel", default="auto")
     arguments = parser.parse_args()
-    lab = open_lab(LabSettings(accel=arguments.accel), print)
+    lab = open_lab(LabSettings(accel=arguments.accel, boot="fresh"), print)
     try:
         logs = [pair(lab, number) for number in range(arguments.pairs)]
     finally:

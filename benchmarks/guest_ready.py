@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--accel", default="auto")
     parser.add_argument("--bus", default="virtio-blk")
     arguments = parser.parse_args()
-    lab = open_lab(LabSettings(accel=arguments.accel), print)
+    lab = open_lab(LabSettings(accel=arguments.accel, boot="fresh"), print)
     ours, bare, teardowns, restored = [], [], [], []
     try:
         # fills the host's page cache for all sides

@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--accel", default="auto")
     options = parser.parse_args()
-    lab = open_lab(LabSettings(accel=options.accel), print)
+    lab = open_lab(LabSettings(accel=options.accel, boot="fresh"), print)
     try:
         found = record(lab, DATA / f"noise-{options.name}.json", options)
     finally:

@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--accel", default="auto")
     parser.add_argument("--markdown", action="store_true", help="print a table for the docs, too")
     arguments = parser.parse_args()
-    lab = open_lab(LabSettings(accel=arguments.accel, wait_s=600), print)
+    lab = open_lab(LabSettings(accel=arguments.accel, wait_s=600, boot="fresh"), print)
     found: list[dict[str, Any]] = []
     try:
         for bus in arguments.buses.split(","):

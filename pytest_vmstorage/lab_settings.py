@@ -13,14 +13,14 @@ from pytest_vmstorage.inventory import Inventory
 from pytest_vmstorage.provision.accel import AccelRequest
 
 Boot = Literal["restore", "fresh"]
-"""How guests begin: restored from a saved one where that is proven, or booted each."""
+"""How guests begin: restored from a saved one wherever that can be, or booted each."""
 
 
 class LabSettings(BaseModel):
     """What the user chose; `timeout_s` is a guest's time to boot, `wait_s` how long to wait for the host's lease.
 
     Without it the host is not leased for the whole run. `inventory` is what vmstorage.toml says. Guests boot from
-    `image`, None for the appliance. `boot` says whether they are restored where they can be.
+    `image`, None for the appliance. `boot` says whether they are restored where they can be, None where that is proven.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -35,4 +35,4 @@ class LabSettings(BaseModel):
     wishes: HostWishes = HostWishes()
     wait_s: float | None = None
     image: ListedImage | None = None
-    boot: Boot = "fresh"
+    boot: Boot | None = None

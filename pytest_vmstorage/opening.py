@@ -103,8 +103,8 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         )
         facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
         restoring = _restoring(host, shell, hypervisor, pool, facts, settings.timeout_s, say)
-        if settings.boot == "restore":
-            pool.begin_by(restoring.begin)
+        if settings.boot != "fresh":
+            pool.begin_by(restoring.begin if settings.boot == "restore" else restoring.begin_proven)
         undo.pop_all()
     # more side by side would only wait for each other and for the disk
     at_once = max(1, min(facts.cores, MOST_AT_ONCE))

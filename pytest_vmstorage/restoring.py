@@ -12,7 +12,7 @@ from pytest_vmstorage.parking import park, wake
 from pytest_vmstorage.provision.contract import Domain, Hypervisor
 from pytest_vmstorage.provision.domain import GuestSpec
 from pytest_vmstorage.provision.machine import Begun
-from pytest_vmstorage.provision.states import State, States, is_restorable
+from pytest_vmstorage.provision.states import State, States, is_proven, is_restorable
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.units import format_duration
 
@@ -20,7 +20,8 @@ from pytest_vmstorage.units import format_duration
 class Restoring:
     """Begins guests on one host from its saved states, and makes those that are wanted and not there.
 
-    `xml_of` is a guest's XML, `note` puts a UUID into the run's lease before a guest of it is begun.
+    `xml_of` is a guest's XML, `note` puts a UUID into the run's lease before a guest of it is begun. `begin` restores
+    whatever can be, `begin_proven` where restored guests were shown to have the figures of booted ones.
     """
 
     def __init__(
@@ -49,7 +50,11 @@ class Restoring:
             begun = self._restored(spec, name)
             if begun is not None:
                 return begun
-        return Begun(self._hypervisor.start(self._xml_of(spec)))
+        return self._booted(spec)
+
+    def begin_proven(self, spec: GuestSpec) -> Begun:
+        """Begin that guest, restored where that is proven to come to the same, booted elsewhere; raises as `begin`."""
+        return self.begin(spec) if is_proven(spec) else self._booted(spec)
 
     def distrust(self, spec: GuestSpec, why: object) -> None:
         """Boot every guest of that kind from now on: one that was restored is not what it ought to be."""
@@ -61,6 +66,9 @@ class Restoring:
     def forget(self, spec: GuestSpec) -> None:
         """Have the next guest of that kind be restored from one that is saved anew."""
         self._states.drop(self._states.name(spec))
+
+    def _booted(self, spec: GuestSpec) -> Begun:
+        return Begun(self._hypervisor.start(self._xml_of(spec)))
 
     def _restored(self, spec: GuestSpec, name: str) -> Begun | None:
         try:

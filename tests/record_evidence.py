@@ -50,7 +50,7 @@ def record(lab: Lab, path: Path, patch: pytest.MonkeyPatch) -> None:
 
 def main(cells: Sequence[str]) -> None:
     """Record the cells; what is not QEMU 7.2 would bear a wrong name."""
-    lab = open_lab(LabSettings(), print)
+    lab = open_lab(LabSettings(boot="fresh"), print)
     try:
         if not lab.facts.qemu.startswith("7.2."):
             sys.exit(f"This host has QEMU {lab.facts.qemu}, and these recordings are of 7.2.")

@@ -49,7 +49,7 @@ OPTIONS = (
     ),
     Option("inventory", "file that lists hosts and devices (default: vmstorage.toml upwards of rootdir)", "", "FILE"),
     Option("timeout", "time limit for a guest to boot, and spare time of a workload", "120s", "TIME"),
-    Option("boot", "how guests begin: restore (from a saved one where that is proven) or fresh", "fresh", "HOW"),
+    Option("boot", "how guests begin: restore (from a saved one) or fresh (default: restore where proven)", "", "HOW"),
     Option("rounds", "measured rounds of each workload; auto: until its figure is narrow enough", "3", "N"),
     Option("precision", "with --vm-rounds=auto: how near to the median its 95 % interval must be", "5%", "PERCENT"),
     Option("rounds-limit", "with --vm-rounds=auto: time for the rounds of one workload in one cell", "5m", "TIME"),
@@ -127,8 +127,8 @@ def lab_settings(config: pytest.Config) -> LabSettings:
     accel = value(config, "accel")
     if accel not in ACCELS:
         raise ConfigError(f"--vm-accel={accel} is not known.", hint=f"It is one of: {', '.join(ACCELS)}.")
-    boot = value(config, "boot")
-    if boot not in BOOTS:
+    boot = value(config, "boot") or None
+    if boot not in (*BOOTS, None):
         raise ConfigError(f"--vm-boot={boot} is not known.", hint=f"It is one of: {', '.join(BOOTS)}.")
     timeout_s = parse_duration(value(config, "timeout"))
     if not timeout_s:

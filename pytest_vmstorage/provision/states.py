@@ -27,6 +27,12 @@ KEPT_BYTES = 2 * 2**30
 RESTORED = ("virtio-blk", "virtio-scsi", "lsilogic", "vmpvscsi", "sata", "ide", "usb")
 """Buses whose disk the guest looks at afresh when its driver is bound again; QEMU cannot save a guest with NVMe."""
 
+PROVEN: Mapping[str, tuple[str, ...]] = {"tcg": ("virtio-blk", "virtio-scsi", "sata")}
+"""By accelerator the buses on which restored guests were shown to have the figures of booted ones.
+
+By 20 interleaved pairs each; the table is in docs/restored.md.
+"""
+
 ATA = ("sata", "ide")
 """Buses of which QEMU saves what a disk says of itself: such a state is for disks of one size and one write cache."""
 
@@ -157,6 +163,11 @@ def is_restorable(spec: GuestSpec) -> bool:
     """Whether a guest like that may be restored, and all of its disk still be what it sees afresh."""
     config = spec.config
     return config is not None and config.bus in RESTORED and not config.is_null and spec.image is None
+
+
+def is_proven(spec: GuestSpec) -> bool:
+    """Whether a guest like that, restored, was shown to have the figures of a booted one."""
+    return is_restorable(spec) and spec.config is not None and spec.config.bus in PROVEN.get(spec.accel, ())
 
 
 def neutral_xml(spec: GuestSpec) -> str:

@@ -19,6 +19,6 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """A lab on this machine for the tests that need no pytest run of their own; a process can open only one."""
-    opened = open_lab(LabSettings(), print)
+    opened = open_lab(LabSettings(boot="fresh"), print)
     yield opened
     opened.close()

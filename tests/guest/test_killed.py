@@ -192,7 +192,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         # the first one asks QEMU what it can, and boots a canary; the second is as fast as all that come
         for _ in range(2):
             begin = time.monotonic()
-            process = made.start()
+            process = made.start("--vm-boot=fresh")
             code = process.wait(240)
             made.seconds = time.monotonic() - begin
             assert code == 0, (made.folder / "output").read_text()
@@ -227,7 +227,7 @@ def test_one_reap_clears_a_killed_run(scene: Scene, number: int) -> None:
         (scene.cache / "accel.json").unlink(missing_ok=True)
     before = scene.left()
     # the reap before removed the saved guests, so that such a run saves one, and restores two
-    after_s = scene.kill(moment(number, KILLS), *(["--vm-boot=restore"] if number % 2 else []))
+    after_s = scene.kill(moment(number, KILLS), "--vm-boot=" + ("restore" if number % 2 else "fresh"))
     there = sorted(set(scene.left()) - set(before))
     similar = alike(scene)
     try:

@@ -154,7 +154,7 @@ def scene(whole_laboratory: Laboratory) -> Iterator[Scene]:
         made = Scene(lab, project, undo)
         for _ in range(2):
             begin = time.monotonic()
-            code, text = project.run("--vm-host=lab01")
+            code, text = project.run("--vm-host=lab01", "--vm-boot=fresh")
             made.seconds = time.monotonic() - begin
             assert code == 0, text
         wait_for(lambda: made.traces() <= made.before, f"{made.traces() - made.before} to go")

@@ -22,9 +22,9 @@ def test_random_write(measure):
 
 
 def nothing_is_left(lab: Laboratory, host: Host) -> None:
-    """No guest, no disk, no lease, no connection; only the appliance is kept."""
+    """No guest, no disk, no lease, no connection; only the appliance is kept, and saved guests."""
     assert host.guests() == []
-    assert {Path(path).name.partition("-")[0] for path in host.left()} <= {"appliance"}
+    assert {Path(path).name.partition("-")[0] for path in host.left()} <= {"appliance", "states"}
     assert lab.leases() == []
     assert "ssh" not in lab.controller.run("ps", "-eo", "comm").split()
     assert "vms" not in lab.controller.run("ls", "-A", "/tmp")

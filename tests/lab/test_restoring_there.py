@@ -40,3 +40,4 @@ def test_guests_are_restored_there(lab: Laboratory, lab01: Host, project: Projec
         assert code == 0, text
         assert re.search(rf"^{said}:? 1 saved guest\(s\) in {states} on lab01$", text, re.MULTILINE), text
     nothing_is_left(lab, lab01)
+    assert states not in map(Path, lab01.left())

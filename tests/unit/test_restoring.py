@@ -15,6 +15,7 @@ from pytest_vmstorage import parking
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.errors import GuestError, HypervisorError
 from pytest_vmstorage.parking import park, wait_until_awake, wake
+from pytest_vmstorage.provision.domain import GuestSpec
 from pytest_vmstorage.provision.machine import Begun
 from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
@@ -107,6 +108,27 @@ def test_what_cannot_be_restored_is_booted(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     assert not scene.begin(bus="nvme").is_restored
     assert (scene.booted, scene.noted) == (["vms-r-1"], [])
+
+
+def on(accel: str, **fields: object) -> GuestSpec:
+    """A guest of a cell with those fields, run by that accelerator."""
+    return spec(**fields).model_copy(update={"accel": accel})
+
+
+@pytest.mark.parametrize("bus", ["virtio-blk", "virtio-scsi", "sata"])
+def test_where_nobody_says_how_what_is_proven_is_restored(tmp_path: Path, bus: str) -> None:
+    """The first guest of a kind too: all rows of a run begin alike."""
+    scene = Scene(tmp_path)
+    assert [scene.restoring.begin_proven(on("tcg", bus=bus)).is_restored for _ in range(2)] == [True, True]
+    assert scene.booted == ["vms-r-1-saved"]
+
+
+@pytest.mark.parametrize(("accel", "bus"), [("kvm", "virtio-blk"), ("tcg", "usb"), ("tcg", "nvme")])
+def test_where_nobody_says_how_what_is_not_proven_is_booted(tmp_path: Path, accel: str, bus: str) -> None:
+    """However many there are, and though a saved one may lie there."""
+    scene = Scene(tmp_path)
+    scene.restoring.begin(on(accel, bus=bus))
+    assert [scene.restoring.begin_proven(on(accel, bus=bus)).is_restored for _ in range(3)] == [False] * 3
 
 
 @pytest.mark.parametrize("what", ["restore", "park", "agent"])
