@@ -111,9 +111,14 @@ _MADE_FROM = (
 
 
 def other_parts(then: Measurement, now: Measurement) -> tuple[str, ...]:
-    """What the cell's guest was made from that has other bytes than then, in words; unknown hashes are not judged."""
+    """What the cell's guest was made from that has other bytes than then, and whether it began otherwise, in words.
+
+    Hashes and beginnings that are unknown are not judged.
+    """
     pairs = ((what, then.made_from.get(key), now.made_from.get(key)) for key, what in _MADE_FROM)
-    return tuple(what for what, old, new in pairs if old and new and old != new)
+    parts = tuple(what for what, old, new in pairs if old and new and old != new)
+    old, new = then.hygiene.get("boot"), now.hygiene.get("boot")
+    return (*parts, f"the guest's boot ({old} then, {new} now)") if old and new and old != new else parts
 
 
 def stack_changes(before: HostFacts, today: HostFacts) -> tuple[str, ...]:

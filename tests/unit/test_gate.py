@@ -235,6 +235,18 @@ def test_another_build_of_one_version_is_told() -> None:
     assert compare(make_run(make_measurement()), baseline, GatePolicy()).stack == ()
 
 
+def test_a_guest_that_was_booted_then_and_is_restored_now_is_told() -> None:
+    """The comparison is made; a baseline that does not know is no other one."""
+    cell = make_measurement()
+    fresh, restored = (cell.model_copy(update={"hygiene": {"boot": how}}) for how in ("fresh", "restored"))
+    baseline = make_baseline(make_run(fresh))
+    compared = compare(make_run(restored), baseline, GatePolicy())
+    assert compared.stack == ("the guest's boot (fresh then, restored now) is another one in 1 measurement",)
+    assert Kind.INVALID not in {verdict.kind for verdict in compared.verdicts} != set()
+    assert compare(make_run(fresh), baseline, GatePolicy()).stack == ()
+    assert compare(make_run(restored), make_baseline(make_run(cell)), GatePolicy()).stack == ()
+
+
 UNSTEADY = (1000.0, 1500.0, 1000.0, 700.0, 1000.0)
 
 
