@@ -103,8 +103,7 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         )
         facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
         restoring = _restoring(host, shell, hypervisor, pool, facts, settings.timeout_s, say)
-        if settings.boot != "fresh":
-            pool.begin_by(restoring.begin if settings.boot == "restore" else restoring.begin_proven)
+        pool.begin_by(restoring.way(settings.boot, accel.used))
         undo.pop_all()
     # more side by side would only wait for each other and for the disk
     at_once = max(1, min(facts.cores, MOST_AT_ONCE))

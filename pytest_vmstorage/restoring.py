@@ -10,9 +10,9 @@ from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.errors import BootTimeoutError, VmStorageError
 from pytest_vmstorage.parking import park, wake
 from pytest_vmstorage.provision.contract import Domain, Hypervisor
-from pytest_vmstorage.provision.domain import GuestSpec
+from pytest_vmstorage.provision.domain import Accel, GuestSpec
 from pytest_vmstorage.provision.machine import Begun
-from pytest_vmstorage.provision.states import State, States, is_proven, is_restorable
+from pytest_vmstorage.provision.states import PROVEN, State, States, is_proven, is_restorable
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.units import format_duration
 
@@ -51,6 +51,12 @@ class Restoring:
             if begun is not None:
                 return begun
         return self._booted(spec)
+
+    def way(self, boot: str | None, accel: Accel) -> Callable[[GuestSpec], Begun] | None:
+        """How guests begin with --vm-boot=`boot`; None where each is booted, as if no guest were ever restored."""
+        if boot == "restore":
+            return self.begin
+        return self.begin_proven if boot is None and PROVEN.get(accel) else None
 
     def begin_proven(self, spec: GuestSpec) -> Begun:
         """Begin that guest, restored where that is proven to come to the same, booted elsewhere; raises as `begin`."""

@@ -15,7 +15,7 @@ from pytest_vmstorage import parking
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.errors import GuestError, HypervisorError
 from pytest_vmstorage.parking import park, wait_until_awake, wake
-from pytest_vmstorage.provision.domain import GuestSpec
+from pytest_vmstorage.provision.domain import Accel, GuestSpec
 from pytest_vmstorage.provision.machine import Begun
 from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
@@ -121,6 +121,24 @@ def test_where_nobody_says_how_what_is_proven_is_restored(tmp_path: Path, bus: s
     scene = Scene(tmp_path)
     assert [scene.restoring.begin_proven(on("tcg", bus=bus)).is_restored for _ in range(2)] == [True, True]
     assert scene.booted == ["vms-r-1-saved"]
+
+
+@pytest.mark.parametrize(
+    ("boot", "accel", "way"),
+    [
+        ("restore", "kvm", "begin"),
+        ("restore", "tcg", "begin"),
+        (None, "tcg", "begin_proven"),
+        (None, "kvm", None),
+        ("fresh", "tcg", None),
+    ],
+)
+def test_who_did_not_ask_for_it_has_guests_restored_where_a_bus_is_proven(
+    tmp_path: Path, boot: str | None, accel: Accel, way: str | None
+) -> None:
+    """Elsewhere guests are as they would be if there were no saved ones."""
+    restoring = Scene(tmp_path).restoring
+    assert restoring.way(boot, accel) == (getattr(restoring, way) if way else None)
 
 
 @pytest.mark.parametrize(("accel", "bus"), [("kvm", "virtio-blk"), ("tcg", "usb"), ("tcg", "nvme")])
