@@ -153,7 +153,7 @@ def test_a_failure_stands_in_its_cell_with_its_name(tmp_path: Path) -> None:
 def test_boot_time_limit_is_kept(tmp_path: Path) -> None:
     """A guest that takes longer than --vm-timeout is an error that says so, and what to do."""
     write(tmp_path, MATRIX)
-    done = run(tmp_path, "--vm-timeout=0.3s", "-k", "raw")
+    done = run(tmp_path, "--vm-timeout=0.3s", "--vm-boot=fresh", "-k", "raw")
     assert done.returncode == 1
     assert "did not answer within 0.3 s" in done.stdout
     assert "Give it more time with --vm-timeout" in done.stdout
