@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from pytest_vmstorage.attest import attest, attest_guest, conclude
+from pytest_vmstorage.beside import Beside
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import (
@@ -85,16 +86,18 @@ class Lab:
         self.looks = self._make_looks()
         self._rows = Rows(self.pool, let_go=self._release, put_by=self.looks.put_by)
         provenance = Provenance(self.shell)
-        self._subjects = Subjects(
+        subjects = Subjects(
             self.shell, self.host, self.pool, self.looks, self.host_settings, provenance, keep=self.settings.keep
         )
+        self._beside = Beside(self._rows, self.looks, subjects, is_emulated=self.accel.used == "tcg")
 
     def _make_looks(self) -> Looks:
         return Looks(self.shell, self.lease.root)
 
-    def expect(self, upcoming: Sequence[StorageConfig]) -> None:
-        """The cells whose turn comes, in that order: the guests of the others are not kept."""
+    def expect(self, upcoming: Sequence[StorageConfig], alike: Collection[StorageConfig] = ()) -> None:
+        """The cells whose turn comes, in that order; those `alike` begin with the test at hand. Guests of others go."""
         self._rows.expect(upcoming)
+        self._beside.alike = alike
 
     def row(self, config: StorageConfig, say: Say = silent) -> Row:
         """Where that cell's workloads run: its running guest, or the host; made if it is not the one at hand.
@@ -204,10 +207,7 @@ class Lab:
 
     def subject(self, row: Row) -> Subject:
         """The row as the runner sees it; what was written to its disk is remembered as long as it lives."""
-        held = self._rows.current
-        assert held is not None, f"{row.config} is not at work"
-        assert held.row is row, f"{row.config} is not at work"
-        return self._subjects.of(row, held.regions)
+        return self._beside.subject(row)
 
     def images(
         self, config: StorageConfig, workload: ImageOperations, say: Say = silent
@@ -286,8 +286,7 @@ class Lab:
 
     def close(self) -> Machine | None:
         """Remove all that was made; returns the one guest that is kept running, where the user wants one."""
-        if self._kept is None and self.settings.keep:
-            self._kept = self._machine
+        self._kept = self._kept or (self._machine if self.settings.keep else None)
         self._rows.drop_all()
         try:
             self.pool.close(keep=self._kept)

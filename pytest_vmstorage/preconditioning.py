@@ -6,6 +6,8 @@ fill, written over once more, and a fill in random order, which leaves an image 
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 from pytest_vmstorage.command import check_time
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
@@ -125,7 +127,7 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
     """Bring the disk into its state; the region for the first round, and how many warm-up rounds there may be."""
     regions, config = subject.regions, subject.config
     _make_way(subject, workload, plan)
-    region = regions.size_bytes if workload.region_bytes is None else workload.region_bytes
+    region = _region_bytes(subject, workload)
     if uses_untouched(config, workload):
         # a whole MiB: no cluster of an image is shared with what was written before
         regions.written_bytes = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
@@ -141,11 +143,37 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
         _condition(subject, plan, say)
     elif regions.written_bytes < region and not config.is_null:
         say("filling the disk")
-        # whole blocks: fio writes none that is not whole
-        end = min(-(-region // FILL_BYTES) * FILL_BYTES, regions.size_bytes)
-        _write(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
-        regions.written_bytes = end
+        with _alongside(subject, workload, plan):
+            _fill(subject, region, plan)
     return _target(subject, region), plan.warmup_rounds
+
+
+def _region_bytes(subject: Subject, workload: Workload) -> int:
+    return subject.regions.size_bytes if workload.region_bytes is None else workload.region_bytes
+
+
+def _alongside(subject: Subject, workload: Workload, plan: Plan) -> AbstractContextManager[None]:
+    """Fill the disks of those that wait, too, where theirs is to be filled and was not written yet."""
+
+    def fill(other: Subject) -> None:
+        config, region = other.config, _region_bytes(other, workload)
+        is_to_be = config.state == "filled" and not config.arrives_filled and not config.is_null
+        if is_to_be and not other.regions.written_bytes and region <= other.regions.size_bytes:
+            _fill(other, region, plan)
+            # what is left to be written, or takes memory, would be so while others are measured
+            other.drop_host_caches()
+
+    # where the user wants the host's caches as they are, they are not to have another disk's data in them
+    return subject.alongside(fill) if plan.hygiene.has("host-caches") else nullcontext()
+
+
+def _fill(subject: Subject, region: int, plan: Plan) -> None:
+    """Write from its start what of that region was not written yet."""
+    regions = subject.regions
+    # whole blocks: fio writes none that is not whole
+    end = min(-(-region // FILL_BYTES) * FILL_BYTES, regions.size_bytes)
+    _write(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
+    regions.written_bytes = end
 
 
 def _make_way(subject: Subject, workload: Workload, plan: Plan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -51,7 +52,8 @@ class Subject:
     last round, what is no longer as it was proven. `notes` are put down with the hygiene of each row.
     `made_from` are hashes of what the guest was made from.
     `boot` is the life of the guest, "" without one; `next_order` counts the rounds of a run over all its cells.
-    `settle` waits until the guests of earlier rows are gone. `look` counts around each round; `watch` begins to watch
+    `settle` waits until the guests of earlier rows are gone. While `alongside` is entered, its argument is done to rows
+    that wait for their first turn and are to need the same. `look` counts around each round; `watch` begins to watch
     the host, and what it returns tells its state since then.
     """
 
@@ -68,6 +70,9 @@ class Subject:
     proof: tuple[Proof, ...] = ()
     look: Callable[[], Look] = Look
     settle: Callable[[], None] = field(default=lambda: None)
+    alongside: Callable[[Callable[[Subject], None]], AbstractContextManager[None]] = field(
+        default=lambda _do: nullcontext()
+    )
     watch: Callable[[], Callable[[], HostState]] = field(default=lambda: HostState)
     before_round: Callable[[], None] = field(default=lambda: None)
     is_file: bool = False

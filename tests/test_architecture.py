@@ -84,7 +84,7 @@ LAYERS = """
     recheck  rows  made_file  symptoms
     looks  machines
     attest_images  subjects
-    image_runner
+    image_runner  beside
     image_bench  lab_settings
     lab
     machine_lab

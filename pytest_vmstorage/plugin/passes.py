@@ -20,7 +20,7 @@ from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin import gate_options, options
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, SESSION, has_turns
 from pytest_vmstorage.plugin.post import post_of
-from pytest_vmstorage.plugin.turns import OTHER
+from pytest_vmstorage.plugin.turns import OTHER, alike
 
 if TYPE_CHECKING:
     from pytest_vmstorage.config import StorageConfig
@@ -149,7 +149,8 @@ class _Passes:
         again: list[StorageConfig] = []
         for place, (item, is_other, config) in enumerate(turns):
             rest = turns[place + 1 :]
-            storage.expect([config, *(one for _, _, one in rest), *again])
+            coming = [(after, cell) for after, _, cell in rest]
+            storage.expect([config, *(cell for _, cell in coming), *again], alike(item, coming))
             # it leaves to the next one what they share; pytest would take the test itself for such
             after = next(one for one in (*(it for it, _, _ in rest), *self._own, None) if one is not item)
             self._run_test(item, after, is_other=is_other)

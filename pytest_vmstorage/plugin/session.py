@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from pytest_vmstorage.plugin.gating import Gate
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, tolerated_by, uses
 from pytest_vmstorage.plugin.live import LiveLine
 from pytest_vmstorage.plugin.post import post_of
-from pytest_vmstorage.plugin.turns import OTHER, Turn, Turns
+from pytest_vmstorage.plugin.turns import OTHER, Turn, Turns, alike
 from pytest_vmstorage.results import Failure, Measurement, Sample
 from pytest_vmstorage.rows import Row
 from pytest_vmstorage.runner import Measuring
@@ -70,10 +70,9 @@ class StorageSession:
 
     def _open(self) -> Lab:
         end_orderly_on_sigterm()
-        lab: Lab | None = self._config.hook.pytest_vmstorage_open_lab(
-            config=self._config, settings=self._settings, say=self.announce
-        )
-        return self._open_here(self._settings, self.announce) if lab is None else lab
+        settings, hook = self._settings, self._config.hook.pytest_vmstorage_open_lab
+        lab: Lab | None = hook(config=self._config, settings=settings, say=self.announce)
+        return self._open_here(settings, self.announce) if lab is None else lab
 
     def announce(self, sentence: str) -> None:
         """Print a sentence about what is being set up, past pytest's capturing; for a worker its controller does."""
@@ -129,9 +128,9 @@ class StorageSession:
         finally:
             self._side, item.stash[CONFIG] = "", config
 
-    def expect(self, upcoming: Sequence[StorageConfig]) -> None:
-        """The cells whose turn comes: their guests wait for it."""
-        self.lab().expect(upcoming)
+    def expect(self, upcoming: Sequence[StorageConfig], alike: Collection[StorageConfig] = ()) -> None:
+        """The cells whose turn comes: their guests wait for it; those `alike` begin with the test at hand."""
+        self.lab().expect(upcoming, alike)
 
     @contextmanager
     def sampling(self, order: str) -> Iterator[None]:
@@ -146,8 +145,9 @@ class StorageSession:
         """A test begins: its calls of `measure` are counted anew, and guests of cells without a further test go."""
         self.turns.begin(self._turns_of(item))
         if not self.is_sampling and self._lab is not None and item in self.own:
-            rest = self.own[self.own.index(item) :]
-            self.expect([one.stash[CONFIG] for one in rest if CONFIG in one.stash and self.needs_row(one)])
+            rest = [one for one in self.own[self.own.index(item) :] if CONFIG in one.stash and self.needs_row(one)]
+            turns = [(one, one.stash[CONFIG]) for one in rest]
+            self.expect([config for _, config in turns], alike(item, turns))
 
     def measure(
         self, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int

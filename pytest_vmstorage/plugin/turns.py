@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Generic, TypeVar
 
+import pytest
+
+from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.results import Measurement
 from pytest_vmstorage.runner import Measuring
@@ -15,6 +18,15 @@ Made = TypeVar("Made")
 
 OTHER = " (other side)"
 """Behind a node id: the test's turns with what the recipe makes of its cell."""
+
+
+def alike(item: pytest.Item, coming: Iterable[tuple[pytest.Item, StorageConfig]]) -> frozenset[StorageConfig]:
+    """The cells among those to come whose next test is the one at hand, whatever its arguments: each needs the same."""
+    first: dict[StorageConfig, pytest.Item] = {}
+    for one, config in coming:
+        first.setdefault(config, one)
+    function = getattr(item, "function", None)
+    return frozenset(config for config, one in first.items() if function and getattr(one, "function", None) is function)
 
 
 class Turn:

@@ -9,13 +9,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pytest_vmstorage import Fio
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.opening import lease_book
+from pytest_vmstorage.runner import measure
+from pytest_vmstorage.subject import Plan
 
 THREE = """
 import pytest
@@ -174,5 +179,34 @@ def test_guests_boot_side_by_side(lab: Lab) -> None:
     second = lab.guest(cells[1])
     assert second.proof
     assert second.run("true").ok
+    lab.expect(())
+    lab.drop()
+
+
+def test_disks_are_filled_side_by_side(lab: Lab) -> None:
+    """Under emulation: the next cell's disk is full, and its guest stands still, when the first round begins."""
+    if (os.cpu_count() or 1) < 2:
+        pytest.skip("one core boots one guest")
+    first, second = StorageConfig(size="53M", cache="writeback"), StorageConfig(size="54M", cache="unsafe")
+    work, at_work = Fio(rw="randread", bs="4k", size="16M", runtime=1, time_based=True), []
+    lab.drop()
+    lab.expect((first, second), alike=(second,))
+    subject = lab.subject(lab.row(first))
+    (held,) = lab._rows.waiting.values()
+    assert isinstance(held.row, Guest)
+    (pid,) = pids(held.row.machine.spec.uuid)
+    before_round = replace(subject, before_round=lambda: at_work.append(_cpu_ticks(int(pid))))
+    measure(before_round, work, Plan(rounds=1, warmup=0))
+    assert _cpu_ticks(int(pid)) - at_work[0] <= 2
+    assert held.regions.written_bytes == (2**24 if lab.accel.used == "tcg" else 0)
+    guest = lab.guest(second)
+    assert guest is held.row
+    stat = f"cut -c1- /sys/block/{Path(guest.disk).name}/stat"
+    written = [int(guest.run(stat).stdout.split()[6]) * 512]
+    measured = measure(lab.subject(guest), work, Plan(rounds=1, warmup=0))
+    written.append(int(guest.run(stat).stdout.split()[6]) * 512)
+    assert written == ([2**24, 2**24] if lab.accel.used == "tcg" else [0, 2**24])
+    (state,) = [proof.found for proof in measured.proof if proof.field == "state"]
+    assert state == "16M written before the rounds"
     lab.expect(())
     lab.drop()

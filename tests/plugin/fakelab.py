@@ -325,7 +325,7 @@ def pytest_vmstorage_open_lab(config, settings, say):
         hypervisor=SimpleNamespace(close=lambda: None),
         pool=FakePool(lease),
         appliance=None,
-        accel=None,
+        accel=SimpleNamespace(used=wish("accel", "kvm")),
         facts=HostFacts(name=name, cpu="Fake CPU", cores=2, accel=wish("accel", "kvm"), qemu="7.2"),
         lease=SimpleNamespace(root="/tmp/vms-fakefakefa", run_id="fakefakefa"),
         machines=Machines(settings.inventory),

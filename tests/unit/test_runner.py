@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import pytest
@@ -175,6 +176,70 @@ def test_a_sample_is_kept_before_the_next_round_begins() -> None:
     ]
     assert measured.values("bw") == (2, 3)
     assert measured.samples == tuple(scene.samples)
+
+
+class Waiting(Scene):
+    """Another cell's subject that waits while the first one is prepared; all that happens to both, in order."""
+
+    def beside(self, scene: Scene) -> None:
+        """Wait beside that one."""
+        self.events = scene.events
+        self.shell.do(re.compile("^fio --name=fill"), self._note("fill the other"))
+        scene.subject.alongside = self._enter
+
+    @contextlib.contextmanager
+    def _enter(self, do: Callable[[Subject], None]) -> Iterator[None]:
+        do(self.subject)
+        self.events.append("both")
+        yield
+        self.events.append("both are done")
+
+    def _drop(self) -> str:
+        self.events.append("drop the other's")
+        return ""
+
+
+def test_a_disk_that_waits_is_filled_beside_the_one_at_work() -> None:
+    """Nothing of it is left in the host's cache before the first round; its own turn begins with what was written."""
+    scene, other = Scene(), Waiting()
+    other.beside(scene)
+    scene.measure(rounds=1, warmup=0)
+    assert scene.events[:4] == ["fill the other", "drop the other's", "both", "fill"]
+    assert scene.events[4:] == ["both are done", "forget", "drop", "tool 1", "kept 1"]
+    assert other.regions.written_bytes == 16 * MIB
+    assert other.shell.asked[0].argv == scene.shell.asked[0].argv
+    asked = len(other.shell.asked)
+    other.measure(rounds=1, warmup=0)
+    assert not [one for one in other.shell.asked[asked:] if one.argv[0] == "fio"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "plan"),
+    [
+        ({"state": "fresh"}, {}),
+        ({"state": "aged"}, {}),
+        ({"backing": "null"}, {}),
+        ({"format": "vmdk", "subformat": "streamOptimized"}, {}),
+        ({"size": "8M"}, {}),
+        ({}, {"hygiene": Hygiene(without=frozenset({"host-caches"}))}),
+    ],
+    ids=["fresh", "aged", "null", "arrives filled", "too small", "host caches kept"],
+)
+def test_a_disk_that_is_not_to_be_filled_so_is_left_alone(cell: dict[str, Any], plan: dict[str, Any]) -> None:
+    """Its own turn brings it into its state."""
+    scene, other = Scene(), Waiting(**cell)
+    other.beside(scene)
+    scene.measure(rounds=1, warmup=0, **plan)
+    assert (other.shell.asked, other.regions.written_bytes) == ([], 0)
+
+
+def test_a_disk_that_was_written_is_not_filled_beside_another() -> None:
+    """It had its first turn."""
+    scene, other = Scene(), Waiting()
+    other.beside(scene)
+    other.regions.written_bytes = MIB
+    scene.measure(rounds=1)
+    assert (other.shell.asked, other.regions.written_bytes) == ([], MIB)
 
 
 def test_guests_of_earlier_rows_may_go_while_the_disk_is_filled_and_no_longer() -> None:

@@ -1,0 +1,73 @@
+"""Guests that wait for their first turn: what the guest at work is prepared with is done to them beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import VmStorageError
+from pytest_vmstorage.guest import Guest
+from pytest_vmstorage.looks import Looks
+from pytest_vmstorage.rows import Held, Row, Rows
+from pytest_vmstorage.subject import Subject
+from pytest_vmstorage.subjects import Subjects
+
+
+class Beside:
+    """The guest at work and those that wait: in cells that are `alike`, the first test is to need what this one needs.
+
+    So it is where guests are emulated: there filling a disk takes its guest's processor, and a host has several. Under
+    KVM it takes the disk, and each is filled alone, right before its rounds.
+    """
+
+    def __init__(self, rows: Rows, looks: Looks, subjects: Subjects, *, is_emulated: bool) -> None:
+        self.alike: Collection[StorageConfig] = ()
+        self._rows = rows
+        self._looks = looks
+        self._subjects = subjects
+        self._is_emulated = is_emulated
+
+    def subject(self, row: Row) -> Subject:
+        """The row at work as the runner sees it; what was written to its disk is remembered as long as it lives."""
+        held = self._rows.current
+        assert held is not None, f"{row.config} is not at work"
+        assert held.row is row, f"{row.config} is not at work"
+        made = self._subjects.of(row, held.regions)
+        # the host itself is not emulated, nor are its figures
+        is_emulated = self._is_emulated and isinstance(row, Guest)
+        return dataclasses.replace(made, alongside=self._alongside) if is_emulated else made
+
+    @contextmanager
+    def _alongside(self, do: Callable[[Subject], None]) -> Iterator[None]:
+        """While this is entered, do that to those that wait, each in a thread; they wait again at its end.
+
+        What fails there is tried again when its turn comes, and told then.
+        """
+        held_ones = [held for config, held in self._rows.waiting.items() if config in self.alike]
+        waiting = [(held.row, held) for held in held_ones if isinstance(held.row, Guest)]
+        with ThreadPoolExecutor(max(1, len(waiting)), thread_name_prefix="vmstorage-beside") as workers:
+            done = [workers.submit(self._do, row, held, do) for row, held in waiting]
+            try:
+                yield
+            except VmStorageError:
+                raise
+            except BaseException:
+                # Ctrl-C: nobody waits for them any more
+                for row, _ in waiting:
+                    with contextlib.suppress(VmStorageError):
+                        row.machine.domain.destroy()
+                raise
+        for one in done:
+            one.result()
+
+    def _do(self, row: Guest, held: Held, do: Callable[[Subject], None]) -> None:
+        with contextlib.suppress(VmStorageError):
+            row.machine.domain.resume()
+            try:
+                do(self._subjects.of(row, held.regions))
+            finally:
+                self._looks.put_by(row)

@@ -1,0 +1,146 @@
+"""Guests that wait are prepared beside the one at work: which, when they stand still again, and what ends them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pytest_vmstorage.beside import Beside
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import GuestDiedError, VmStorageError, WorkloadError
+from pytest_vmstorage.guest import Guest
+from pytest_vmstorage.plugin.turns import alike
+from pytest_vmstorage.rows import Held, Row
+from pytest_vmstorage.subject import Regions, Subject
+from pytest_vmstorage.testing import FakeShell
+
+A, B, C = (StorageConfig(format=kind, size="64M") for kind in ("raw", "qcow2", "vdi"))
+
+
+class Bench:
+    """The guest of A at work, those of B and C waiting; all that happens to these, by cell."""
+
+    def __init__(self, alike: Collection[StorageConfig] = (B, C), *, is_emulated: bool = True) -> None:
+        self.events: dict[str, list[str]] = {one.format: [] for one in (A, B, C)}
+        self.is_dead = threading.Event()
+        held = {one: Held(cast("Row", self._guest(one)), Regions(2**26)) for one in (A, B, C)}
+        self.row = held[A].row
+        rows = SimpleNamespace(current=held.pop(A), waiting=held)
+        looks = SimpleNamespace(put_by=lambda row: self._note(row, "waits"))
+        self.beside = Beside(cast("Any", rows), cast("Any", looks), cast("Any", self), is_emulated=is_emulated)
+        self.beside.alike = alike
+
+    def _guest(self, config: StorageConfig) -> Guest:
+        note = self.events[config.format].append
+        domain = SimpleNamespace(
+            resume=lambda: note("goes on"), destroy=lambda: (note("destroyed"), self.is_dead.set())
+        )
+        machine: Any = SimpleNamespace(domain=domain, config=config)
+        return Guest(machine, FakeShell(), cast("Any", SimpleNamespace(disk="/dev/vdb")), 0.0)
+
+    def _note(self, row: Row, what: str) -> None:
+        self.events[row.config.format].append(what)
+
+    def of(self, row: Guest, regions: Regions) -> Subject:
+        """As Subjects has it."""
+        return Subject(
+            shell=row.shell,
+            disk=row.disk,
+            config=row.config,
+            host="h",
+            facts={},
+            regions=regions,
+            drop_host_caches=lambda: "",
+        )
+
+    def prepare(self, subject: Subject) -> None:
+        """What is done to each."""
+        self.events[subject.config.format].append("prepared")
+        subject.regions.written_bytes = 2**20
+
+
+def test_those_that_begin_alike_are_prepared_and_wait_again() -> None:
+    """At the end of the caller's own preparation all of them stand still; what was written to them is remembered."""
+    bench = Bench(alike=(B,))
+    with bench.beside.subject(bench.row).alongside(bench.prepare):
+        pass
+    assert bench.events == {"raw": [], "qcow2": ["goes on", "prepared", "waits"], "vdi": []}
+    waiting = bench.beside._rows.waiting
+    assert [waiting[one].regions.written_bytes for one in (B, C)] == [2**20, 0]
+
+
+def test_they_are_prepared_while_the_caller_prepares_its_own() -> None:
+    """And beside each other."""
+    bench, all_three = Bench(), threading.Barrier(3)
+    with bench.beside.subject(bench.row).alongside(lambda _one: all_three.wait(5) and None):
+        all_three.wait(5)
+    assert bench.events["qcow2"] == bench.events["vdi"] == ["goes on", "waits"]
+
+
+def test_under_kvm_each_is_prepared_alone() -> None:
+    """There it is the disk that takes the time, and it is what is measured."""
+    bench = Bench(is_emulated=False)
+    with bench.beside.subject(bench.row).alongside(bench.prepare):
+        pass
+    assert bench.events == {"raw": [], "qcow2": [], "vdi": []}
+
+
+def test_what_fails_beside_is_left_to_its_own_turn() -> None:
+    """It stands still all the same; an error that is no user's and no guest's is not hidden."""
+    bench = Bench(alike=(B,))
+
+    def fail(_one: Subject) -> None:
+        raise WorkloadError("No room.")
+
+    with bench.beside.subject(bench.row).alongside(fail):
+        pass
+    assert bench.events["qcow2"] == ["goes on", "waits"]
+    with pytest.raises(ZeroDivisionError), bench.beside.subject(bench.row).alongside(lambda _one: 1 // 0 and None):
+        pass
+
+
+def test_where_the_caller_fails_the_others_are_done_first() -> None:
+    """They wait for their turns, which come."""
+    bench = Bench()
+    with pytest.raises(WorkloadError), bench.beside.subject(bench.row).alongside(bench.prepare):
+        raise WorkloadError("No room.")
+    assert bench.events["qcow2"] == bench.events["vdi"] == ["goes on", "prepared", "waits"]
+
+
+def test_ctrl_c_waits_for_none_of_them() -> None:
+    """Their guests end, and with them what goes on there."""
+    bench, begun = Bench(alike=(B,)), threading.Event()
+
+    def hang(_one: Subject) -> None:
+        begun.set()
+        assert bench.is_dead.wait(5)
+        error: VmStorageError = GuestDiedError("It ended.")
+        raise error
+
+    def press() -> None:
+        begun.wait(5)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), bench.beside.subject(bench.row).alongside(hang):
+        press()
+    assert bench.events["qcow2"] == ["goes on", "destroyed", "waits"]
+    assert bench.events["vdi"] == []
+
+
+def test_a_test_of_the_same_function_is_to_need_the_same() -> None:
+    """What a cell's first test to come is decides; whatever its arguments are."""
+
+    def one() -> None: ...
+
+    def other() -> None: ...
+
+    def item(function: Callable[[], None] | None) -> Any:
+        return SimpleNamespace(**({"function": function} if function else {}))
+
+    at_hand = item(one)
+    assert alike(at_hand, [(at_hand, A), (item(other), B), (item(one), B), (item(one), C)]) == {A, C}
+    assert alike(item(None), [(item(None), B), (item(one), C)]) == frozenset()
