@@ -2,7 +2,7 @@
 
 The matrix is that of examples/studies/test_proxmox4.py: 2 formats, 5 cache modes and 2 buses, each with 8 fio jobs and
 ioping, scaled to windows of 2 s and files of 256 MiB (STUDY=scaled), in a pytest run of its own. Time in workloads is
-what the tools took, from the order to start one to the word that it ended; all else of the run's wall time is overhead:
+what the tools took, from the order to start one until its output is here; all else of the run's wall time is overhead:
 collection, guests, filling, dropping of caches, proofs, teardown, report, and saving guests from which others are
 restored where no earlier run left them. The last line is JSON: `overhead` (a fraction), `measurements`.
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -68,6 +68,21 @@ class Shell(Protocol):
 
     def read(self, path: str) -> str:
         """The text of a file on the machine, "" where there is none."""
+
+
+@runtime_checkable
+class BriefShell(Protocol):
+    """A shell that has a shorter way for lines that say no more than a few words."""
+
+    def brief(self, line: str, *words: str, timeout_s: float) -> CommandResult:
+        """Run that line of sh with these words after it; the result is that of `run`."""
+
+
+def run_line(shell: Shell, line: str, *words: str, timeout_s: float) -> CommandResult:
+    """Run a line of sh that says no more than a few words, with these words after it, by the shell's shortest way."""
+    if isinstance(shell, BriefShell):
+        return shell.brief(line, *words, timeout_s=timeout_s)
+    return shell.run(["/bin/sh", "-c", line, "sh", *words], timeout_s=timeout_s)
 
 
 class LocalShell:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.command import NOT_FOUND, CommandResult, Shell
+from pytest_vmstorage.command import NOT_FOUND, CommandResult, Shell, run_line
 from pytest_vmstorage.errors import ConfigError, ProvisionError, UnsupportedError
 
 PACKAGES: Mapping[str, str] = {"ext3": "e2fsprogs", "ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}
@@ -124,8 +124,10 @@ def make_file_system(shell: Shell, argv: Sequence[str], *, asked: str, where: st
 
     Raises UnsupportedError without the tool, ConfigError with mkfs's own words for options it refuses.
     """
-    words = ("/bin/sh", "-c", f'{before}; exec "$@"', "sh", *argv) if before else argv
-    done = shell.run(words, timeout_s=MKFS_S)
+    if before:
+        done = run_line(shell, f'{before}; exec "$@"', *argv, timeout_s=MKFS_S)
+    else:
+        done = shell.run(argv, timeout_s=MKFS_S)
     if done.ok:
         return
     tool = argv[0]
@@ -144,7 +146,7 @@ def mount(
     # its words are read below
     script = '[ -d "$1" ] || mkdir -p -- "$1" || exit; shift; export LC_ALL=C; exec "$@"'
     argv = ["mount", "-t", kind, *chosen, "--", device, mountpoint]
-    done = shell.run(["sh", "-c", script, "sh", mountpoint, *argv], timeout_s=MKFS_S)
+    done = run_line(shell, script, mountpoint, *argv, timeout_s=MKFS_S)
     if done.ok:
         return
     if "unknown filesystem type" in done.stderr:

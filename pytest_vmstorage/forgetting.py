@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_vmstorage.command import check_time
+from pytest_vmstorage.command import check_time, run_line
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.subject import Subject
@@ -34,7 +34,7 @@ def forget(subject: Subject, workload: Workload, target: Target, hygiene: Hygien
         script = FORGET_ALL
     if not hygiene.has("guest-caches"):
         script = KEEP_PAGES if hygiene.has("sync") else KEEP_DIRTY
-    done = subject.shell.run(["/bin/sh", "-c", script, "sh", subject.disk, *words], timeout_s=120)
+    done = run_line(subject.shell, script, subject.disk, *words, timeout_s=120)
     what = "Dropping the guest's cached pages of the disk"
     check_time(done, what)
     if not done.ok:

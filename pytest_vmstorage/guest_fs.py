@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.command import Shell
+from pytest_vmstorage.command import Shell, run_line
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import GuestError
 from pytest_vmstorage.file_system import (
@@ -82,7 +82,7 @@ def make_guest_fs(shell: Shell, disk: str, config: StorageConfig) -> GuestFs:
     path = f"{MOUNTPOINT}/{FILE_NAME}"
     copies = config.guest_fs == "btrfs" and "nodatacow" not in options
     percent = 100 - (FREE_PERCENT_COW if copies else FREE_PERCENT)
-    done = shell.run(["/bin/sh", "-c", _TEST_FILE, "sh", MOUNTPOINT, path, str(percent)], timeout_s=60)
+    done = run_line(shell, _TEST_FILE, MOUNTPOINT, path, str(percent), timeout_s=60)
     size = int(done.stdout) if done.ok else 0
     found = look_at(shell, path, is_real=True)
     if size < _MIB or found is None:

@@ -90,7 +90,7 @@ LAYERS = """
     machine_lab
     opening
     kept
-    testing.builders  testing.shell  testing.monitor
+    testing.builders  testing.shell  testing.monitor  testing.command_words
     testing.hypervisor  testing.images
     testing.lab
     testing.bench

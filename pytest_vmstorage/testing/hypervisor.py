@@ -6,7 +6,6 @@ import base64
 import itertools
 import json
 import re
-import shlex
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HypervisorError
 from pytest_vmstorage.provision.confinement import Confinement
+from pytest_vmstorage.testing.command_words import read_words
 from pytest_vmstorage.testing.monitor import answer_monitor
 from pytest_vmstorage.testing.shell import FakeShell
 
@@ -31,6 +31,7 @@ _UUID = re.compile("<uuid>(.*)</uuid>")
 class _Process:
     ends: float
     code: int
+    said: Mapping[str, bytes]
 
 
 @dataclass
@@ -151,16 +152,20 @@ class FakeDomain:
     def _guest_ping(self) -> Any:
         return {}
 
-    def _guest_exec(self, path: str, arg: list[str]) -> Any:
-        argv, limit, feed, out, err = _read_command([path, *arg])
-        stdin = None if feed == "/dev/null" else self._content(feed)
+    def _guest_exec(self, path: str, arg: list[str], capture_output: bool = False) -> Any:
+        words = read_words([path, *arg])
+        stdin = self._content(words.feed) if words.feed not in ("", "/dev/null") else None
         # the shell gets no limit of its own: it is the guest's timeout(1) that ends the command
-        done = self.shell.run(argv, stdin=stdin)
-        is_late = limit is not None and done.seconds > limit
-        self.shell.files.update({out: done.stdout.encode(), err: done.stderr.encode()})
+        done = self.shell.run(words.argv, stdin=stdin)
+        is_late = words.limit_s is not None and done.seconds > words.limit_s
+        said = {"out": done.stdout.encode(), "err": done.stderr.encode()}
+        if words.out:
+            self.shell.files.update({words.out: said["out"], words.err: said["err"]})
+        captured = said if capture_output and not words.out else {}
         pid = next(self._numbers)
-        lasts = limit if is_late and limit is not None else 0.0
-        self._processes[pid] = _Process(time.monotonic() + lasts, -signal.SIGKILL if is_late else done.returncode)
+        lasts = words.limit_s if is_late and words.limit_s is not None else 0.0
+        code = -signal.SIGKILL if is_late else done.returncode
+        self._processes[pid] = _Process(time.monotonic() + lasts, code, captured)
         return {"pid": pid}
 
     def _guest_exec_status(self, pid: int) -> Any:
@@ -170,7 +175,12 @@ class FakeDomain:
         if time.monotonic() < process.ends:
             return {"exited": False}
         del self._processes[pid]
-        return {"exited": True, **({"signal": -process.code} if process.code < 0 else {"exitcode": process.code})}
+        said = {f"{name}-data": base64.b64encode(data).decode() for name, data in process.said.items() if data}
+        return {
+            "exited": True,
+            **({"signal": -process.code} if process.code < 0 else {"exitcode": process.code}),
+            **said,
+        }
 
     def _guest_file_open(self, path: str, mode: str = "r") -> Any:
         if mode == "w":
@@ -286,15 +296,3 @@ def _check_message(message: Mapping[str, Any], limit: int, command: str) -> None
     size = len(json.dumps(message))
     if size > limit:
         raise GuestError(f"guest agent command {command}: a message of {size} bytes, and {limit} is the most.")
-
-
-def _read_command(words: list[str]) -> tuple[list[str], float | None, str, str, str]:
-    """argv, time limit, files of stdin, stdout, stderr of [timeout -s KILL N] /bin/sh -c 'exec ["$@"] <I >O 2>E'."""
-    is_limited = words[:3] == ["timeout", "-s", "KILL"]
-    limit, words = (float(words[3]), words[4:]) if is_limited else (None, words)
-    if words[:2] != ["/bin/sh", "-c"] or not words[2].startswith("exec "):
-        raise HypervisorError(f"FakeDomain does not run {shlex.join(words)}.")
-    first, _, script = words[2].partition("\n")
-    *_, feed, out, err = shlex.split(first)
-    argv = words[4:] if '"$@"' in first else ["/bin/sh", "-c", script, *words[3:]]
-    return argv, limit, feed.removeprefix("<"), out.removeprefix(">"), err.removeprefix("2>")

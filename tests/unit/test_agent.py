@@ -13,7 +13,7 @@ import pytest
 
 from pytest_vmstorage import agent
 from pytest_vmstorage.agent import READ_BYTES, WRITE_BYTES, AgentShell
-from pytest_vmstorage.command import TIMED_OUT
+from pytest_vmstorage.command import TIMED_OUT, LocalShell, run_line
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError
 from pytest_vmstorage.testing import FakeDomain, FakeShell
 
@@ -46,6 +46,33 @@ def test_a_line_of_sh_takes_one_shell() -> None:
     assert AgentShell(domain).run(argv, timeout_s=9).stdout == "a b\n$c\n"
     asked = next(arguments for command, arguments in domain.asked if command == "guest-exec")
     assert [asked["path"], *asked["arg"]].count("/bin/sh") == 1
+
+
+def test_what_says_little_says_it_with_its_end() -> None:
+    """No file is read or written for it; words, output and return code are those of any command."""
+    argv = ["/bin/sh", "-c", 'echo "$1"; exec false', "sh", "a b"]
+    shell = FakeShell().answer(argv, "a b\n", stderr="no \xb5\n", returncode=1)
+    domain = guest(shell)
+    done = run_line(AgentShell(domain), argv[2], "a b", timeout_s=9)
+    assert (done.argv, done.returncode, done.stdout, done.stderr) == (tuple(argv), 1, "a b\n", "no \xb5\n")
+    assert {command for command, _ in domain.asked} == {"guest-exec", "guest-exec-status"}
+    assert shell.files == {}
+    silent = FakeShell().answer(argv)
+    assert run_line(AgentShell(guest(silent)), argv[2], "a b", timeout_s=9).tail() == ""
+
+
+def test_what_says_little_is_killed_at_its_time_limit() -> None:
+    """By the guest's own timeout(1), as any command is."""
+    shell = FakeShell().answer(["/bin/sh", "-c", "sync", "sh"], seconds=60)
+    done = run_line(AgentShell(guest(shell)), "sync", timeout_s=0.05)
+    assert done.returncode == TIMED_OUT
+    assert done.seconds < 5
+
+
+def test_a_shell_without_a_shorter_way_runs_a_line_as_any_command() -> None:
+    """Here, with its words."""
+    done = run_line(LocalShell(), 'echo "$2$1"; exit 3', "a b", "$c", timeout_s=9)
+    assert (done.stdout, done.returncode) == ("$ca b\n", 3)
 
 
 def test_stdin_goes_through_a_file() -> None:
