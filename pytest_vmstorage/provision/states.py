@@ -39,7 +39,7 @@ ATA = ("sata", "ide")
 _HEAD_BYTES = 2**20
 _TAKE = """
 cd -- "$1" 2>/dev/null && [ -e "$2" ] && [ -e "$2.sum" ] || exit 3
-cp --reflink=auto --sparse=always -- "$2" "$3" && printf '%s  %s\\n' "$(cat -- "$2.sum")" "$3" | sha256sum --quiet -c -
+cp --reflink=auto --sparse=always -- "$2" "$3" && printf '%s  %s\\n' "$(cat -- "$2.sum")" "$3" | b2sum --quiet -c -
 """
 _KEEP = """
 set -e
@@ -50,7 +50,7 @@ for old in state-* .state-*.new; do
 done
 rm -f -- "$2.sum"
 cp --reflink=auto --sparse=always -- "$3" ".$2.new"
-sum=$(sha256sum <".$2.new")
+sum=$(b2sum <".$2.new")
 mv -- ".$2.new" "$2"
 printf '%s\\n' "${sum%% *}" >"$2.sum"
 ls -t | grep -v '[.]sum$' | {
