@@ -27,7 +27,8 @@ from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.preconditioning import FILL_ARGV
-from pytest_vmstorage.provision.disk import drop_caches, make_disk, remove_disk
+from pytest_vmstorage.provision.caches import drop_caches
+from pytest_vmstorage.provision.disk import make_disk, remove_disk
 from pytest_vmstorage.provision.hostdisk import HostDisk
 from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan

@@ -17,7 +17,8 @@ from pytest_vmstorage.evidence import image_chain
 from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostState
 from pytest_vmstorage.outcome import Symptoms, named
-from pytest_vmstorage.provision.disk import drop_caches, image_facts, is_block
+from pytest_vmstorage.provision.caches import drop_caches
+from pytest_vmstorage.provision.disk import image_facts, is_block
 from pytest_vmstorage.provision.encryption import TRIES, secret_argv
 from pytest_vmstorage.provision.image_files import ImagePlace, Impossible, Step
 from pytest_vmstorage.provision.layers import Piece, pattern, put_bytes, write

@@ -10,7 +10,7 @@ from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostWatch
 from pytest_vmstorage.native import Native
-from pytest_vmstorage.provision.disk import drop_caches, sync_disk
+from pytest_vmstorage.provision.caches import drop_caches, sync_disk
 from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.provision.reaper import DAEMON_LOGS
 from pytest_vmstorage.recheck import changed_in_guest

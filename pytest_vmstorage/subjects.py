@@ -15,7 +15,7 @@ from pytest_vmstorage.machine_row import BELOW, MachineRow
 from pytest_vmstorage.made_file import file_note
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.provenance import Provenance
-from pytest_vmstorage.provision.disk import sync_disk
+from pytest_vmstorage.provision.caches import sync_disk
 from pytest_vmstorage.provision.fragments import fragments
 from pytest_vmstorage.provision.host_settings import HostSettings
 from pytest_vmstorage.provision.pool import GuestPool

@@ -59,7 +59,7 @@ LAYERS = """
     provision.header  provision.seed  provision.image_ssh  provision.confinement
     provision.guest_image
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.contract
-    provision.save_image  provision.event_loop  provision.exclusive
+    provision.caches  provision.save_image  provision.event_loop  provision.exclusive
     provision.libvirt_text
     provision
     provision.host_fs  provision.image_files  provenance  guest_facts

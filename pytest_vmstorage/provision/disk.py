@@ -191,37 +191,16 @@ def remove_disk(shell: Shell, path: str) -> None:
 
 
 # what belongs to an image, by the end of its name: a vmdk's extents, a qcow2's backing files, the block that fills it
-_BESIDE = {".vmdk": '"${1%.vmdk}"-[fs]*.vmdk "$1".block', ".qcow2": '"${1%.qcow2}".*-of-*.qcow2 "$1".block'}
+BESIDE = {".vmdk": '"${1%.vmdk}"-[fs]*.vmdk "$1".block', ".qcow2": '"${1%.qcow2}".*-of-*.qcow2 "$1".block'}
 
 
 def image_files(shell: Shell, path: str) -> tuple[str, ...]:
     """The image's path, and behind it those of a vmdk's extents and a qcow2's backing files, which lie beside it."""
-    beside = _BESIDE.get(PurePosixPath(path).suffix)
+    beside = BESIDE.get(PurePosixPath(path).suffix)
     if beside is None:
         return (path,)
     listed = shell.run(["sh", "-c", f"ls -d -- {beside} 2>/dev/null", "sh", path])
     return (path, *listed.stdout.splitlines())
-
-
-def sync_disk(shell: Shell, path: str) -> tuple[str, ...]:
-    """Make the host write back what it holds of the image; returns all its files."""
-    files = image_files(shell, path)
-    shell.run(["sync", *files])
-    return files
-
-
-def drop_caches(shell: Shell, path: str) -> str:
-    """Make the host forget what it cached of the image; says how, since without root only the image itself can go."""
-    files = sync_disk(shell, path)
-    # a device's own pages: other programs may hold it open, and then it alone does not go
-    flushed = is_block(shell, path) and shell.run(["blockdev", "--flushbufs", path]).ok
-    if shell.run(["sh", "-c", "echo 3 >/proc/sys/vm/drop_caches"]).ok:
-        return "dropped before each round"
-    if flushed:
-        return "device flushed before each round"
-    # dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED) on the whole file (coreutils manual)
-    advised = [shell.run(["dd", f"if={file}", "iflag=nocache", "count=0", "status=none"]) for file in files]
-    return "image evicted by advice before each round" if all(done.ok for done in advised) else "not dropped"
 
 
 def image_facts(shell: Shell, path: str) -> ImageFacts:

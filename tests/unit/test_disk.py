@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import NOT_FOUND, LocalShell
+from pytest_vmstorage.command import NOT_FOUND, CommandResult, LocalShell
 from pytest_vmstorage.config import Format, Preallocation, StorageConfig
 from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError
+from pytest_vmstorage.provision.caches import DROP_CACHES, drop_caches
 from pytest_vmstorage.provision.disk import (
     FolderFacts,
     ImageFacts,
     check_space,
     create_argv,
     create_options,
-    drop_caches,
     folder_facts,
     image_facts,
     image_files,
@@ -42,6 +45,31 @@ CELLS = [
 def recording(name: str) -> str:
     """What the real tool said."""
     return (RECORDINGS / f"{name}.txt").read_text()
+
+
+class Tools(LocalShell):
+    """This machine with stubs in place of some tools, which exit with these codes; `done` is what they were asked."""
+
+    def __init__(self, folder: Path, *, can_drop: bool = False, **codes: int) -> None:
+        self._folder = folder / "bin"
+        self._folder.mkdir()
+        self._log = folder / "log"
+        self.drop = folder / "drop" if can_drop else folder / "nowhere" / "drop"
+        for name, code in codes.items():
+            stub = self._folder / name
+            stub.write_text(f'#!/bin/sh\necho "{name} $*" >>"{self._log}"\nexit {code}\n')
+            stub.chmod(0o755)
+
+    def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
+        """Run argv with the stubs before the tools, and with a file in place of the kernel's."""
+        words = [str(self.drop) if word == DROP_CACHES else word for word in argv]
+        path = f"PATH={self._folder}:{os.environ['PATH']}"
+        return super().run(["env", path, *words], timeout_s=timeout_s, stdin=stdin)
+
+    @property
+    def done(self) -> list[str]:
+        """Their command lines."""
+        return self._log.read_text().splitlines()
 
 
 def plain() -> FakeShell:
@@ -108,11 +136,11 @@ def test_all_files_of_a_vmdk_are_looked_at_and_forgotten(tmp_path: Path) -> None
     assert facts.allocated_bytes >= 2**20
     assert image_files(LocalShell(), path) == (path, f"{tmp_path}/disk-1-flat.vmdk")
     assert image_files(LocalShell(), "/srv/d.raw") == ("/srv/d.raw",)
-    shell = plain().answer(re.compile("ls -d"), "/srv/d-flat.vmdk\n").answer(re.compile("^sync "))
-    shell.answer(re.compile("drop_caches"), returncode=1).answer(re.compile("^dd "))
-    assert drop_caches(shell, "/srv/d.vmdk") == "image evicted by advice before each round"
-    assert shell.lines[1] == "sync /srv/d.vmdk /srv/d-flat.vmdk"
-    assert shell.lines[-1].startswith("dd if=/srv/d-flat.vmdk ")
+    tools = Tools(tmp_path, sync=0, dd=0)
+    assert drop_caches(tools, path) == "image evicted by advice before each round"
+    flat = f"{tmp_path}/disk-1-flat.vmdk"
+    advice = "iflag=nocache count=0 status=none"
+    assert tools.done == [f"sync -- {path} {flat}", f"dd if={path} {advice}", f"dd if={flat} {advice}"]
 
 
 def test_all_files_of_a_vmdk_are_removed(tmp_path: Path) -> None:
@@ -263,15 +291,22 @@ def test_a_qcow2_on_a_block_device_tells_its_preallocation_by_its_tables(end: in
         make_disk(shell, other, "/dev/sdx")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device nodes")
 @pytest.mark.parametrize(
-    ("drop", "flush", "said"), [(0, 1, "dropped before each round"), (1, 0, "device flushed before each round")]
+    ("can_drop", "flush", "said"),
+    [
+        (True, 1, "dropped before each round"),
+        (False, 0, "device flushed before each round"),
+        (False, 1, "image evicted by advice before each round"),
+    ],
 )
-def test_a_devices_pages_are_flushed(drop: int, flush: int, said: str) -> None:
+def test_a_devices_pages_are_flushed(tmp_path: Path, can_drop: bool, flush: int, said: str) -> None:
     """By blockdev, where the whole cache cannot go."""
-    shell = device_host(SIZE).answer(re.compile("drop_caches"), returncode=drop)
-    shell.answer(re.compile("^blockdev --flushbufs "), returncode=flush)
-    assert drop_caches(shell, "/dev/sdx") == said
-    assert "blockdev --flushbufs /dev/sdx" in shell.lines
+    tools, device = Tools(tmp_path, can_drop=can_drop, sync=0, blockdev=flush, dd=0), f"{tmp_path}/device"
+    os.mknod(device, 0o600 | stat.S_IFBLK, os.makedev(7, 0))
+    assert drop_caches(tools, device) == said
+    assert tools.done[:2] == [f"sync -- {device}", f"blockdev --flushbufs {device}"]
+    assert len(tools.done) == (3 if "advice" in said else 2)
 
 
 def test_an_encrypted_image_is_tried_again_where_qemu_measures_no_cpu_time() -> None:
@@ -342,16 +377,17 @@ def test_a_folder_that_cannot_be_written_is_refused(failing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("drop", "dd", "said"),
+    ("can_drop", "dd", "said"),
     [
-        (0, 1, "dropped before each round"),
-        (1, 0, "image evicted by advice before each round"),
-        (1, 1, "not dropped"),
+        (True, 1, "dropped before each round"),
+        (False, 0, "image evicted by advice before each round"),
+        (False, 1, "not dropped"),
     ],
 )
-def test_how_the_hosts_caches_were_dropped_is_told(drop: int, dd: int, said: str) -> None:
+def test_how_the_hosts_caches_were_dropped_is_told(tmp_path: Path, can_drop: bool, dd: int, said: str) -> None:
     """The best means this user has, after the image was synced, and its name in the report."""
-    shell = plain().answer(["sync", "/srv/d"])
-    shell.answer(re.compile("drop_caches"), returncode=drop).answer(re.compile("^dd "), returncode=dd)
-    assert drop_caches(shell, "/srv/d") == said
-    assert shell.lines[0] == "sync /srv/d"
+    tools = Tools(tmp_path, can_drop=can_drop, sync=0, dd=dd)
+    (tmp_path / "it's d.raw").touch()
+    assert drop_caches(tools, f"{tmp_path}/it's d.raw") == said
+    assert tools.done[0] == f"sync -- {tmp_path}/it's d.raw"
+    assert (tools.drop.read_text() if can_drop else "") == ("3\n" if can_drop else "")
