@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 
 from pytest_vmstorage.agent import AgentShell
-from pytest_vmstorage.errors import BootTimeoutError, VmStorageError
+from pytest_vmstorage.errors import BootTimeoutError, HypervisorError, VmStorageError
 from pytest_vmstorage.parking import park, wake
 from pytest_vmstorage.provision.contract import Domain, Hypervisor
 from pytest_vmstorage.provision.domain import Accel, GuestSpec
@@ -42,6 +42,7 @@ class Restoring:
         self._say = say
         self._lock = threading.Lock()
         self._distrusted: set[str] = set()
+        self._is_over = False
 
     def begin(self, spec: GuestSpec) -> Begun:
         """Begin that guest, restored where it can be; raises HypervisorError where it cannot even be booted."""
@@ -74,17 +75,24 @@ class Restoring:
         self._states.drop(self._states.name(spec))
 
     def _booted(self, spec: GuestSpec) -> Begun:
+        if self._is_over:
+            raise HypervisorError("No guest is begun any more: the run ends.")
         return Begun(self._hypervisor.start(self._xml_of(spec)))
 
     def _restored(self, spec: GuestSpec, name: str) -> Begun | None:
         try:
             # the beginning of the run's copy is that of one guest at a time
             with self._lock:
-                domain = self._begun_from(spec, name) if name not in self._distrusted else None
+                is_wanted = name not in self._distrusted and not self._is_over
+                domain = self._begun_from(spec, name) if is_wanted else None
             return Begun(self._woken(domain), is_restored=True) if domain is not None else None
         except VmStorageError as error:
             self.distrust(spec, error)
             return None
+        except (KeyboardInterrupt, SystemExit):
+            # nobody is to wait until another thread has saved what this one did not
+            self._is_over = True
+            raise
 
     def _begun_from(self, spec: GuestSpec, name: str) -> Domain:
         state = self._states.take(name) or self._made(spec, name)

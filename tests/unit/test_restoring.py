@@ -103,6 +103,31 @@ def test_one_is_restored_while_another_wakes(tmp_path: Path) -> None:
         assert [one.is_restored for one in workers.map(lambda _number: scene.begin(), range(2))] == [True] * 2
 
 
+def test_after_ctrl_c_nobody_saves_or_boots_another(tmp_path: Path) -> None:
+    """Who waited for the one that was being saved gets an error, at once."""
+    scene, waits = Scene(tmp_path), threading.Event()
+
+    def interrupted(_xml: str) -> FakeDomain:
+        waits.wait(5)
+        raise KeyboardInterrupt
+
+    def wait() -> Begun:
+        waits.set()
+        return scene.begin()
+
+    scene.hypervisor.start = interrupted  # type: ignore[method-assign]
+    with ThreadPoolExecutor(2) as workers:
+        first = workers.submit(scene.begin)
+        while not scene.said:
+            time.sleep(0.001)
+        second = workers.submit(wait)
+        with pytest.raises(HypervisorError, match="No guest is begun any more"):
+            second.result(5)
+        with pytest.raises(KeyboardInterrupt):
+            first.result(5)
+    assert scene.said == ["saving a guest from which others are restored"]
+
+
 def test_what_cannot_be_restored_is_booted(tmp_path: Path) -> None:
     """And nothing is saved for it."""
     scene = Scene(tmp_path)
