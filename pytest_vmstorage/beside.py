@@ -47,8 +47,11 @@ class Beside:
 
         What fails there is tried again when its turn comes, and told then.
         """
-        held_ones = [held for config, held in self._rows.waiting.items() if config in self.alike]
-        waiting = [(held.row, held) for held in held_ones if isinstance(held.row, Guest)]
+        waiting = [
+            (held.row, held)
+            for config, held in self._rows.waiting.items()
+            if config in self.alike and not held.regions.written_bytes and isinstance(held.row, Guest)
+        ]
         with ThreadPoolExecutor(max(1, len(waiting)), thread_name_prefix="vmstorage-beside") as workers:
             done = [workers.submit(self._do, row, held, do) for row, held in waiting]
             try:

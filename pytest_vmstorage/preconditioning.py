@@ -153,12 +153,12 @@ def _region_bytes(subject: Subject, workload: Workload) -> int:
 
 
 def _alongside(subject: Subject, workload: Workload, plan: Plan) -> AbstractContextManager[None]:
-    """Fill the disks of those that wait, too, where theirs is to be filled and was not written yet."""
+    """Fill the disks of those that wait, too, where theirs is to be filled."""
 
     def fill(other: Subject) -> None:
         config, region = other.config, _region_bytes(other, workload)
         is_to_be = config.state == "filled" and not config.arrives_filled and not config.is_null
-        if is_to_be and not other.regions.written_bytes and region <= other.regions.size_bytes:
+        if is_to_be and region <= other.regions.size_bytes:
             _fill(other, region, plan)
             # what is left to be written, or takes memory, would be so while others are measured
             other.drop_host_caches()

@@ -73,6 +73,15 @@ def test_those_that_begin_alike_are_prepared_and_wait_again() -> None:
     assert [waiting[one].regions.written_bytes for one in (B, C)] == [2**20, 0]
 
 
+def test_those_that_had_a_turn_wait_on() -> None:
+    """What was written to their disks is there; nobody wakes them."""
+    bench = Bench()
+    bench.beside._rows.waiting[B].regions.written_bytes = 2**20
+    with bench.beside.subject(bench.row).alongside(bench.prepare):
+        pass
+    assert bench.events == {"raw": [], "qcow2": [], "vdi": ["goes on", "prepared", "waits"]}
+
+
 def test_they_are_prepared_while_the_caller_prepares_its_own() -> None:
     """And beside each other."""
     bench, all_three = Bench(), threading.Barrier(3)

@@ -233,15 +233,6 @@ def test_a_disk_that_is_not_to_be_filled_so_is_left_alone(cell: dict[str, Any], 
     assert (other.shell.asked, other.regions.written_bytes) == ([], 0)
 
 
-def test_a_disk_that_was_written_is_not_filled_beside_another() -> None:
-    """It had its first turn."""
-    scene, other = Scene(), Waiting()
-    other.beside(scene)
-    other.regions.written_bytes = MIB
-    scene.measure(rounds=1)
-    assert (other.shell.asked, other.regions.written_bytes) == ([], MIB)
-
-
 def test_guests_of_earlier_rows_may_go_while_the_disk_is_filled_and_no_longer() -> None:
     """They are gone before the first round, a warm-up too."""
     scene = Scene()
