@@ -95,8 +95,8 @@ class AgentShell:
     def brief(self, line: str, *words: str, timeout_s: float) -> CommandResult:
         """Run a line of sh with these words after it; the result and the errors are those of `run`.
 
-        What it says comes with the word that it ended and not through files, which takes an emulated guest half of what
-        a short line does. Over 2 MiB would be lost.
+        What it says comes with the word that it ended, and not through files, which take the agent six answers more.
+        Over 2 MiB would be lost.
         """
         begin, argv = time.monotonic(), ("/bin/sh", "-c", line, "sh", *words)
         with self._lock:

@@ -56,10 +56,8 @@ class Beside:
             done = [workers.submit(self._do, row, held, do) for row, held in waiting]
             try:
                 yield
-            except VmStorageError:
-                raise
-            except BaseException:
-                # Ctrl-C: nobody waits for them any more
+            except (KeyboardInterrupt, SystemExit):
+                # nobody waits for them any more
                 for row, _ in waiting:
                     with contextlib.suppress(VmStorageError):
                         row.machine.domain.destroy()

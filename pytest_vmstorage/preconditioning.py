@@ -158,7 +158,9 @@ def _alongside(subject: Subject, workload: Workload, plan: Plan) -> AbstractCont
     def fill(other: Subject) -> None:
         config, region = other.config, _region_bytes(other, workload)
         is_to_be = config.state == "filled" and not config.arrives_filled and not config.is_null
-        if is_to_be and region <= other.regions.size_bytes:
+        # a disk with a limit takes its time, and that is to be its own cell's
+        is_limited = config.total_bytes_sec or config.total_iops_sec
+        if is_to_be and not is_limited and region <= other.regions.size_bytes:
             _fill(other, region, plan)
             # what is left to be written, or takes memory, would be so while others are measured
             other.drop_host_caches()

@@ -112,11 +112,12 @@ def test_what_fails_beside_is_left_to_its_own_turn() -> None:
         pass
 
 
-def test_where_the_caller_fails_the_others_are_done_first() -> None:
-    """They wait for their turns, which come."""
+@pytest.mark.parametrize("error", [WorkloadError, pytest.fail.Exception])
+def test_where_the_caller_fails_the_others_are_done_first(error: type[BaseException]) -> None:
+    """They wait for their turns, which come, also where a test's own time limit ends the caller."""
     bench = Bench()
-    with pytest.raises(WorkloadError), bench.beside.subject(bench.row).alongside(bench.prepare):
-        raise WorkloadError("No room.")
+    with pytest.raises(error), bench.beside.subject(bench.row).alongside(bench.prepare):
+        raise error("No room.")
     assert bench.events["qcow2"] == bench.events["vdi"] == ["goes on", "prepared", "waits"]
 
 

@@ -221,9 +221,11 @@ def test_a_disk_that_waits_is_filled_beside_the_one_at_work() -> None:
         ({"backing": "null"}, {}),
         ({"format": "vmdk", "subformat": "streamOptimized"}, {}),
         ({"size": "8M"}, {}),
+        ({"total_bytes_sec": "10M"}, {}),
+        ({"total_iops_sec": 100}, {}),
         ({}, {"hygiene": Hygiene(without=frozenset({"host-caches"}))}),
     ],
-    ids=["fresh", "aged", "null", "arrives filled", "too small", "host caches kept"],
+    ids=["fresh", "aged", "null", "arrives filled", "too small", "10 MiB/s", "100 IOPS", "host caches kept"],
 )
 def test_a_disk_that_is_not_to_be_filled_so_is_left_alone(cell: dict[str, Any], plan: dict[str, Any]) -> None:
     """Its own turn brings it into its state."""
