@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_vmstorage.command import TIMED_OUT, CommandResult
+from pytest_vmstorage.command import TIMED_OUT, CommandResult, make_result
 from pytest_vmstorage.errors import CommandStuckError, HypervisorError
 from pytest_vmstorage.provision.contract import Domain
 
@@ -106,7 +106,7 @@ class AgentShell:
         code = _code(status, timeout_s, time.monotonic() - begin)
         # the agent leaves out what is empty
         out, err = (base64.b64decode(status.get(f"{name}-data", "")) for name in ("out", "err"))
-        return _result(argv, code, out, err, begin)
+        return make_result(argv, code, out, err, begin)
 
     def _run(self, argv: Sequence[str], timeout_s: float | None, stdin: bytes | None) -> CommandResult:
         begin = time.monotonic()
@@ -117,7 +117,7 @@ class AgentShell:
         path, *arg = [*_limit(timeout_s), *_redirected(argv, f"<{feed} >{_FILES}.out 2>{_FILES}.err")]
         pid = self._call("guest-exec", path=path, arg=arg)["pid"]
         code = _code(self._wait(pid, timeout_s), timeout_s, time.monotonic() - begin)
-        return _result(argv, code, self._read(f"{_FILES}.out"), self._read(f"{_FILES}.err"), begin)
+        return make_result(argv, code, self._read(f"{_FILES}.out"), self._read(f"{_FILES}.err"), begin)
 
     def _wait(self, pid: int, timeout_s: float | None) -> Mapping[str, Any]:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s + GRACE_S
@@ -177,16 +177,6 @@ def _code(status: Mapping[str, Any], timeout_s: float | None, took_s: float) -> 
     # runs out, but hardly at that moment (the clocks of guest and host differ a little)
     is_late = timeout_s is not None and took_s >= 0.95 * timeout_s
     return TIMED_OUT if is_late and code == 128 + signal.SIGKILL else code
-
-
-def _result(argv: Sequence[str], code: int, out: bytes, err: bytes, begin: float) -> CommandResult:
-    return CommandResult(
-        argv=tuple(argv),
-        returncode=code,
-        stdout=out.decode(errors="replace"),
-        stderr=err.decode(errors="replace"),
-        seconds=time.monotonic() - begin,
-    )
 
 
 def _redirected(argv: Sequence[str], files: str) -> list[str]:

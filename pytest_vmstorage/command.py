@@ -95,12 +95,12 @@ class LocalShell:
             # an empty input and not an inherited one: no command here may wait for the user's terminal
             done = subprocess.run(list(argv), capture_output=True, timeout=timeout_s, check=False, input=stdin or b"")
         except FileNotFoundError:
-            return _result(argv, NOT_FOUND, b"", f"{argv[0]}: command not found".encode(), begin)
+            return make_result(argv, NOT_FOUND, b"", f"{argv[0]}: command not found".encode(), begin)
         except OSError as error:
-            return _result(argv, 126, b"", str(error).encode(), begin)
+            return make_result(argv, 126, b"", str(error).encode(), begin)
         except subprocess.TimeoutExpired as expired:
-            return _result(argv, TIMED_OUT, _bytes(expired.stdout), _bytes(expired.stderr), begin)
-        return _result(argv, done.returncode, done.stdout, done.stderr, begin)
+            return make_result(argv, TIMED_OUT, _bytes(expired.stdout), _bytes(expired.stderr), begin)
+        return make_result(argv, done.returncode, done.stdout, done.stderr, begin)
 
     def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:
         """Nothing to do but a copy: both ends are this machine."""
@@ -186,7 +186,8 @@ def _bytes(output: bytes | str | None) -> bytes:
     return output if isinstance(output, bytes) else b""
 
 
-def _result(argv: Sequence[str], code: int, out: bytes, err: bytes, begin: float) -> CommandResult:
+def make_result(argv: Sequence[str], code: int, out: bytes, err: bytes, begin: float) -> CommandResult:
+    """The result of a command that was begun at that time.monotonic(), in seconds, and has ended now."""
     return CommandResult(
         argv=tuple(argv),
         returncode=code,

@@ -201,10 +201,10 @@ def test_disks_are_filled_side_by_side(lab: Lab) -> None:
     assert held.regions.written_bytes == (2**24 if lab.accel.used == "tcg" else 0)
     guest = lab.guest(second)
     assert guest is held.row
-    stat = f"cut -c1- /sys/block/{Path(guest.disk).name}/stat"
-    written = [int(guest.run(stat).stdout.split()[6]) * 512]
+    stat = f"/sys/block/{Path(guest.disk).name}/stat"
+    written = [int(guest.shell.read(stat).split()[6]) * 512]
     measured = measure(lab.subject(guest), work, Plan(rounds=1, warmup=0))
-    written.append(int(guest.run(stat).stdout.split()[6]) * 512)
+    written.append(int(guest.shell.read(stat).split()[6]) * 512)
     assert written == ([2**24, 2**24] if lab.accel.used == "tcg" else [0, 2**24])
     (state,) = [proof.found for proof in measured.proof if proof.field == "state"]
     assert state == "16M written before the rounds"

@@ -251,3 +251,24 @@ def test_the_plan_counts_all_disks_that_wait(project):
     project.write(test_it="import pytest\npytestmark = pytest.mark.storage(size='1G')\n" + TURNS)
     assert "disk space at most 3 GiB" in flat(project.run("--vm-plan"))
     assert "disk space at most 2 GiB" in flat(project.run("--vm-plan", "--vm-rounds=1"))
+
+
+@pytest.mark.parametrize("option", ["--vm-rounds=1", "--vm-rounds=2"])
+def test_the_lab_is_told_which_cells_begin_with_the_test_at_hand(project, option):
+    """In turns and in a row: their disks may be filled beside that of the cell at hand."""
+    told = """
+from pytest_vmstorage.lab import Lab
+
+OLD = Lab.expect
+
+def expect(self, upcoming, alike=()):
+    with open("alike", "a") as file:
+        print(*sorted(one.format for one in {*upcoming[1:]} & {*alike} - {*upcoming[:1]}), sep=",", file=file)
+    OLD(self, upcoming, alike)
+
+Lab.expect = expect
+"""
+    project.write(test_it=TURNS + told)
+    project.run(SEED, option).assert_outcomes(passed=3)
+    lines = (project.path / "alike").read_text().splitlines()
+    assert len(max(lines, key=len).split(",")) == 2

@@ -98,6 +98,16 @@ def test_under_kvm_each_is_prepared_alone() -> None:
     assert bench.events == {"raw": [], "qcow2": [], "vdi": []}
 
 
+def test_the_host_itself_is_prepared_alone() -> None:
+    """A native row's figures are those of its disk, also where guests are emulated."""
+    bench = Bench()
+    row: Any = SimpleNamespace(config=A, shell=FakeShell(), disk="/dev/sdx")
+    bench.beside._rows.current = Held(row, Regions(2**26))
+    with bench.beside.subject(row).alongside(bench.prepare):
+        pass
+    assert bench.events == {"raw": [], "qcow2": [], "vdi": []}
+
+
 def test_what_fails_beside_is_left_to_its_own_turn() -> None:
     """It stands still all the same; an error that is no user's and no guest's is not hidden."""
     bench = Bench(alike=(B,))
