@@ -386,8 +386,9 @@ def test_a_folder_that_cannot_be_written_is_refused(failing: str) -> None:
 )
 def test_how_the_hosts_caches_were_dropped_is_told(tmp_path: Path, can_drop: bool, dd: int, said: str) -> None:
     """The best means this user has, after the image was synced, and its name in the report."""
-    tools = Tools(tmp_path, can_drop=can_drop, sync=0, dd=dd)
+    tools = Tools(tmp_path, can_drop=can_drop, sync=0, dd=dd, blockdev=0)
     (tmp_path / "it's d.raw").touch()
     assert drop_caches(tools, f"{tmp_path}/it's d.raw") == said
     assert tools.done[0] == f"sync -- {tmp_path}/it's d.raw"
+    assert not [line for line in tools.done if line.startswith("blockdev")]
     assert (tools.drop.read_text() if can_drop else "") == ("3\n" if can_drop else "")
