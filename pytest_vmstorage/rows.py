@@ -46,7 +46,8 @@ class Rows:
     """Holds the rows; `let_go` tears one down, `put_by` makes one wait.
 
     `upcoming` are the cells that rounds will be taken in, in that order: a row whose cell is not among them is let go
-    as soon as another one's turn comes.
+    when another one's turn comes and that one has to be made. Where it is there already, nobody waits for a teardown:
+    what is `finished` stands still until the next one is made.
     """
 
     room: Room
@@ -55,6 +56,7 @@ class Rows:
     upcoming: Sequence[StorageConfig] = ()
     current: Held | None = None
     waiting: dict[StorageConfig, Held] = field(default_factory=dict)
+    finished: list[Row] = field(default_factory=list)
 
     def expect(self, upcoming: Sequence[StorageConfig]) -> None:
         """Other turns are ahead: rows that wait for none of them are let go."""
@@ -64,9 +66,9 @@ class Rows:
 
     def turn_to(self, config: StorageConfig) -> Held | None:
         """The row of that cell, at work; None where there is none, and nothing is at work then."""
-        self.leave(config)
-        if self.current is not None:
+        if self.current is not None and self.current.row.config == config:
             return self.current
+        self._put_by(is_next_there=config in self.waiting)
         found = self.waiting.pop(config, None)
         if found is not None:
             self.current = found
@@ -74,23 +76,33 @@ class Rows:
         return found
 
     def leave(self, config: StorageConfig) -> None:
-        """Nothing is at work but that cell's row, if it is."""
+        """Nothing is at work but that cell's row, if it is; what is finished goes."""
         if self.current is not None and self.current.row.config != config:
-            self._put_by()
+            self._put_by(is_next_there=False)
+        self._let_finished_go()
 
     def begin(self, row: Row) -> Held:
         """A row that was made is the one at work."""
         self.current = _held(row)
         return self.current
 
-    def _put_by(self) -> None:
+    def _put_by(self, *, is_next_there: bool) -> None:
         held, self.current = self.current, None
         if held is None:
             return
-        if held.row.config in self.upcoming and _may_wait(held.row.config):
+        may_stay = _may_wait(held.row.config)
+        if may_stay and held.row.config in self.upcoming:
             self._wait(held)
+        elif may_stay and is_next_there:
+            with contextlib.suppress(VmStorageError):
+                self.put_by(held.row)
+            self.finished.append(held.row)
         else:
             self.let_go(held.row)
+
+    def _let_finished_go(self) -> None:
+        while self.finished:
+            self.let_go(self.finished.pop())
 
     def wait(self, row: Row) -> None:
         """A row that was made ahead waits for its first turn."""
@@ -107,6 +119,7 @@ class Rows:
 
         A machine's disk is for one cell at a time, whatever room there is.
         """
+        self._let_finished_go()
         for one in [one for one in self.waiting if one.is_machine and one.backing == config.backing]:
             self.let_go(self.waiting.pop(one).row)
         while self.waiting and not self._has_room((config,)):
@@ -149,6 +162,7 @@ class Rows:
     def drop_all(self) -> None:
         """Let all go, the one at work first."""
         self.drop()
+        self._let_finished_go()
         while self.waiting:
             self.let_go(self.waiting.popitem()[1].row)
 
