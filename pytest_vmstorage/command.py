@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import shlex
 import signal
 import subprocess
@@ -113,6 +114,18 @@ class LocalShell:
             return Path(path).read_text(errors="replace")
         except OSError:
             return ""
+
+    def files(self, patterns: Sequence[str]) -> dict[str, str]:
+        """The texts of the files here that match those patterns of glob(7), by path; what cannot be read is left out.
+
+        No process is started for it.
+        """
+        found: dict[str, str] = {}
+        for pattern in patterns:
+            for path in sorted(glob.glob(pattern)):  # noqa: PTH207 (a Path has no pattern with a root)
+                with contextlib.suppress(OSError):
+                    found[path] = Path(path).read_text(errors="replace")
+        return found
 
 
 class SshShell:

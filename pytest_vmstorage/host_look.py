@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.accounting import IoCounters, read_process_io
 from pytest_vmstorage.cost import Cost, Process, read_process, spent
 from pytest_vmstorage.device_stat import DeviceStat, read_device_stat
+from pytest_vmstorage.host_files import Files, first_line
 
 PRESSED = ("cpu", "io", "memory")
 """What the kernel tells the pressure of, by its names below /proc/pressure."""
 
-# one grep prints all files with their names before each line; -s: what the host does not have is left out
-AROUND_ROUND = r"""
-exec grep -asH '' /proc/uptime /proc/pressure/* /proc/"$1"/io /proc/"$1"/stat /proc/"$1"/task/*/comm \
- /proc/"$1"/task/*/schedstat /sys/class/block/"$2"/stat
-"""
-"""Script that prints them; its words are those of Watched."""
+AROUND_ROUND = (
+    "/proc/uptime",
+    "/proc/pressure/*",
+    "/proc/{pid}/io",
+    "/proc/{pid}/stat",
+    "/proc/{pid}/task/*/comm",
+    "/proc/{pid}/task/*/schedstat",
+    "/sys/class/block/{device}/stat",
+)
+"""Patterns of the files that are read around a round, with places for what is watched."""
 
 _NOBODY = "none"
 
@@ -38,10 +43,9 @@ class Watched(BaseModel):
     has_disk: bool = True
     counts_flushes: bool = False
 
-    @property
-    def words(self) -> tuple[str, str]:
-        """The same for a script, where what is not there matches no path."""
-        return (str(self.pid or _NOBODY), self.device or _NOBODY)
+    def paths(self, patterns: Iterable[str]) -> tuple[str, ...]:
+        """Those patterns with its process and its device in them; what is not there matches no path."""
+        return tuple(one.format(pid=self.pid or _NOBODY, device=self.device or _NOBODY) for one in patterns)
 
 
 class Pressure(BaseModel):
@@ -98,20 +102,6 @@ class Look(BaseModel):
         }
 
 
-Files = Mapping[str, tuple[str, ...]]
-"""Lines of files by their paths."""
-
-
-def read_files(text: str) -> Files:
-    """Files by path out of what `grep -H` prints; no path that is asked for has a colon."""
-    files: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        path, colon, rest = line.partition(":")
-        if colon:
-            files.setdefault(path, []).append(rest)
-    return {path: tuple(lines) for path, lines in files.items()}
-
-
 def read_look(files: Files, watched: Watched) -> HostLook:
     """What is counted for a round, from the files of one look."""
     folder, process = f"/proc/{watched.pid}", None
@@ -150,8 +140,3 @@ def read_pressure(files: Files) -> Pressure:
 
 def _words(line: str) -> Mapping[str, str]:
     return dict(word.split("=", 1) for word in line.split() if "=" in word)
-
-
-def first_line(files: Files, path: str, begins: str = "") -> str:
-    """The first line of a file that begins so, "" where there is none."""
-    return next((line for line in files.get(path, ()) if line.startswith(begins)), "")

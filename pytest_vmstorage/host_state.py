@@ -10,37 +10,28 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.cost import Process, read_process, thread_class
 from pytest_vmstorage.device_stat import device_stat
-from pytest_vmstorage.host_look import (
-    AROUND_ROUND,
-    Files,
-    HostLook,
-    Watched,
-    first_line,
-    names,
-    read_files,
-    read_look,
-    read_pressure,
-)
+from pytest_vmstorage.host_files import Files, first_line, guest_pid, read_small, read_with_qemus
+from pytest_vmstorage.host_look import AROUND_ROUND, HostLook, Watched, names, read_look, read_pressure
 
 UNKNOWN = "unknown"
 NO_DEVICE = "none"
 """What stands for the device, and what is its, where a disk has no storage."""
 
-# of processes by their own names, which neither this shell nor a guest's name has in it; the shell looks for itself:
-# pgrep takes as long as all the rest
-_AROUND_ROUNDS = r"""
-cpu=/sys/devices/system/cpu
-stats=
-for comm in /proc/[0-9]*/comm; do
-    { read -r name <"$comm"; } 2>/dev/null || continue
-    case $name in qemu-system* | qemu-kvm* | kvm) stats="$stats ${comm%comm}stat" ;; esac
-done
-grep -asH '' /proc/uptime /proc/pressure/* $cpu/cpu*/cpufreq/scaling_governor $cpu/intel_pstate/no_turbo \
- $cpu/cpufreq/boost /sys/devices/system/node/node*/cpulist /sys/class/thermal/thermal_zone*/temp \
- /sys/class/hwmon/hwmon*/temp*_input /sys/class/block/"$2"/queue/scheduler /sys/class/block/"$2"/queue/write_cache \
- /proc/"$1"/task/*/comm $stats
-exec grep -asHE '^(MemTotal|Cpus_allowed_list):' /proc/meminfo /proc/"$1"/task/*/status
-"""
+_CPU = "/sys/devices/system/cpu"
+_AROUND_ROUNDS = (
+    "/proc/uptime",
+    "/proc/pressure/*",
+    f"{_CPU}/cpu*/cpufreq/scaling_governor",
+    f"{_CPU}/intel_pstate/no_turbo",
+    f"{_CPU}/cpufreq/boost",
+    "/sys/devices/system/node/node*/cpulist",
+    "/sys/class/thermal/thermal_zone*/temp",
+    "/sys/class/hwmon/hwmon*/temp*_input",
+    "/sys/class/block/{device}/queue/scheduler",
+    "/sys/class/block/{device}/queue/write_cache",
+    "/proc/{pid}/task/*/comm",
+)
+_LONG = {"/proc/meminfo": "MemTotal:", "/proc/{pid}/task/*/status": "Cpus_allowed_list:"}
 
 
 class HostState(BaseModel):
@@ -82,9 +73,9 @@ class HostWatch:
         self._watched: Watched | None = None
 
     def look(self) -> HostLook:
-        """What is counted for a round; one command, 2 ms on a local host."""
+        """What is counted for a round: one command, and none on a local host, where its programs would be read anew."""
         watched = self._where()
-        return read_look(self._files(AROUND_ROUND, watched), watched)
+        return read_look(read_small(self._shell, watched.paths(AROUND_ROUND)), watched)
 
     def begin(self) -> Callable[[], HostState]:
         """Look at what does not change with each round; what is returned looks again, and tells of the time between."""
@@ -92,29 +83,21 @@ class HostWatch:
         return lambda: read_state(begin, self._state(), self._where())
 
     def _state(self) -> Files:
-        return self._files(_AROUND_ROUNDS, self._where())
-
-    def _files(self, script: str, watched: Watched) -> Files:
-        # grep's exit status says only that the host lacks one of many
-        return read_files(self._shell.run(["sh", "-c", script, "sh", *watched.words]).stdout)
+        watched = self._where()
+        long = dict(zip(watched.paths(_LONG), _LONG.values(), strict=True))
+        return read_with_qemus(self._shell, watched.paths(_AROUND_ROUNDS), long)
 
     def _where(self) -> Watched:
         if self._watched is None:
             below = device_stat(self._shell, self._disk) if self._disk else None
             self._watched = Watched(
                 has_guest=bool(self._uuid),
-                pid=self._pid(),
+                pid=guest_pid(self._shell, self._uuid) if self._uuid else None,
                 device=below.name if below is not None else "",
                 has_disk=bool(self._disk),
                 counts_flushes=below is not None and below.flushes is not None,
             )
         return self._watched
-
-    def _pid(self) -> int | None:
-        if not self._uuid:
-            return None
-        found = self._shell.run(["pgrep", "-f", "--", f"-uuid {self._uuid}"]).stdout.split()
-        return int(found[0]) if found else None
 
 
 def read_state(begin: Files, end: Files, watched: Watched) -> HostState:
@@ -161,9 +144,8 @@ def _joined(values: Iterable[str]) -> str:
 
 
 def _turbo(files: Files) -> str:
-    cpu = "/sys/devices/system/cpu"
-    told = {"0": "on", "1": "off"}.get(first_line(files, f"{cpu}/intel_pstate/no_turbo"))
-    return told or {"1": "on", "0": "off"}.get(first_line(files, f"{cpu}/cpufreq/boost"), UNKNOWN)
+    told = {"0": "on", "1": "off"}.get(first_line(files, f"{_CPU}/intel_pstate/no_turbo"))
+    return told or {"1": "on", "0": "off"}.get(first_line(files, f"{_CPU}/cpufreq/boost"), UNKNOWN)
 
 
 def _temperature(files: Files) -> str:

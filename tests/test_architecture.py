@@ -21,7 +21,7 @@ LAYERS = """
     rules.device
     rules
     file_system  outcome
-    image_choice
+    image_choice  host_files
     device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     recipe
     machine_file

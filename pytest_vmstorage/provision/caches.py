@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import fcntl
+import os
+from collections.abc import Callable, Sequence
 
-from pytest_vmstorage.command import Shell
-from pytest_vmstorage.provision.disk import BESIDE, image_files
+from pytest_vmstorage.command import LocalShell, Shell
+from pytest_vmstorage.provision.disk import beside_for_sh, image_files
 
 DROP_CACHES = "/proc/sys/vm/drop_caches"
+
+_BLKFLSBUF = 0x1261
+"""The request of ioctl(2) behind blockdev --flushbufs (linux/fs.h); ENOTTY of what is no block device."""
 
 # one command: over ssh each takes 10 ms
 _FORGET = """
@@ -36,11 +41,53 @@ _FORGOTTEN = {
 
 def sync_disk(shell: Shell, path: str) -> None:
     """Make the host write back what it holds of the image, in all its files."""
-    shell.run(["sync", *image_files(shell, path)])
+    files = image_files(shell, path)
+    if isinstance(shell, LocalShell):
+        _sync(files)
+    else:
+        shell.run(["sync", *files])
 
 
-def drop_caches(shell: Shell, path: str) -> str:
+def drop_caches(shell: Shell, path: str, drop: str = DROP_CACHES) -> str:
     """Make the host write back and forget what it cached of the image; says how, as far as it can be without root."""
-    script = _FORGET.format(beside=BESIDE.get(PurePosixPath(path).suffix, ""))
-    said = shell.run(["sh", "-c", script, "sh", path, DROP_CACHES]).stdout.strip()
+    if isinstance(shell, LocalShell):
+        said = _forget(image_files(shell, path), drop)
+    else:
+        said = shell.run(["sh", "-c", _FORGET.format(beside=beside_for_sh(path)), "sh", path, drop]).stdout.strip()
     return _FORGOTTEN.get(said, "not dropped")
+
+
+def _forget(files: Sequence[str], drop: str) -> str:
+    """The same as the script, without its programs: their pages were dropped as well, and they would be read anew."""
+    _sync(files)
+    said = "flushed" if _is_done(files[0], lambda file: fcntl.ioctl(file, _BLKFLSBUF)) else ""
+    if _is_done(drop, lambda file: os.write(file, b"3\n"), os.O_WRONLY):
+        return "dropped"
+    if said:
+        return said
+    advised = [_is_done(one, _advise) for one in files]
+    return "advised" if all(advised) else ""
+
+
+def _sync(files: Sequence[str]) -> None:
+    for one in files:
+        _is_done(one, os.fsync)
+
+
+def _advise(file: int) -> None:
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _is_done(path: str, do: Callable[[int], object], mode: int = os.O_RDONLY) -> bool:
+    """Whether that could be done to the file, by its number."""
+    try:
+        file = os.open(path, mode)
+    except OSError:
+        return False
+    try:
+        do(file)
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return True

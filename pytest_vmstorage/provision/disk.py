@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import glob
+import itertools
 import json
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.command import NOT_FOUND, Shell, check
+from pytest_vmstorage.command import NOT_FOUND, LocalShell, Shell, check
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError, SpaceError
 from pytest_vmstorage.provision.encryption import TRIES, image_name, luks_options, secret_argv
@@ -191,16 +194,28 @@ def remove_disk(shell: Shell, path: str) -> None:
 
 
 # what belongs to an image, by the end of its name: a vmdk's extents, a qcow2's backing files, the block that fills it
-BESIDE = {".vmdk": '"${1%.vmdk}"-[fs]*.vmdk "$1".block', ".qcow2": '"${1%.qcow2}".*-of-*.qcow2 "$1".block'}
+_BESIDE = {".vmdk": ("{stem}-[fs]*.vmdk", "{path}.block"), ".qcow2": ("{stem}.*-of-*.qcow2", "{path}.block")}
 
 
 def image_files(shell: Shell, path: str) -> tuple[str, ...]:
     """The image's path, and behind it those of a vmdk's extents and a qcow2's backing files, which lie beside it."""
-    beside = BESIDE.get(PurePosixPath(path).suffix)
-    if beside is None:
-        return (path,)
-    listed = shell.run(["sh", "-c", f"ls -d -- {beside} 2>/dev/null", "sh", path])
-    return (path, *listed.stdout.splitlines())
+    if isinstance(shell, LocalShell):
+        found = (sorted(glob.glob(one)) for one in _beside(path, glob.escape))  # noqa: PTH207 (patterns have a root)
+        return (path, *itertools.chain.from_iterable(found))
+    beside = beside_for_sh(path)
+    listed = shell.run(["sh", "-c", f"ls -d -- {beside} 2>/dev/null"]).stdout if beside else ""
+    return (path, *listed.splitlines())
+
+
+def beside_for_sh(path: str) -> str:
+    """Words of sh that match the files which lie beside an image and belong to it."""
+    return " ".join(_beside(path, shlex.quote))
+
+
+def _beside(path: str, quote: Callable[[str], str]) -> tuple[str, ...]:
+    name = PurePosixPath(path)
+    stem = quote(str(name.with_suffix("")))
+    return tuple(one.format(stem=stem, path=quote(path)) for one in _BESIDE.get(name.suffix, ()))
 
 
 def image_facts(shell: Shell, path: str) -> ImageFacts:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.errors import HostError, ProvisionError, UnsupportedError
-from pytest_vmstorage.host_look import Files, read_files
+from pytest_vmstorage.host_files import Files, read_files
 from pytest_vmstorage.host_wishes import HostWishes
 from pytest_vmstorage.provision.lease import HostSetting, Lease, LeaseBook
 

@@ -13,7 +13,7 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.cpus import format_cpus
 from pytest_vmstorage.cpus import read_cpus as cpu_list
 from pytest_vmstorage.errors import AttestationError, HostError, UnsupportedError
-from pytest_vmstorage.host_look import Files, first_line, read_files
+from pytest_vmstorage.host_files import Files, first_line, read_files
 
 _CPUS = r"""
 grep -asH '' /sys/devices/system/node/node*/cpulist /sys/devices/system/cpu/cpu*/topology/thread_siblings_list

@@ -47,8 +47,14 @@ def recording(name: str) -> str:
     return (RECORDINGS / f"{name}.txt").read_text()
 
 
-class Tools(LocalShell):
-    """This machine with stubs in place of some tools, which exit with these codes; `done` is what they were asked."""
+class Tools:
+    """This machine as if it were another one, with stubs in place of some tools, which exit with these codes.
+
+    `done` is what they were asked.
+    """
+
+    put = LocalShell.put
+    read = LocalShell.read
 
     def __init__(self, folder: Path, *, can_drop: bool = False, **codes: int) -> None:
         self._folder = folder / "bin"
@@ -64,7 +70,7 @@ class Tools(LocalShell):
         """Run argv with the stubs before the tools, and with a file in place of the kernel's."""
         words = [str(self.drop) if word == DROP_CACHES else word for word in argv]
         path = f"PATH={self._folder}:{os.environ['PATH']}"
-        return super().run(["env", path, *words], timeout_s=timeout_s, stdin=stdin)
+        return LocalShell().run(["env", path, *words], timeout_s=timeout_s, stdin=stdin)
 
     @property
     def done(self) -> list[str]:
@@ -289,6 +295,55 @@ def test_a_qcow2_on_a_block_device_tells_its_preallocation_by_its_tables(end: in
     other = StorageConfig(format="qcow2", preallocation="off" if found == "metadata" else "metadata", size=SIZE)
     with pytest.raises(AttestationError, match=f"but is {found}"):
         make_disk(shell, other, "/dev/sdx")
+
+
+@pytest.mark.parametrize("can_drop", [True, False])
+def test_this_machine_forgets_an_image_without_a_program(
+    tmp_path: Path, can_drop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files of it are written back; by advice their pages are gone, where the whole cache cannot go."""
+    files, drop = [tmp_path / "[it's] d.vmdk", tmp_path / "[it's] d-flat.vmdk"], tmp_path / "drop"
+    for one in files:
+        one.write_bytes(b"x" * 2**20)
+    if can_drop:
+        drop.touch()
+    synced = list[str]()
+
+    def fsync(file: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{file}").readlink()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    os.sync()
+    cached = LocalShell().run(["fincore", "-nb", "-o", "PAGES", *map(str, files)])
+    monkeypatch.setattr(LocalShell, "run", None)
+    said = drop_caches(LocalShell(), str(files[0]), str(drop))
+    monkeypatch.undo()
+    assert synced == [str(one) for one in files]
+    assert cached.stdout.split() == ["256", "256"]
+    assert LocalShell().run(["stat", "-f", "-c", "%T", str(tmp_path)]).stdout != "tmpfs\n", "no page of a tmpfs goes"
+    if can_drop:
+        assert (said, drop.read_text()) == ("dropped before each round", "3\n")
+    else:
+        assert said == "image evicted by advice before each round"
+        now = LocalShell().run(["fincore", "-nb", "-o", "PAGES", *map(str, files)])
+        assert now.stdout.split() == ["0", "0"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device nodes")
+def test_this_machine_flushes_a_devices_own_pages(tmp_path: Path) -> None:
+    """A loop device's, though the whole cache cannot go."""
+    device = tmp_path / "device"
+    os.mknod(device, 0o600 | stat.S_IFBLK, os.makedev(7, 0))
+    assert (
+        drop_caches(LocalShell(), str(device), str(tmp_path / "nowhere" / "drop")) == "device flushed before each round"
+    )
+
+
+def test_an_image_that_this_machine_cannot_open_is_not_forgotten(tmp_path: Path) -> None:
+    """And the report says so, though a file beside it is there."""
+    (tmp_path / "none-flat.vmdk").touch()
+    drop = str(tmp_path / "nowhere" / "drop")
+    assert drop_caches(LocalShell(), str(tmp_path / "none.vmdk"), drop) == "not dropped"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device nodes")

@@ -16,7 +16,8 @@ import pytest
 
 from pytest_vmstorage.command import CommandResult, LocalShell
 from pytest_vmstorage.cost import spent
-from pytest_vmstorage.host_look import Look, Pressure, Watched, read_files, read_look
+from pytest_vmstorage.host_files import guest_pid, read_files, read_small
+from pytest_vmstorage.host_look import Look, Pressure, Watched, read_look
 from pytest_vmstorage.host_state import HostState, HostWatch, read_state
 from pytest_vmstorage.testing import FakeShell
 
@@ -80,16 +81,19 @@ def busy(program: str, *words: str) -> tuple[str, ...]:
     return (program, "-c", "while :; do :; done", program, *words)
 
 
-class CountingShell(LocalShell):
-    """This machine's shell, which counts."""
+class CountingShell:
+    """A shell to this machine as if it were another one, which counts."""
 
     def __init__(self) -> None:
         self.count = 0
+        self._local = LocalShell()
+        self.put = self._local.put
+        self.read = self._local.read
 
     def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
         """Run it."""
         self.count += 1
-        return super().run(argv, timeout_s=timeout_s, stdin=stdin)
+        return self._local.run(argv, timeout_s=timeout_s, stdin=stdin)
 
 
 def state_of(begin: str = STATE, end: str = STATE) -> HostState:
@@ -196,6 +200,51 @@ def test_a_look_is_one_command(tmp_path: Path) -> None:
     assert shell.count == found + 2
 
 
+def test_a_local_look_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And sees what one on another machine sees."""
+    name = str(uuid.uuid4())
+    with running("bash", "-c", "sleep 60 & wait", "-uuid", name):
+        watch, other = (HostWatch(shell, str(tmp_path), name) for shell in (LocalShell(), CountingShell()))
+        looks = [watch.look(), other.look()]
+        assert all(one.process is not None and one.io for one in looks)
+        threads = [one.process.threads.keys() for one in looks if one.process is not None]
+        assert threads[0] == threads[1]
+        assert looks[0].io.keys() == looks[1].io.keys()
+        assert (looks[0].device is None) == (looks[1].device is None)
+        assert looks[0].pressure.some_s.keys() == looks[1].pressure.some_s.keys()
+        monkeypatch.setattr(LocalShell, "run", None)
+        assert watch.look().process is not None
+        assert watch.begin()().may_run != "unknown"
+
+
+def test_a_local_state_is_what_is_seen_from_elsewhere(tmp_path: Path) -> None:
+    """Another QEMU and each thread are found both ways, and nothing else; a file without lines is none."""
+    other, none = tmp_path / "qemu-kvm", tmp_path / "no-kvm"
+    for one in (other, none):
+        shutil.copy(shutil.which("bash") or "", one)
+    name = str(uuid.uuid4())
+    with (
+        running(*busy(str(other))),
+        running(*busy(str(none), "-name", name)),
+        running("bash", "-c", "sleep 60 & wait", "-uuid", name) as guest,
+    ):
+        # the slower one first: a process that was begun just now has no words for a moment
+        assert guest_pid(CountingShell(), name) == guest_pid(LocalShell(), name) == guest.pid
+        assert guest_pid(LocalShell(), str(uuid.uuid4())) is None
+        states = []
+        for shell in (LocalShell(), CountingShell()):
+            end = HostWatch(shell, str(tmp_path), name).begin()
+            time.sleep(0.2)
+            states.append(end())
+    assert all(one.others and one.others_cpu for one in states)
+    moving = {"others_cpu": None, "temperature": "", "recent": {}}
+    here, elsewhere = (one.model_copy(update=moving) for one in states)
+    assert here == elsewhere
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert read_small(LocalShell(), [f"{tmp_path}/*empty"]) == read_small(CountingShell(), [str(empty)]) == {}
+
+
 def test_a_real_host_tells_its_state(tmp_path: Path) -> None:
     """Another QEMU at work is seen by its name, and this machine's device and CPUs are what other files say."""
     other = tmp_path / "qemu-kvm"
@@ -219,9 +268,10 @@ def test_a_real_host_tells_its_state(tmp_path: Path) -> None:
 
 
 def test_a_watch_of_nothing_looks_at_nothing_else() -> None:
-    """Without a process or a device the script's words match no path: /proc//io is none of QEMU's."""
+    """Without a process or a device the patterns match no path: /proc//io is none of QEMU's."""
     shell = FakeShell()
     shell.answer(re.compile("df --output"), returncode=3)
     shell.answer(re.compile("exec grep"))
     HostWatch(shell, "/dev/shm/x").look()
-    assert shell.asked[-1].argv[-2:] == ("none", "none")
+    assert "/proc/none/io" in shell.asked[-1].line
+    assert "/sys/class/block/none/stat" in shell.asked[-1].line
