@@ -23,9 +23,10 @@ _SECTOR_BYTES = 512
 class IoCounters(BaseModel):
     """What each layer has moved since it began, in bytes, and the flushes QEMU's block layer was asked for.
 
-    guest: /sys/block/X/stat in the guest; layer: QMP query-blockstats of the disk, with the guest's reads and writes
-    one by one; host: /proc/PID/io of QEMU, what it made the host's devices read and write; device: /sys/block/X/stat
-    of the host's device below, with the flushes that it completed, by whomever. None where a layer cannot be asked.
+    guest: its kernel's of the disk, by the agent or /sys/block/X/stat; layer: QMP query-blockstats of the disk, with
+    the guest's reads and writes one by one; host: /proc/PID/io of QEMU, what it made the host's devices read and write;
+    device: /sys/block/X/stat of the host's device below, with the flushes that it completed, by whomever. None where a
+    layer cannot be asked.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -59,11 +60,14 @@ def total(rounds: Iterable[IoCounters]) -> IoCounters:
 def read_guest_stat(text: str) -> Mapping[str, int]:
     """The guest's counters from /sys/block/X/stat (Documentation/block/stat.rst: sectors of 512 bytes)."""
     words = text.split()
-    if len(words) < 7:
-        return {}
+    return guest_counters(int(words[2]), int(words[6])) if len(words) >= 7 else {}
+
+
+def guest_counters(read_sectors: int, written_sectors: int) -> Mapping[str, int]:
+    """The guest's counters from its disk's, which are in sectors of 512 bytes."""
     return {
-        "guest_read_bytes": int(words[2]) * _SECTOR_BYTES,
-        "guest_written_bytes": int(words[6]) * _SECTOR_BYTES,
+        "guest_read_bytes": read_sectors * _SECTOR_BYTES,
+        "guest_written_bytes": written_sectors * _SECTOR_BYTES,
     }
 
 

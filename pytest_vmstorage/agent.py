@@ -34,8 +34,14 @@ _LAST_POLL_S = 0.25
 """Polling costs the guest's CPU time: a command's end is seen an eighth of its time late, and a long measurement is
 asked after four times a second."""
 
+_LAST_BRIEF_POLL_S = 0.04
+"""What says little is no measurement, and others wait for its end."""
+
 _FOLLOW_S = 0.02
 """How often a file is looked at that is written within a fraction of a second; a look takes the guest 3 ms."""
+
+KILL = 'kill -KILL "$1" $(cat "/proc/$1/task/$1/children")'
+"""Line of sh that ends a process and its children."""
 
 _FILES = "/run/vmstorage-command"
 _LINES_OF_SH = (("/bin/sh", "-c"), ("sh", "-c"))
@@ -47,6 +53,8 @@ class AgentShell:
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
         self._lock = threading.Lock()
+        self._tells_disks = True
+        self._open: dict[str, int] = {}
 
     def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
         """Run argv in the guest; 124 if it was killed at its time limit. Raises GuestError, GuestDiedError."""
@@ -66,6 +74,42 @@ class AgentShell:
                 return self._read(path).decode(errors="replace")
             except HypervisorError:
                 return ""
+
+    def reread(self, path: str) -> str:
+        """The text of a file of /sys or /proc as it is now, "" where there is none; it stays open for the next time.
+
+        That saves an answer of three. A piece is larger than the agent's own buffer, so that nothing is left in that.
+        """
+        with self._lock:
+            try:
+                handle = self._open.get(path)
+                if handle is not None:
+                    self._call("guest-file-seek", handle=handle, offset=0, whence=0)
+                else:
+                    handle = self._open[path] = self._call("guest-file-open", path=path, mode="r")
+                return self._rest(handle).decode(errors="replace")
+            except HypervisorError:
+                # what it belonged to is gone, and may be there anew
+                self._open.pop(path, None)
+        return self.read(path)
+
+    def disk_sectors(self, name: str) -> tuple[int, int] | None:
+        """Sectors of 512 bytes that the guest's disk of that name, as vdb, has read and written so far.
+
+        None where the agent cannot tell: guest-get-diskstats came with QEMU 7.1. It is one answer, a file's text three.
+        """
+        if not self._tells_disks:
+            return None
+        try:
+            with self._lock:
+                told = self._call("guest-get-diskstats")
+        except HypervisorError:
+            self._tells_disks = False
+            return None
+        stats: Mapping[str, int] = next((one["stats"] for one in told if one["name"] == name), {})
+        # what the guest's kernel does not count is left out
+        read, written = stats.get("read-sectors"), stats.get("write-sectors")
+        return None if read is None or written is None else (read, written)
 
     def write(self, path: str, data: bytes) -> None:
         """Write that into a file in the guest, which may be one of /sys; no process is started for it.
@@ -96,13 +140,15 @@ class AgentShell:
         """Run a line of sh with these words after it; the result and the errors are those of `run`.
 
         What it says comes with the word that it ended, and not through files, which take the agent six answers more.
-        Over 2 MiB would be lost.
+        Over 2 MiB would be lost. It is killed from here: timeout(1) takes an emulated guest a quarter of the time.
         """
         begin, argv = time.monotonic(), ("/bin/sh", "-c", line, "sh", *words)
         with self._lock:
-            path, *arg = [*_limit(timeout_s), *argv]
-            pid = self._call("guest-exec", path=path, arg=arg, **{"capture-output": True})["pid"]
-            status = self._wait(pid, timeout_s)
+            pid = self._call("guest-exec", path=argv[0], arg=[*argv[1:]], **{"capture-output": True})["pid"]
+            status = self._status_by(pid, begin + timeout_s, _LAST_BRIEF_POLL_S)
+            if status is None:
+                self._call("guest-exec", path="/bin/sh", arg=["-c", KILL, "sh", str(pid)])
+                status = self._wait(pid, 0.0)
         code = _code(status, timeout_s, time.monotonic() - begin)
         # the agent leaves out what is empty
         out, err = (base64.b64decode(status.get(f"{name}-data", "")) for name in ("out", "err"))
@@ -121,27 +167,38 @@ class AgentShell:
 
     def _wait(self, pid: int, timeout_s: float | None) -> Mapping[str, Any]:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s + GRACE_S
+        status = self._status_by(pid, deadline, _LAST_POLL_S)
+        if status is None:
+            raise CommandStuckError(f"A command in the guest did not end {GRACE_S:.0f} s after its time limit.")
+        return status
+
+    def _status_by(self, pid: int, deadline: float | None, last_poll_s: float) -> Mapping[str, Any] | None:
+        """How a command ended, None if it has not by then."""
         pause = _FIRST_POLL_S
         while True:
             status: Mapping[str, Any] = self._call("guest-exec-status", pid=pid)
             if status["exited"]:
                 return status
             if deadline is not None and time.monotonic() > deadline:
-                raise CommandStuckError(f"A command in the guest did not end {GRACE_S:.0f} s after its time limit.")
+                return None
             time.sleep(pause)
-            pause = min(pause * _POLL_GROWTH, _LAST_POLL_S)
+            pause = min(pause * _POLL_GROWTH, last_poll_s)
 
     def _read(self, path: str) -> bytes:
         handle = self._call("guest-file-open", path=path, mode="r")
-        parts = []
         try:
-            while True:
-                part, is_last = self._piece(handle)
-                parts.append(part)
-                if is_last:
-                    return b"".join(parts)
+            return self._rest(handle)
         finally:
             self._call("guest-file-close", handle=handle)
+
+    def _rest(self, handle: int) -> bytes:
+        """What is in an open file from where it is at."""
+        parts = []
+        while True:
+            part, is_last = self._piece(handle)
+            parts.append(part)
+            if is_last:
+                return b"".join(parts)
 
     def _piece(self, handle: int) -> tuple[bytes, bool]:
         """The next piece of an open file, and whether it is the last one for now."""

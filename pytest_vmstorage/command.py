@@ -79,6 +79,19 @@ class BriefShell(Protocol):
         """Run that line of sh with these words after it; the result is that of `run`."""
 
 
+@runtime_checkable
+class RereadShell(Protocol):
+    """A shell that has a shorter way to a kernel's file that it has read before."""
+
+    def reread(self, path: str) -> str:
+        """The text of that file of /sys or /proc as it is now, "" where there is none."""
+
+
+def reread(shell: Shell, path: str) -> str:
+    """The text of a file of /sys or /proc that is read time and again, by the shell's shortest way."""
+    return shell.reread(path) if isinstance(shell, RereadShell) else shell.read(path)
+
+
 def run_line(shell: Shell, line: str, *words: str, timeout_s: float) -> CommandResult:
     """Run a line of sh that says no more than a few words, with these words after it, by the shell's shortest way."""
     if isinstance(shell, BriefShell):

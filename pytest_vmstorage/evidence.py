@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.accounting import IoCounters, read_block_stats, read_guest_stat
+from pytest_vmstorage.accounting import IoCounters, read_block_stats
 from pytest_vmstorage.command import Shell, check
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import GuestError
@@ -197,11 +197,11 @@ def _written(domain: Domain) -> int | None:
     return None
 
 
-def io_counters(machine: Machine, host: HostLook, guest_stat: str) -> IoCounters:
-    """What the guest's disk, QEMU's block layer and QEMU's process have moved so far; `guest_stat` is the guest's."""
+def io_counters(machine: Machine, host: HostLook, guest: Mapping[str, int]) -> IoCounters:
+    """What the guest's disk, QEMU's block layer and QEMU's process have moved so far; `guest` are the disk's own."""
     stats = [one for one in machine.domain.monitor("query-blockstats") if TEST_ALIAS in one.get("qdev", "")]
     return IoCounters(
-        **read_guest_stat(guest_stat),
+        **guest,
         **(read_block_stats(stats[0]["stats"]) if stats else {}),
         **host.io,
         **(host.device.as_counters() if host.device is not None else {}),

@@ -11,12 +11,12 @@ from pytest_vmstorage.workloads.base import Target, Workload
 # the disk's own cached pages, once they are written, and no others (BLKFLSBUF): the tools are not read anew in each
 # round; a stale result is emptied, as each further process takes an emulated guest longer than what it does
 _STALE = '[ -z "$2" ] || : >"$2"'
-FORGET = f'blockdev --flushbufs "$1"; {_STALE}'
+FORGET = f'{_STALE}; exec blockdev --flushbufs "$1"'
 # of a file only its own pages, once they are written: dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED)
 # on the whole file (coreutils manual)
 FORGET_FILE = (
-    'dd if=/dev/null of="$1" oflag=nocache conv=notrunc,fdatasync count=0 status=none &&'
-    f' {{ [ -z "$3" ] || blockdev --flushbufs "$3"; }} && {{ {_STALE}; }}'
+    f'{{ {_STALE}; }} && dd if=/dev/null of="$1" oflag=nocache conv=notrunc,fdatasync count=0 status=none &&'
+    ' { [ -z "$3" ] || exec blockdev --flushbufs "$3"; }'
 )
 # files come and go, so that nobody can name the pages: all go, where there is the right to
 FORGET_ALL = f'sync && {{ [ "$(id -u)" != 0 ] || echo 3 >/proc/sys/vm/drop_caches; }} && {{ {_STALE}; }}'

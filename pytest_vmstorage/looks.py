@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from pytest_vmstorage.accounting import guest_counters, read_guest_stat
+from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.evidence import fallback_lines, io_counters
 from pytest_vmstorage.guest import Guest
@@ -48,8 +51,7 @@ class Looks:
     def look(self, guest: Guest, watch: HostWatch | None = None) -> Look:
         """What guest, QEMU's block layer and host have counted so far for the guest's disk."""
         host = (watch or self.watch(guest)).look()
-        stat = guest.shell.read(f"/sys/block/{Path(guest.disk).name}/stat")
-        moved = io_counters(guest.machine, host, stat)
+        moved = io_counters(guest.machine, host, _moved_in(guest))
         return Look(moved=moved, process=host.process, pressure=host.pressure)
 
     def watch(self, guest: Guest) -> HostWatch:
@@ -68,3 +70,10 @@ class Looks:
         if fallen and guest.config.io != "threads":
             return f"io is no longer {guest.config.io}: {'; '.join(fallen)} (QEMU's log)"
         return changed_in_guest(guest.shell, guest.facts, self._shell.read(guest.machine.spec.console))
+
+
+def _moved_in(guest: Guest) -> Mapping[str, int]:
+    """What the guest itself has counted for its disk."""
+    name, shell = Path(guest.disk).name, guest.shell
+    sectors = shell.disk_sectors(name) if isinstance(shell, AgentShell) else None
+    return guest_counters(*sectors) if sectors is not None else read_guest_stat(shell.read(f"/sys/block/{name}/stat"))

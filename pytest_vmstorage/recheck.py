@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from pytest_vmstorage.command import Shell
+from pytest_vmstorage.command import Shell, reread
 from pytest_vmstorage.guest_facts import GuestFacts, chosen_scheduler
 from pytest_vmstorage.kernel_log import TROUBLE
 
@@ -28,11 +28,11 @@ def _changes(shell: Shell, facts: GuestFacts, console: str) -> Iterator[str]:
         yield f"the guest's kernel had trouble with its disk: {trouble[0].strip()}"
     queue = f"/sys/block/{PurePosixPath(facts.disk).name}/queue"
     now = {
-        "cache": (facts.write_cache, shell.read(f"{queue}/write_cache").strip() or "unknown"),
-        "scheduler": (facts.scheduler, chosen_scheduler(shell.read(f"{queue}/scheduler")) or "unknown"),
+        "cache": (facts.write_cache, reread(shell, f"{queue}/write_cache").strip() or "unknown"),
+        "scheduler": (facts.scheduler, chosen_scheduler(reread(shell, f"{queue}/scheduler")) or "unknown"),
     }
     if facts.mounted:
-        now["guest_mount"] = ("rw", _writable(shell.read("/proc/mounts"), facts.disk))
+        now["guest_mount"] = ("rw", _writable(reread(shell, "/proc/mounts"), facts.disk))
     for field, (then, found) in now.items():
         if then != found:
             yield f"after the last round {field} is {found} (guest sysfs), not {then}"

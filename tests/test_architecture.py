@@ -91,6 +91,7 @@ LAYERS = """
     opening
     kept
     testing.builders  testing.shell  testing.monitor  testing.command_words
+    testing.guest_processes
     testing.hypervisor  testing.images
     testing.lab
     testing.bench

@@ -6,15 +6,13 @@ import base64
 import itertools
 import json
 import re
-import signal
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HypervisorError
 from pytest_vmstorage.provision.confinement import Confinement
-from pytest_vmstorage.testing.command_words import read_words
+from pytest_vmstorage.testing.guest_processes import GuestProcesses
 from pytest_vmstorage.testing.monitor import answer_monitor
 from pytest_vmstorage.testing.shell import FakeShell
 
@@ -25,13 +23,6 @@ ANSWER_BYTES = 4 * 2**20
 """A longer answer libvirt cannot pass on."""
 
 _UUID = re.compile("<uuid>(.*)</uuid>")
-
-
-@dataclass
-class _Process:
-    ends: float
-    code: int
-    said: Mapping[str, bytes]
 
 
 @dataclass
@@ -63,7 +54,7 @@ class FakeDomain:
     paused: bool = False
     _dead: bool = False
     _limits: Mapping[str, int] = field(default_factory=dict)
-    _processes: dict[int, _Process] = field(default_factory=dict)
+    _processes: GuestProcesses = field(default_factory=GuestProcesses)
     _open: dict[int, _File] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1000))
 
@@ -153,34 +144,12 @@ class FakeDomain:
         return {}
 
     def _guest_exec(self, path: str, arg: list[str], capture_output: bool = False) -> Any:
-        words = read_words([path, *arg])
-        stdin = self._content(words.feed) if words.feed not in ("", "/dev/null") else None
-        # the shell gets no limit of its own: it is the guest's timeout(1) that ends the command
-        done = self.shell.run(words.argv, stdin=stdin)
-        is_late = words.limit_s is not None and done.seconds > words.limit_s
-        said = {"out": done.stdout.encode(), "err": done.stderr.encode()}
-        if words.out:
-            self.shell.files.update({words.out: said["out"], words.err: said["err"]})
-        captured = said if capture_output and not words.out else {}
         pid = next(self._numbers)
-        lasts = words.limit_s if is_late and words.limit_s is not None else 0.0
-        code = -signal.SIGKILL if is_late else done.returncode
-        self._processes[pid] = _Process(time.monotonic() + lasts, code, captured)
+        self._processes.start(pid, [path, *arg], self.shell, self._content, capture=capture_output)
         return {"pid": pid}
 
     def _guest_exec_status(self, pid: int) -> Any:
-        if pid not in self._processes:
-            raise HypervisorError("guest agent command guest-exec-status failed: Invalid parameter 'pid'.", code=1)
-        process = self._processes[pid]
-        if time.monotonic() < process.ends:
-            return {"exited": False}
-        del self._processes[pid]
-        said = {f"{name}-data": base64.b64encode(data).decode() for name, data in process.said.items() if data}
-        return {
-            "exited": True,
-            **({"signal": -process.code} if process.code < 0 else {"exitcode": process.code}),
-            **said,
-        }
+        return self._processes.status(pid)
 
     def _guest_file_open(self, path: str, mode: str = "r") -> Any:
         if mode == "w":
@@ -203,6 +172,11 @@ class FakeDomain:
         piece = base64.b64decode(buf_b64)[: self.write_at_most]
         self.shell.files[self._file(handle).path] += piece
         return {"count": len(piece), "eof": False}
+
+    def _guest_file_seek(self, handle: int, offset: int, whence: int) -> Any:
+        assert whence == 0, "only from a file's beginning"
+        self._file(handle).at = offset
+        return {"position": offset, "eof": False}
 
     def _guest_file_close(self, handle: int) -> Any:
         self._file(handle)

@@ -6,12 +6,14 @@ import itertools
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_vmstorage import Fio, StorageConfig
+from pytest_vmstorage.command import TIMED_OUT, reread, run_line
 from pytest_vmstorage.errors import (
     BootTimeoutError,
     DiskMissingError,
@@ -253,6 +255,35 @@ def test_a_tool_past_its_limit_is_told_and_its_guest_lives(lab: Lab) -> None:
         measure(lab.subject(guest), job, Plan(rounds=1, warmup=0, timeout_s=1.0))
     assert lab.explain(guest, caught.value).what.startswith("past its time limit: ")
     assert guest.run("true").ok
+
+
+def test_a_line_past_its_limit_is_killed_with_what_it_runs(lab: Lab) -> None:
+    """One that says little, as those around rounds are; the next one is answered."""
+    guest = lab.guest(StorageConfig())
+    begin = time.monotonic()
+    done = run_line(guest.shell, 'echo begun; sleep "$1"; echo over', "60.125", timeout_s=1.0)
+    assert (done.returncode, done.stdout) == (TIMED_OUT, "begun\n")
+    assert time.monotonic() - begin < 20
+    left = run_line(guest.shell, "cat /proc/[0-9]*/comm", timeout_s=20).stdout.splitlines()
+    assert "qemu-ga" in left
+    assert "sleep" not in left
+
+
+def test_a_file_that_stays_open_is_read_as_it_is_now(lab: Lab) -> None:
+    """By a real agent: a setting that changes between two looks, and a mount that comes and becomes read-only."""
+    guest = lab.guest(StorageConfig())
+    scheduler = f"/sys/block/{Path(guest.disk).name}/queue/scheduler"
+    changes = ("none", "mq-deadline", "none")
+    found = [(reread(guest.shell, scheduler), guest.run(f"echo {to} >{scheduler}")) for to in changes]
+    assert all(done.ok for _, done in found)
+    told = [text for text, _ in found[1:]]
+    assert ["[none]" in one for one in told] == [True, False]
+    assert [reread(guest.shell, scheduler) for _ in range(2)] == [guest.shell.read(scheduler)] * 2
+    before = reread(guest.shell, "/proc/mounts")
+    assert guest.run("mkdir -p /mnt/one && mount -t tmpfs one /mnt/one").ok
+    assert len(reread(guest.shell, "/proc/mounts").splitlines()) == len(before.splitlines()) + 1
+    assert guest.run("mount -o remount,ro /mnt/one").ok
+    assert reread(guest.shell, "/proc/mounts") == guest.shell.read("/proc/mounts")
 
 
 def test_a_fill_past_its_limit_is_told(lab: Lab) -> None:

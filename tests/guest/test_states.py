@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pytest_vmstorage import Dd, Fio, Hdparm, StorageConfig
+from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.claim import proven_fields
 from pytest_vmstorage.errors import UnsupportedError, WorkloadError
 from pytest_vmstorage.lab import Lab
@@ -30,6 +33,10 @@ def test_a_rewritten_disk_has_been_written_twice(lab: Lab) -> None:
     measured = measure(lab.subject(guest), READ, ONCE)
     assert (lab.looks.look(guest).moved.layer_written_bytes or 0) >= 2 * 48 * MIB
     assert state_of(measured) == ("48M written twice before the rounds", "proven")
+    name = Path(guest.disk).name
+    stat = guest.shell.read(f"/sys/block/{name}/stat").split()
+    assert isinstance(guest.shell, AgentShell)
+    assert guest.shell.disk_sectors(name) == (int(stat[2]), int(stat[6])), "the agent's counts are the kernel's"
 
 
 @pytest.mark.parametrize(("kind", "factor"), [("raw", 1), ("qcow2", 50)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 import threading
 import time
 from collections.abc import Mapping
@@ -12,8 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage import agent
-from pytest_vmstorage.agent import READ_BYTES, WRITE_BYTES, AgentShell
-from pytest_vmstorage.command import TIMED_OUT, LocalShell, run_line
+from pytest_vmstorage.agent import KILL, READ_BYTES, WRITE_BYTES, AgentShell
+from pytest_vmstorage.command import TIMED_OUT, LocalShell, reread, run_line
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError
 from pytest_vmstorage.testing import FakeDomain, FakeShell
 
@@ -62,11 +63,31 @@ def test_what_says_little_says_it_with_its_end() -> None:
 
 
 def test_what_says_little_is_killed_at_its_time_limit() -> None:
-    """By the guest's own timeout(1), as any command is."""
+    """From here, with what it has begun; whatever else it dies of is no time limit."""
     shell = FakeShell().answer(["/bin/sh", "-c", "sync", "sh"], seconds=60)
-    done = run_line(AgentShell(guest(shell)), "sync", timeout_s=0.05)
+    domain = guest(shell)
+    done = run_line(AgentShell(domain), "sync", timeout_s=0.05)
     assert done.returncode == TIMED_OUT
     assert done.seconds < 5
+    (_, began), (_, killed) = [one for one in domain.asked if one[0] == "guest-exec"]
+    assert began["path"] == "/bin/sh"
+    assert killed["arg"][:3] == ["-c", KILL, "sh"]
+    shell = FakeShell().answer(["/bin/sh", "-c", "sync", "sh"], returncode=-9)
+    assert run_line(AgentShell(guest(shell)), "sync", timeout_s=60).returncode == 128 + 9
+
+
+def test_the_line_that_kills_ends_a_shell_and_what_it_runs() -> None:
+    """On a real kernel."""
+    with subprocess.Popen(["sh", "-c", "sleep 60; echo more"]) as shell:
+        children = Path(f"/proc/{shell.pid}/task/{shell.pid}/children")
+        deadline = time.monotonic() + 10
+        while not (child := children.read_text().strip()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        subprocess.run(["sh", "-c", KILL, "sh", str(shell.pid)], check=True)
+        assert shell.wait(10) == -9
+        while Path(f"/proc/{child}/exe").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not Path(f"/proc/{child}/exe").exists()
 
 
 def test_a_shell_without_a_shorter_way_runs_a_line_as_any_command() -> None:
@@ -132,6 +153,28 @@ def test_messages_stay_below_the_channels_limit() -> None:
     with pytest.raises(GuestError, match="a message of"):
         guest().agent("guest-file-write", {"handle": 1, "buf-b64": "A" * 2**16}, 1)
     assert WRITE_BYTES * 4 / 3 + 200 < 2**16
+
+
+def test_a_file_that_is_read_again_stays_open_and_tells_what_is_so_now() -> None:
+    """One that is gone is nothing, and is opened anew when it is there again."""
+    domain = FakeDomain(FakeShell({"/sys/cache": b"write back\n"}), read_at_most=4)
+    shell = AgentShell(domain)
+    assert [reread(shell, "/sys/cache"), reread(shell, "/sys/none")] == ["write back\n", ""]
+    domain.shell.files["/sys/cache"] = b"write through\n"
+    assert [reread(shell, "/sys/cache") for _ in range(2)] == ["write through\n"] * 2
+    assert domain.open_files == ["/sys/cache"]
+    del domain.shell.files["/sys/cache"]
+    assert reread(shell, "/sys/cache") == ""
+    domain.shell.files["/sys/cache"] = b"write back\n"
+    domain.asked.clear()
+    assert [reread(shell, "/sys/cache") for _ in range(3)] == ["write back\n"] * 3
+    assert [command for command, _ in domain.asked].count("guest-file-open") == 1
+
+
+def test_a_shell_that_cannot_keep_a_file_open_reads_it(tmp_path: Path) -> None:
+    """Here, for one."""
+    (tmp_path / "file").write_text("now")
+    assert reread(LocalShell(), str(tmp_path / "file")) == "now"
 
 
 def test_a_file_that_is_not_there_reads_as_nothing() -> None:

@@ -96,8 +96,8 @@ class Scene:
         self.regions = Regions(StorageConfig(size=size).size)
         self._count = 0
         self.shell.do(re.compile("^tool "), self._tool)
-        self.shell.do(re.compile("^fio --name=fill"), self._note("fill"))
-        self.shell.do(re.compile("^fio --name=age"), self._note("age"))
+        self.shell.do(re.compile("fio --name=fill"), self._note("fill"))
+        self.shell.do(re.compile("fio --name=age"), self._note("age"))
         self.shell.do(re.compile("flushbufs"), self._note("forget"))
         self.subject = Subject(
             shell=self.shell,
@@ -184,7 +184,7 @@ class Waiting(Scene):
     def beside(self, scene: Scene) -> None:
         """Wait beside that one."""
         self.events = scene.events
-        self.shell.do(re.compile("^fio --name=fill"), self._note("fill the other"))
+        self.shell.do(re.compile("fio --name=fill"), self._note("fill the other"))
         scene.subject.alongside = self._enter
 
     @contextlib.contextmanager
