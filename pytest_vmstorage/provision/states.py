@@ -39,7 +39,12 @@ ATA = ("sata", "ide")
 _HEAD_BYTES = 2**20
 _TAKE = """
 cd -- "$1" 2>/dev/null && [ -e "$2" ] && [ -e "$2.sum" ] || exit 3
-cp --reflink=auto --sparse=always -- "$2" "$3" && printf '%s  %s\\n' "$(cat -- "$2.sum")" "$3" | b2sum --quiet -c -
+# side by side: what is summed is read once; a copy that fails, as on a full disk, is no damage of what is kept
+cp --reflink=auto --sparse=always -- "$2" "$3" &
+printf '%s  %s\\n' "$(cat -- "$2.sum")" "$2" | b2sum --quiet -c -
+said=$?
+wait $! || { rm -f -- "$3"; [ $said != 0 ] || exit 3; }
+exit $said
 """
 _KEEP = """
 set -e

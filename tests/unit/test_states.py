@@ -152,6 +152,24 @@ def test_what_is_damaged_is_removed(tmp_path: Path, damage: bytes) -> None:
     assert not list((tmp_path / "other").iterdir())
 
 
+def test_a_copy_that_fails_is_not_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full: what is kept is whole, and the run's own copy is not."""
+    of = states(tmp_path)
+    name = of.name(spec())
+    saved(tmp_path, of, name)
+    (tmp_path / "bin").mkdir()
+    stub = tmp_path / "bin" / "cp"
+    stub.write_text('#!/bin/sh\nfor last; do :; done\nhead -c 10000 "$4" >"$last"\nexit 1\n')
+    stub.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    other = states(tmp_path, "other")
+    assert other.take(name) is None
+    assert not Path(other.path(name)).exists()
+    assert names(tmp_path) == [name]
+    monkeypatch.undo()
+    assert states(tmp_path, "third").take(name) is not None
+
+
 def test_what_was_not_saved_is_not_kept(tmp_path: Path) -> None:
     """A file that is no saved guest, or none at all."""
     of = states(tmp_path)
