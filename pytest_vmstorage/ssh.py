@@ -17,6 +17,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from pytest_vmstorage.errors import HostError, LostError
 from pytest_vmstorage.process import is_left, mark
@@ -94,11 +95,8 @@ class SshConnection:
         # to a file with -E: in the background ssh has no other place for what it says when the host is lost;
         # and to no pipe, which it would hold open
         log = self._words()
-        # another process may have found the folder empty, and removed it
-        log.parent.mkdir(mode=0o700, exist_ok=True)
-        log.unlink(missing_ok=True)
         argv = ["ssh", *self._options, *master, "-E", str(log), "-f", "-N", self.target]
-        with log.open("a") as words:
+        with _opened(log) as words:
             try:
                 done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=words, stderr=words, check=False)
             except FileNotFoundError:
@@ -163,11 +161,23 @@ def reach_error(target: str, said: str) -> HostError:
 def _private_folder() -> Path:
     """A folder for sockets that nobody else can reach; short, as a socket's path has 108 characters at most."""
     folder = Path(f"{_FOLDER}-{os.geteuid()}")
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    if _is_private(folder):
-        return folder
-    return Path(tempfile.mkdtemp(prefix=f"{_FOLDER}-"))
+    while True:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        # another process may find the folder empty, and remove it
+        with contextlib.suppress(FileNotFoundError):
+            return folder if _is_private(folder) else Path(tempfile.mkdtemp(prefix=f"{_FOLDER}-"))
+
+
+def _opened(path: Path) -> TextIO:
+    """The file, made anew in its folder; that one may be removed by another process as long as it is empty."""
+    while True:
+        # not with exist_ok: what is there, and is gone when that is looked at, is an error then
+        with contextlib.suppress(FileExistsError):
+            path.parent.mkdir(mode=0o700)
+        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            return path.open("a")
 
 
 def _is_private(folder: Path) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -150,6 +153,25 @@ def test_sockets_lie_where_nobody_else_can_reach_them(monkeypatch: pytest.Monkey
     other = ssh_module._private_folder()
     assert other != folder
     assert other.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_other_processes_remove_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whenever they find it empty: each connection's file is opened nevertheless."""
+    monkeypatch.setattr(ssh_module, "_FOLDER", str(tmp_path / "vms-ssh"))
+    script = "import os, sys\nwhile True:\n try: os.rmdir(sys.argv[1])\n except OSError: pass\n"
+    with subprocess.Popen([sys.executable, "-c", script, f"{tmp_path}/vms-ssh-{os.geteuid()}"]) as other:
+        try:
+            deadline, removed = time.monotonic() + 3, 0
+            while removed < 300 and time.monotonic() < deadline:
+                log = ssh_module._private_folder() / "one.log"
+                removed += not log.parent.exists()
+                with ssh_module._opened(log) as words:
+                    words.write("said")
+                assert log.read_text() == "said"
+                log.unlink()
+        finally:
+            other.kill()
+    assert removed, "nothing was removed meanwhile"
 
 
 def test_connections_of_killed_processes_are_ended(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
