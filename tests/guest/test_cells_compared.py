@@ -1,4 +1,4 @@
-"""Assertions between cells on real guests: virtio-blk against IDE, by rounds that were really taken in turns."""
+"""Assertions between cells on real guests: one is slowed by a known factor, in rounds really taken in turns."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ import pytest
 from pytest_vmstorage.couples import Couple, paired_rounds
 from pytest_vmstorage.results import Run
 
-BUSES = """
+LIMITS = """
 import pytest
 from pytest_vmstorage import Fio, cell
 
-def test_virtio_is_faster(assert_ratio):
-    assert_ratio(cell("virtio-blk"), cell("ide"), at_least=1.1)
+def test_more_is_faster(assert_ratio):
+    assert_ratio(cell(total_iops_sec=200), cell(total_iops_sec=100), at_least=1.5)
 
-def test_ide_keeps_up(assert_ratio):
-    assert_ratio(cell("ide"), cell("virtio-blk"), at_least=0.9)
+def test_less_keeps_up(assert_ratio):
+    assert_ratio(cell(total_iops_sec=100), cell(total_iops_sec=200), at_least=0.75)
 
-def test_virtio_is_fastest(assert_fastest):
-    assert_fastest(cell("virtio-blk"))
+def test_more_is_fastest(assert_fastest):
+    assert_fastest(cell(total_iops_sec=200))
 
-@pytest.mark.parametrize("bus", ["virtio-blk", "ide"])
+@pytest.mark.parametrize("total_iops_sec", [200, 100])
 @pytest.mark.storage(size="64M")
 def test_random_read(measure):
     measure(Fio(rw="randread", bs="4k", iodepth=8, size="16M", runtime=1, time_based=True), warmup=0)
 """
+"""Libvirt's <iotune> makes one twice as fast as the other, far below what any host is capable of."""
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder of a run of these cells, six rounds each, and what it printed."""
     folder = tmp_path_factory.mktemp("between")
-    (folder / "test_it.py").write_text(BUSES)
+    (folder / "test_it.py").write_text(LIMITS)
     argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--vm-dir={folder}/disks", "--vm-rounds=6"]
     done = subprocess.run(
         [*argv, "--vm-report=r.json", "-v"], cwd=folder, capture_output=True, text=True, timeout=400, check=False
@@ -46,16 +47,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_what_holds_and_what_does_not(finished: tuple[Path, str]) -> None:
-    """IDE is slower by far: the assertion that it keeps up fails with both cells in its text, and the others hold."""
+    """The assertion that the slowed one keeps up fails with both cells in its text, and the others hold."""
     _, text = finished
     assert "1 failed, 4 passed" in text, text
     told = " ".join(text.split())
-    assert "HOLDS test_it.py::test_virtio_is_faster: bus=virtio-blk is at least 1.1 times as fast as bus=ide" in told
-    assert "FAILS test_it.py::test_ide_keeps_up: bus=ide is at least 0.9 times as fast as bus=virtio-blk: it is" in told
-    assert "E fio randread 4k qd8 size=16M on raw-none-ide-off 64M, iops " in told
+    more, less = "total_iops_sec=200", "total_iops_sec=100"
+    assert f"HOLDS test_it.py::test_more_is_faster: {more} is at least 1.5 times as fast as {less}" in told
+    assert f"FAILS test_it.py::test_less_keeps_up: {less} is at least 0.75 times as fast as {more}: it is" in told
+    assert "E fio randread 4k qd8 size=16M on raw-none-virtio-blk-off-total_iops_sec=100 64M, iops " in told
     assert "from 6 pairs of rounds" in told
-    assert "bus moves fio randread 4k qd8 size=16M by " in told
-    assert "(virtio-blk fastest, ide slowest; 1 couple, 95 % interval " in told
+    assert "total_iops_sec moves fio randread 4k qd8 size=16M by " in told
+    assert "(200 fastest, 100 slowest; 1 couple, 95 % interval " in told
 
 
 def test_rounds_are_pairs(finished: tuple[Path, str]) -> None:
