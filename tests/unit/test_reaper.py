@@ -57,8 +57,9 @@ def process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(name: str, *words: str) -> subprocess.Popen[bytes]:
-        script = f'exec -a {name} sh -c "sleep 30 & wait" {name} {" ".join(words)}'
-        child = subprocess.Popen(["bash", "-c", script], start_new_session=True)
+        # one that starts another is there twice, until that has a name of its own
+        script = f'exec -a {name} sh -c "read -r _" {name} {" ".join(words)}'
+        child = subprocess.Popen(["bash", "-c", script], stdin=subprocess.PIPE, start_new_session=True)
         started.append(child)
         wanted = f"{name}\0".encode()
         deadline = time.monotonic() + 5
@@ -68,9 +69,8 @@ def process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
     yield start
     for child in started:
-        # its sleep is in its group, and nobody else is
-        subprocess.run(["kill", "-KILL", "--", f"-{child.pid}"], check=False, stderr=subprocess.DEVNULL)
-        child.wait()
+        with child:
+            child.kill()
 
 
 def bury(child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
