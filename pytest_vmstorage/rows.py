@@ -94,8 +94,7 @@ class Rows:
         if may_stay and held.row.config in self.upcoming:
             self._wait(held)
         elif may_stay and is_next_there:
-            with contextlib.suppress(VmStorageError):
-                self.put_by(held.row)
+            self._stand_still(held.row)
             self.finished.append(held.row)
         else:
             self.let_go(held.row)
@@ -109,10 +108,13 @@ class Rows:
         self._wait(_held(row))
 
     def _wait(self, held: Held) -> None:
+        self._stand_still(held.row)
+        self.waiting[held.row.config] = held
+
+    def _stand_still(self, row: Row) -> None:
         # one that died meanwhile is found dead when its turn comes
         with contextlib.suppress(VmStorageError):
-            self.put_by(held.row)
-        self.waiting[held.row.config] = held
+            self.put_by(row)
 
     def make_room(self, config: StorageConfig) -> None:
         """Let waiting rows go until that cell's guest and its disk, written in full, fit beside those that wait.
@@ -145,9 +147,16 @@ class Rows:
         return True
 
     def _has_room(self, configs: Sequence[StorageConfig]) -> bool:
-        """Whether guests of these cells and their disks, written in full, fit beside those that wait."""
-        if not any(map(_takes_room, configs)):
+        """Whether guests of these cells and their disks, written in full, fit beside those that wait.
+
+        What was let go may take room until it is gone: nobody waits for that where there is enough without it.
+        """
+        if not any(map(_takes_room, configs)) or self._fits(configs):
             return True
+        self.room.settle()
+        return self._fits(configs)
+
+    def _fits(self, configs: Sequence[StorageConfig]) -> bool:
         spare = self.room.spare_memory_bytes()
         memory = sum(one.memory for one in configs if one.has_guest)
         needed = sum(map(folder_bytes, (*configs, *self.waiting)))

@@ -24,6 +24,7 @@ class Host:
         self.events: list[str] = []
         self.dead: set[StorageConfig] = set()
         self.asked = 0
+        self.going_mib = 0
         self.rows = Rows(self, let_go=self._note("gone"), put_by=self._put_by, upcoming=(A, B, C))
 
     def _note(self, what: str) -> Any:
@@ -38,14 +39,15 @@ class Host:
         """What the rows at hand leave."""
         self.asked += 1
         held = len(self.rows.waiting) + (self.rows.current is not None)
-        return None if self.memory_mib is None else (self.memory_mib - 512 * held) * MIB
+        return None if self.memory_mib is None else (self.memory_mib - 512 * held - self.going_mib) * MIB
 
     def folder_room_bytes(self) -> int:
         """What it was made with."""
         return self.folder_mib * MIB
 
     def settle(self) -> None:
-        """All is gone at once."""
+        """All is gone at once, but for what was said to be going."""
+        self.going_mib = 0
 
     def turn(self, config: StorageConfig) -> bool:
         """That cell's turn; whether its row had to be made."""
@@ -54,6 +56,15 @@ class Host:
         self.rows.make_room(config)
         self.rows.begin(cast("Row", self.row(config)))
         return True
+
+    def finish(self, config: StorageConfig, next_one: StorageConfig) -> None:
+        """That cell's last turn, and the next one's, whose row was made ahead; what happens then is noted."""
+        self.rows.upcoming = (config, next_one)
+        self.turn(config)
+        self.rows.wait(cast("Row", self.row(next_one)))
+        self.rows.upcoming = (next_one,)
+        self.events.clear()
+        self.turn(next_one)
 
     def row(self, config: StorageConfig) -> object:
         """A guest that tells when its wait ends."""
@@ -81,12 +92,7 @@ def test_nobody_waits_for_a_teardown_where_the_next_row_is_there() -> None:
     """What is finished stands still, and goes as soon as another row is made, or host operations are measured."""
     host = Host()
     for end in (lambda: host.rows.make_room(C), lambda: host.rows.leave(C), host.rows.drop_all):
-        host.rows.upcoming = (A, B)
-        host.turn(A)
-        host.rows.wait(cast("Row", host.row(B)))
-        host.rows.upcoming = (B,)
-        host.events.clear()
-        host.turn(B)
+        host.finish(A, B)
         assert host.events == ["waits raw", "back qcow2"]
         end()
         assert "gone raw" in host.events
@@ -97,12 +103,7 @@ def test_nobody_waits_for_a_teardown_where_the_next_row_is_there() -> None:
 def test_what_is_finished_and_may_not_wait_goes_at_once() -> None:
     """A listed device is for one row at a time, though the next one is there."""
     host = Host()
-    disk = StorageConfig(backing="partition", size="64M")
-    host.turn(disk)
-    host.rows.wait(cast("Row", host.row(B)))
-    host.rows.upcoming = (B,)
-    host.events.clear()
-    host.turn(B)
+    host.finish(StorageConfig(backing="partition", size="64M"), B)
     assert host.events == ["gone raw", "back qcow2"]
 
 
@@ -125,6 +126,25 @@ def test_without_room_the_farthest_turn_goes(room: dict[str, int]) -> None:
     assert host.turn(C)
     assert host.events[-1] == "gone qcow2"
     assert set(host.rows.waiting) == {A}
+
+
+def test_nothing_waits_in_vain_for_room_that_a_guest_still_takes_that_was_let_go() -> None:
+    """Where all fits without it, none is let go, and the next ones are made ahead; only a host that is full waits."""
+    host = Host(memory_mib=2048)
+    for one in (A, B):
+        host.turn(one)
+    host.rows.upcoming = (C, A, B)
+    host.going_mib = 1024
+    assert host.turn(C)
+    assert set(host.rows.waiting) == {A, B}
+    assert host.going_mib == 0
+    host.rows.drop_all()
+    host.rows.upcoming = (A, B, C)
+    host.going_mib = 1024
+    assert host.rows.ahead(A, 2) == [B, C]
+    host.memory_mib, host.going_mib = 4096, 1024
+    assert host.rows.ahead(A, 2) == [B, C]
+    assert host.going_mib == 1024
 
 
 def test_a_host_that_tells_no_memory_keeps_all() -> None:
