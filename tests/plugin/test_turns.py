@@ -7,6 +7,8 @@ import json
 import pytest
 from projects import RANDOM_WRITE, flat, text_of
 
+from pytest_vmstorage.lab import Lab
+
 TURNS = (
     RANDOM_WRITE
     + """
@@ -254,21 +256,15 @@ def test_the_plan_counts_all_disks_that_wait(project):
 
 
 @pytest.mark.parametrize("option", ["--vm-rounds=1", "--vm-rounds=2"])
-def test_the_lab_is_told_which_cells_begin_with_the_test_at_hand(project, option):
+def test_the_lab_is_told_which_cells_begin_with_the_test_at_hand(project, option, monkeypatch):
     """In turns and in a row: their disks may be filled beside that of the cell at hand."""
-    told = """
-from pytest_vmstorage.lab import Lab
+    expect, told = Lab.expect, []
 
-OLD = Lab.expect
+    def note(lab, upcoming, alike=()):
+        told.append({*upcoming[1:]} & {*alike} - {*upcoming[:1]})
+        expect(lab, upcoming, alike)
 
-def expect(self, upcoming, alike=()):
-    with open("alike", "a") as file:
-        print(*sorted(one.format for one in {*upcoming[1:]} & {*alike} - {*upcoming[:1]}), sep=",", file=file)
-    OLD(self, upcoming, alike)
-
-Lab.expect = expect
-"""
-    project.write(test_it=TURNS + told)
+    monkeypatch.setattr(Lab, "expect", note)
+    project.write(test_it=TURNS)
     project.run(SEED, option).assert_outcomes(passed=3)
-    lines = (project.path / "alike").read_text().splitlines()
-    assert len(max(lines, key=len).split(",")) == 2
+    assert max(map(len, told)) == 2
