@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,14 +44,16 @@ exec sh -c "$*"
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of that ssh."""
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of that ssh, which ends connections of this test's shells, and of no others'."""
+    gc.collect()
     script = tmp_path / "ssh"
     script.write_text(FAKE_SSH)
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(ssh_module, "_private_folder", lambda: _made(tmp_path / "sockets"))
-    return tmp_path
+    yield tmp_path
+    gc.collect()
 
 
 def _made(folder: Path) -> Path:
