@@ -1,4 +1,4 @@
-"""What is counted on the host around a round, from one command: QEMU's threads, its I/O, the device, pressure; pure."""
+"""What is counted on the host around a round, in one look: QEMU's threads, its I/O, the device, pressure; pure."""
 
 from __future__ import annotations
 
