@@ -71,6 +71,13 @@ def disk_under_test(tree: ET.Element) -> ET.Element:
     return next(disk for disk in tree.findall("devices/disk") if disk.findtext("serial") == TEST_SERIAL)
 
 
+@pytest.mark.parametrize("config", [None, StorageConfig(), StorageConfig(bus="nvme"), StorageConfig(backing="null")])
+def test_libvirt_asks_for_all_of_the_processor_at_once(config: StorageConfig | None) -> None:
+    """It asks for 400 properties one by one where QEMU could tell which features the processor lacks."""
+    left_out = find(parsed(config), f"{{{QEMU_NAMESPACE}}}capabilities/{{{QEMU_NAMESPACE}}}del")
+    assert left_out.attrib == {"capability": "cpu-unavailable-features"}
+
+
 @pytest.mark.parametrize("kind", get_args(Format))
 def test_the_format_is_said_and_never_probed(kind: Format) -> None:
     """A raw image that a guest wrote a qcow2 header into would otherwise be opened as one."""
