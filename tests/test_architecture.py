@@ -60,7 +60,7 @@ LAYERS = """
     provision.guest_image
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.contract
     provision.caches  provision.save_image  provision.event_loop  provision.exclusive
-    provision.libvirt_text
+    provision.libvirt_text  provision.starts
     provision
     provision.host_fs  provision.image_files  provenance  guest_facts
     provision.block  provision.image_volumes  provision.connection  provision.guest_events

@@ -18,20 +18,37 @@ _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
 
 
+class _Adoption:
+    """How many threads want orphans adopted: the kernel is told so for the process, and not for a thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted = 0
+
+    def change(self, by: int) -> None:
+        """So many more want it; the kernel hears of it."""
+        with self._lock:
+            self._wanted += by
+            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(self._wanted > 0), 0, 0, 0)
+
+
+_ADOPTION = _Adoption()
+
+
 @contextlib.contextmanager
 def adopting(pid_file: Path) -> Iterator[None]:
     """Within it, orphans of this process's children become its own (prctl(2), Linux 3.4); no longer than needed.
 
-    The process whose pid turns up in `pid_file` is waited for in a thread, within the context and after it.
+    Several threads may be within it at once. The process whose pid turns up in `pid_file` is waited for in a thread of
+    its own, within the context and after it.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
     started = threading.Event()
     threading.Thread(target=_wait, args=(pid_file, started), name="vmstorage-wait", daemon=True).start()
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _ADOPTION.change(1)
     try:
         yield
     finally:
-        libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        _ADOPTION.change(-1)
         started.set()
 
 

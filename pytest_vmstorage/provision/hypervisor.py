@@ -12,7 +12,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HostError, HypervisorError
-from pytest_vmstorage.provision.adopt import adopting
 from pytest_vmstorage.provision.confinement import Confinement, read_confinement
 from pytest_vmstorage.provision.connection import Connection
 from pytest_vmstorage.provision.encryption import secrets_of
@@ -20,6 +19,7 @@ from pytest_vmstorage.provision.event_loop import start_event_loop
 from pytest_vmstorage.provision.guest_events import GuestEvents
 from pytest_vmstorage.provision.libvirt_text import bus_names, one_line, refusal_hint, version_text
 from pytest_vmstorage.provision.passphrases import Passphrases
+from pytest_vmstorage.provision.starts import Starts
 
 AGENT_AGAIN_S = 10.0
 """How long libvirtd, restarted, may take to find the agent of a guest that it has already."""
@@ -33,7 +33,6 @@ class LibvirtHypervisor:
     """
 
     def __init__(self, uri: str, *, pids: Path | None = None, reach: Callable[[], object] = lambda: None) -> None:
-        self._pids = pids
         self._libvirt = load_libvirt()
         import libvirt_qemu
 
@@ -43,7 +42,7 @@ class LibvirtHypervisor:
         self.connection = Connection(self._libvirt, uri, watch=self.events.watch, woken=self.events.wake, reach=reach)
         self._passphrases = Passphrases(self._libvirt, self.connection.current, uri if pids else "")
         self.forget = self._passphrases.forget
-        self._starting = threading.Lock()
+        self._starts = Starts(pids, lambda emulator: self.disk_buses(emulator, "q35"))
 
     def start(self, xml: str) -> LibvirtDomain:
         """Make and start a transient guest from schema-checked XML; raises HypervisorError."""
@@ -63,21 +62,15 @@ class LibvirtHypervisor:
     @contextlib.contextmanager
     def _beginning(self, doing: str, xml: str, conn: Any) -> Iterator[None]:
         tree = ElementTree.fromstring(xml)  # noqa: S314 (our own XML)
-        # two may boot side by side, but orphans are adopted and passphrases known by the process, not by the thread
+        name, emulator = tree.findtext("name", ""), tree.findtext("devices/emulator", "")
+        secrets = secrets_of(tree)
         with (
-            self._starting,
+            # passphrases are known by the process, and not by the thread
+            self._starts.one(name, emulator, alone=bool(secrets)),
             self._translated(doing, conn),
-            self._passphrases.known(secrets_of(tree)),
-            self._adopting(tree),
+            self._passphrases.known(secrets),
         ):
             yield
-
-    def _adopting(self, tree: ElementTree.Element) -> contextlib.AbstractContextManager[None]:
-        if self._pids is None:
-            return contextlib.nullcontext()
-        # libvirt starts a QEMU that it does not know to ask what it can; adopted, that one would be waited for 80 s
-        self.disk_buses(tree.findtext("devices/emulator", ""), "q35")
-        return adopting(self._pids / f"{tree.findtext('name')}.pid")
 
     def find(self, uuid: str) -> LibvirtDomain | None:
         """The running guest of that UUID, None where there is none."""

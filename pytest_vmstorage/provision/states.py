@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import shlex
+import threading
 from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
@@ -101,6 +102,7 @@ class States:
         self._kept_bytes = kept_bytes
         self._provenance = Provenance(shell)
         self._taken: dict[str, State | None] = {}
+        self._keeping = threading.Lock()
 
     def name(self, spec: GuestSpec) -> str:
         """The name of the state for that guest: it stands for all that the state depends on."""
@@ -136,7 +138,9 @@ class States:
         if state is None:
             raise ProvisionError(f"{self.path(name)} is not what libvirt saves a guest in.")
         argv = ["sh", "-c", _KEEP, "sh", self._folder, name, state.path, str(self._kept_bytes), self._of_boot]
-        check(self._shell.run(argv), f"keeping a saved guest in {self._folder}")
+        # what another thread has half kept would be taken for what a killed run left
+        with self._keeping:
+            check(self._shell.run(argv), f"keeping a saved guest in {self._folder}")
         self._taken[name] = state
         return state
 

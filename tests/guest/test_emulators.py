@@ -16,8 +16,7 @@ from pytest_vmstorage.claim import XML
 from pytest_vmstorage.errors import AttestationError, ConfigError
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.opening import driver_cache
-from pytest_vmstorage.provision import adopt
-from pytest_vmstorage.provision import hypervisor as hypervisor_module
+from pytest_vmstorage.provision import adopt, starts
 from pytest_vmstorage.provision import pool as pool_module
 from pytest_vmstorage.provision.domain import GuestSpec, domain_xml
 from pytest_vmstorage.provision.emulator import check_emulator
@@ -74,7 +73,7 @@ def test_each_cell_has_its_qemu(lab: Lab, prefix: Path, monkeypatch: pytest.Monk
         known_when_adopting.append(known_qemus())
         return adopt.adopting(pid_file)
 
-    monkeypatch.setattr(hypervisor_module, "adopting", adopting)
+    monkeypatch.setattr(starts, "adopting", adopting)
     path = copied(lab, prefix, "qemu-system-x86_64")
     config = StorageConfig(emulator=path, size="32M")
     guest = lab.guest(config)

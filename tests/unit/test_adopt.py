@@ -44,6 +44,17 @@ def test_an_orphan_that_ends_while_starting_is_waited_for(tmp_path: Path) -> Non
         assert_gone(orphan(0, tmp_path / "pid"))
 
 
+def test_two_starts_side_by_side_adopt_their_own(tmp_path: Path) -> None:
+    """The end of one start is none of the other's."""
+    with adopting(tmp_path / "pid"):
+        with adopting(tmp_path / "other"):
+            other = orphan(0, tmp_path / "other")
+        pid = orphan(0.2, tmp_path / "pid")
+        assert parent(pid) == os.getpid()
+    assert_gone(pid)
+    assert_gone(other)
+
+
 def test_orphans_of_others_are_left_alone(tmp_path: Path) -> None:
     """Outside the context an orphan goes where it went without this plugin."""
     with adopting(tmp_path / "none"):

@@ -103,6 +103,30 @@ def test_one_is_restored_while_another_wakes(tmp_path: Path) -> None:
         assert [one.is_restored for one in workers.map(lambda _number: scene.begin(), range(2))] == [True] * 2
 
 
+def test_guests_of_two_kinds_are_restored_side_by_side(tmp_path: Path) -> None:
+    """And saved so, too."""
+    scene, met = Scene(tmp_path), threading.Barrier(2)
+    restore, boot = scene.hypervisor.restore, scene.hypervisor.start
+
+    def together(xml: str, path: str) -> FakeDomain:
+        met.wait(5)
+        domain = restore(xml, path)
+        assert isinstance(domain, FakeDomain)
+        return domain
+
+    def booted(xml: str) -> FakeDomain:
+        met.wait(5)
+        return boot(xml)
+
+    scene.hypervisor.restore, scene.hypervisor.start = together, booted  # type: ignore[method-assign]
+    with ThreadPoolExecutor(2) as workers:
+        begun = list(workers.map(lambda bus: scene.begin(bus=bus), ("virtio-blk", "virtio-scsi")))
+    assert [one.is_restored for one in begun] == [True] * 2
+    assert len(set(scene.booted)) == 1
+    assert len(scene.booted) == 2
+    assert sum(1 for path in (tmp_path / "kept").iterdir() if path.suffix != ".sum") == 2
+
+
 def test_after_ctrl_c_nobody_saves_or_boots_another(tmp_path: Path) -> None:
     """Who waited for the one that was being saved gets an error, at once."""
     scene, waits = Scene(tmp_path), threading.Event()
