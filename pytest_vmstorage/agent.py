@@ -37,6 +37,12 @@ asked after four times a second."""
 _LAST_BRIEF_POLL_S = 0.04
 """What says little is no measurement, and others wait for its end."""
 
+_UNASKED_SHARE = 0.85
+"""For that share of the shortest time that the same line ever took nobody asks whether it has ended.
+
+Each answer takes an emulated guest 3 to 4 ms, and dozens a third of the time of what drops its caches.
+"""
+
 _FOLLOW_S = 0.02
 """How often a file is looked at that is written within a fraction of a second; a look takes the guest 3 ms."""
 
@@ -55,6 +61,7 @@ class AgentShell:
         self._lock = threading.Lock()
         self._tells_disks = True
         self._open: dict[str, int] = {}
+        self._shortest: dict[tuple[str, ...], float] = {}
 
     def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
         """Run argv in the guest; 124 if it was killed at its time limit. Raises GuestError, GuestDiedError."""
@@ -145,11 +152,15 @@ class AgentShell:
         begin, argv = time.monotonic(), ("/bin/sh", "-c", line, "sh", *words)
         with self._lock:
             pid = self._call("guest-exec", path=argv[0], arg=[*argv[1:]], **{"capture-output": True})["pid"]
+            shortest_s = self._shortest.get(argv, 0.0)
+            time.sleep(max(0.0, begin + min(timeout_s, _UNASKED_SHARE * shortest_s) - time.monotonic()))
             status = self._status_by(pid, begin + timeout_s, _LAST_BRIEF_POLL_S)
             if status is None:
                 self._call("guest-exec", path="/bin/sh", arg=["-c", KILL, "sh", str(pid)])
                 status = self._wait(pid, 0.0)
-        code = _code(status, timeout_s, time.monotonic() - begin)
+        took_s = time.monotonic() - begin
+        self._shortest[argv] = min(took_s, shortest_s or took_s)
+        code = _code(status, timeout_s, took_s)
         # the agent leaves out what is empty
         out, err = (base64.b64decode(status.get(f"{name}-data", "")) for name in ("out", "err"))
         return make_result(argv, code, out, err, begin)

@@ -76,6 +76,26 @@ def test_what_says_little_is_killed_at_its_time_limit() -> None:
     assert run_line(AgentShell(guest(shell)), "sync", timeout_s=60).returncode == 128 + 9
 
 
+def test_what_was_run_before_is_not_asked_after_too_soon() -> None:
+    """Once for a line that takes as long as before; its time limit comes first, and another line is nobody's guess."""
+    line, other = (["/bin/sh", "-c", "sync", "sh", word] for word in ("a", "b"))
+    domain = guest(FakeShell().answer(line, seconds=0.2).answer(other, seconds=0.2))
+    shell = AgentShell(domain)
+
+    def questions(word: str, timeout_s: float) -> int:
+        before = len(domain.asked)
+        run_line(shell, "sync", word, timeout_s=timeout_s)
+        return [command for command, _ in domain.asked[before:]].count("guest-exec-status")
+
+    first = questions("a", 9)
+    assert first > 10
+    assert questions("a", 9) < first / 2
+    assert questions("b", 9) > 10
+    begin = time.monotonic()
+    questions("b", 0.01)
+    assert time.monotonic() - begin < 0.15
+
+
 def test_the_line_that_kills_ends_a_shell_and_what_it_runs() -> None:
     """On a real kernel."""
     with subprocess.Popen(["sh", "-c", "sleep 60; echo more"]) as shell:
