@@ -46,8 +46,7 @@ class Rows:
     """Holds the rows; `let_go` tears one down, `put_by` makes one wait.
 
     `upcoming` are the cells that rounds will be taken in, in that order: a row whose cell is not among them is let go
-    when another one's turn comes and that one has to be made. Where it is there already, nobody waits for a teardown:
-    what is `finished` stands still until the next one is made.
+    as soon as another one's turn comes.
     """
 
     room: Room
@@ -56,7 +55,6 @@ class Rows:
     upcoming: Sequence[StorageConfig] = ()
     current: Held | None = None
     waiting: dict[StorageConfig, Held] = field(default_factory=dict)
-    finished: list[Row] = field(default_factory=list)
 
     def expect(self, upcoming: Sequence[StorageConfig]) -> None:
         """Other turns are ahead: rows that wait for none of them are let go."""
@@ -66,9 +64,9 @@ class Rows:
 
     def turn_to(self, config: StorageConfig) -> Held | None:
         """The row of that cell, at work; None where there is none, and nothing is at work then."""
-        if self.current is not None and self.current.row.config == config:
+        self.leave(config)
+        if self.current is not None:
             return self.current
-        self._put_by(is_next_there=config in self.waiting)
         found = self.waiting.pop(config, None)
         if found is not None:
             self.current = found
@@ -76,52 +74,39 @@ class Rows:
         return found
 
     def leave(self, config: StorageConfig) -> None:
-        """Nothing is at work but that cell's row, if it is; what is finished goes."""
+        """Nothing is at work but that cell's row, if it is."""
         if self.current is not None and self.current.row.config != config:
-            self._put_by(is_next_there=False)
-        self._let_finished_go()
+            self._put_by()
 
     def begin(self, row: Row) -> Held:
         """A row that was made is the one at work."""
         self.current = _held(row)
         return self.current
 
-    def _put_by(self, *, is_next_there: bool) -> None:
+    def _put_by(self) -> None:
         held, self.current = self.current, None
         if held is None:
             return
-        may_stay = _may_wait(held.row.config)
-        if may_stay and held.row.config in self.upcoming:
+        if held.row.config in self.upcoming and _may_wait(held.row.config):
             self._wait(held)
-        elif may_stay and is_next_there:
-            self._stand_still(held.row)
-            self.finished.append(held.row)
         else:
             self.let_go(held.row)
-
-    def _let_finished_go(self) -> None:
-        while self.finished:
-            self.let_go(self.finished.pop())
 
     def wait(self, row: Row) -> None:
         """A row that was made ahead waits for its first turn."""
         self._wait(_held(row))
 
     def _wait(self, held: Held) -> None:
-        self._stand_still(held.row)
-        self.waiting[held.row.config] = held
-
-    def _stand_still(self, row: Row) -> None:
         # one that died meanwhile is found dead when its turn comes
         with contextlib.suppress(VmStorageError):
-            self.put_by(row)
+            self.put_by(held.row)
+        self.waiting[held.row.config] = held
 
     def make_room(self, config: StorageConfig) -> None:
         """Let waiting rows go until that cell's guest and its disk, written in full, fit beside those that wait.
 
         A machine's disk is for one cell at a time, whatever room there is.
         """
-        self._let_finished_go()
         for one in [one for one in self.waiting if one.is_machine and one.backing == config.backing]:
             self.let_go(self.waiting.pop(one).row)
         while self.waiting and not self._has_room((config,)):
@@ -171,7 +156,6 @@ class Rows:
     def drop_all(self) -> None:
         """Let all go, the one at work first."""
         self.drop()
-        self._let_finished_go()
         while self.waiting:
             self.let_go(self.waiting.popitem()[1].row)
 
