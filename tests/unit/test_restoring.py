@@ -164,7 +164,7 @@ def on(accel: str, **fields: object) -> GuestSpec:
     return spec(**fields).model_copy(update={"accel": accel})
 
 
-@pytest.mark.parametrize("bus", ["virtio-blk", "virtio-scsi", "sata"])
+@pytest.mark.parametrize("bus", ["virtio-blk", "virtio-scsi"])
 def test_where_nobody_says_how_what_is_proven_is_restored(tmp_path: Path, bus: str) -> None:
     """The first guest of a kind too: all rows of a run begin alike."""
     scene = Scene(tmp_path)
