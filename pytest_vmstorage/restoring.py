@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import threading
 import uuid
 from collections.abc import Callable
@@ -41,7 +40,7 @@ class Restoring:
         self._note = note
         self._timeout_s = timeout_s
         self._say = say
-        self._locks: dict[str, threading.Lock] = collections.defaultdict(threading.Lock)
+        self._locks: dict[str, threading.Lock] = {}
         self._distrusted: set[str] = set()
         self._is_over = False
 
@@ -83,7 +82,7 @@ class Restoring:
     def _restored(self, spec: GuestSpec, name: str) -> Begun | None:
         try:
             # the beginning of the run's copy of a state is that of one guest at a time
-            with self._locks[name]:
+            with self._locks.setdefault(name, threading.Lock()):
                 is_wanted = name not in self._distrusted and not self._is_over
                 domain = self._begun_from(spec, name) if is_wanted else None
             return Begun(self._woken(domain), is_restored=True) if domain is not None else None

@@ -103,8 +103,9 @@ def _left_out() -> ET.Element:
     """What of QEMU libvirt is not to use: the list of features that a processor lacks.
 
     With it libvirt asks each guest that begins for every property of its processor, 400 answers one by one, and QEMU
-    reads what it is asked byte by byte (monitor_can_read in monitor/monitor.c, 7.2): a third of a second. Without it
-    libvirt asks for all features at once (qemuProcessFetchGuestCPU in qemu_process.c, 9.0). The guest is the same.
+    reads what it is asked byte by byte (monitor_can_read in monitor/monitor.c, 7.2): half a second on slow cores.
+    Without it libvirt asks for all features at once (qemuProcessFetchGuestCPU in qemu_process.c, 9.0). QEMU's command
+    line is the same (tried on libvirt 9.0).
     """
     ET.register_namespace("qemu", QEMU_NAMESPACE)
     capabilities = ET.Element(f"{{{QEMU_NAMESPACE}}}capabilities")
