@@ -98,7 +98,8 @@ def started(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     run_id = ""
     while time.monotonic() < deadline and process.poll() is None:
         run_id = next(iter(run_ids(tmp_path)), "")
-        if run_id and qemus(run_id):
+        # not the guest that is booted to be saved: that one ends before anything is measured
+        if run_id and qemus(f"{run_id}-[0-9]+,"):
             break
         time.sleep(0.1)
     assert run_id, process.communicate(timeout=10)[0]
