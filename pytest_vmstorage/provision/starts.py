@@ -28,12 +28,10 @@ class Starts:
     @contextlib.contextmanager
     def one(self, name: str, emulator: str, *, alone: bool = False) -> Iterator[None]:
         """Within it that guest is begun; nobody else begins one if it is to be alone."""
-        if self._pids is None:
-            with self._alone() if alone else self._beside():
-                yield
-            return
-        self._learn(emulator)
-        with self._alone() if alone else self._beside(), adopting(self._pids / f"{name}.pid"):
+        if self._pids is not None:
+            self._learn(emulator)
+        adopted = adopting(self._pids / f"{name}.pid") if self._pids is not None else contextlib.nullcontext()
+        with self._alone() if alone else self._beside(), adopted:
             yield
 
     def _learn(self, emulator: str) -> None:
