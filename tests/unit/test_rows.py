@@ -88,22 +88,11 @@ def test_a_row_without_a_further_turn_goes() -> None:
     assert host.events == ["gone raw"]
 
 
-def test_a_row_without_a_further_turn_goes_though_the_next_is_there() -> None:
+@pytest.mark.parametrize("done", [A, StorageConfig(backing="partition", size="64M")])
+def test_a_row_without_a_further_turn_goes_though_the_next_is_there(done: StorageConfig) -> None:
     """It is on its way before the next one is called back, and takes no memory while that one is measured."""
     host = Host()
-    host.rows.upcoming = (A, B)
-    host.turn(A)
-    host.rows.wait(cast("Row", host.row(B)))
-    host.rows.upcoming = (B,)
-    host.events.clear()
-    host.turn(B)
-    assert host.events == ["gone raw", "back qcow2"]
-
-
-def test_what_is_finished_and_may_not_wait_goes_at_once() -> None:
-    """A listed device is for one row at a time, though the next one is there."""
-    host = Host()
-    host.finish(StorageConfig(backing="partition", size="64M"), B)
+    host.finish(done, B)
     assert host.events == ["gone raw", "back qcow2"]
 
 
