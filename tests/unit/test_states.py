@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -195,6 +198,31 @@ def test_the_oldest_go_where_there_is_too_much(tmp_path: Path) -> None:
     saved(tmp_path, later, later.name(spec()))
     name = later.name(spec())
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {name, f"{name}.sum"}
+
+
+def test_two_are_kept_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes what is half kept for a killed run's, and removes it."""
+    of = states(tmp_path)
+    one, other = (of.name(spec(vcpus=count)) for count in (1, 2))
+    (tmp_path / "bin").mkdir()
+    stub = tmp_path / "bin" / "b2sum"
+    # whoever is first waits in the middle until the other one is as far, or may be waited for no longer
+    wait = f"for _ in 1 2 3 4 5; do [ -e {tmp_path}/second ] || sleep 0.1; done"
+    stub.write_text(
+        f"#!/bin/sh\nif mkdir {tmp_path}/first 2>/dev/null; then {wait}; else touch {tmp_path}/second; fi\n"
+        f'exec {shutil.which("b2sum")} "$@"\n'
+    )
+    stub.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    with ThreadPoolExecutor(2) as workers:
+        first = workers.submit(saved, tmp_path, of, one)
+        while not (tmp_path / "first").exists() and not first.done():
+            time.sleep(0.001)
+        saved(tmp_path, of, other)
+        first.result(5)
+    assert names(tmp_path) == sorted((one, other))
+    monkeypatch.undo()
+    assert all(states(tmp_path, "other").take(name) is not None for name in (one, other))
 
 
 def test_all_are_told_and_removed(tmp_path: Path) -> None:
