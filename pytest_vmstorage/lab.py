@@ -106,8 +106,7 @@ class Lab:
         """
         if config in self._broken:
             raise self._broken[config]
-        held = self._rows.turn_to(config)
-        if held is None:
+        if (held := self._rows.turn_to(config)) is None:
             return self._begin(config, say)
         if isinstance(held.row, Native) or held.row.machine.domain.is_active():
             return held.row
@@ -127,6 +126,10 @@ class Lab:
             except VmStorageError as error:
                 self._broken[config] = error
                 raise
+            except (KeyboardInterrupt, SystemExit):
+                if self.restoring is not None:
+                    self.restoring.stop()
+                raise
             finally:
                 for one, other in others:
                     self._take_ahead(one, other)
@@ -145,11 +148,10 @@ class Lab:
     def _take_ahead(self, config: StorageConfig, made: Future[Guest]) -> None:
         try:
             self._rows.wait(made.result())
-        except SpaceError:
-            # there may be room when its turn comes
-            return
         except VmStorageError as error:
-            self._broken[config] = error
+            # where there was no room, there may be some when its turn comes
+            if not isinstance(error, SpaceError):
+                self._broken[config] = error
 
     def set_on_host(self, wishes: HostWishes) -> None:
         """Change what the run has set on its host; raises HostError where that cannot be."""
@@ -261,8 +263,7 @@ class Lab:
 
     def note_failure(self) -> None:
         """A test failed in the guest at hand: that is the guest to keep for a look."""
-        if self.settings.keep and self._kept is None and self._machine is not None:
-            self._kept = self._machine
+        self._kept = self._kept or (self._machine if self.settings.keep else None)
 
     @property
     def _machine(self) -> Machine | None:

@@ -42,6 +42,7 @@ class Restoring:
         self._say = say
         self._locks: dict[str, threading.Lock] = {}
         self._distrusted: set[str] = set()
+        self._saved: list[Domain] = []
         self._is_over = False
 
     def begin(self, spec: GuestSpec) -> Begun:
@@ -74,30 +75,37 @@ class Restoring:
         """Have the next guest of that kind be restored from one that is saved anew."""
         self._states.drop(self._states.name(spec))
 
-    def _booted(self, spec: GuestSpec) -> Begun:
+    def stop(self) -> None:
+        """The run ends: no guest is begun any more, and nobody waits for those that other threads are saving."""
+        self._is_over = True
+        for domain in tuple(self._saved):
+            domain.destroy()
+
+    def _check_goes_on(self) -> None:
         if self._is_over:
             raise HypervisorError("No guest is begun any more: the run ends.")
+
+    def _booted(self, spec: GuestSpec) -> Begun:
+        self._check_goes_on()
         return Begun(self._hypervisor.start(self._xml_of(spec)))
 
     def _restored(self, spec: GuestSpec, name: str) -> Begun | None:
         try:
             # the beginning of the run's copy of a state is that of one guest at a time
             with self._locks.setdefault(name, threading.Lock()):
-                is_wanted = name not in self._distrusted and not self._is_over
-                domain = self._begun_from(spec, name) if is_wanted else None
+                self._check_goes_on()
+                domain = self._begun_from(spec, name) if name not in self._distrusted else None
             return Begun(self._woken(domain), is_restored=True) if domain is not None else None
         except VmStorageError as error:
+            self._check_goes_on()
             self.distrust(spec, error)
             return None
-        except (KeyboardInterrupt, SystemExit):
-            # nobody is to wait until another thread has saved what this one did not
-            self._is_over = True
-            raise
 
     def _begun_from(self, spec: GuestSpec, name: str) -> Domain:
         state = self._states.take(name) or self._made(spec, name)
         xml = self._xml_of(spec)
         self._states.write_head(state, xml)
+        self._check_goes_on()
         return self._hypervisor.restore(xml, state.path)
 
     def _woken(self, domain: Domain) -> Domain:
@@ -117,11 +125,15 @@ class Restoring:
         first = spec.model_copy(update={"uuid": own, "name": f"{spec.name}-saved", "console": f"{spec.console}-saved"})
         self._note(own)
         domain = self._hypervisor.start(self._xml_of(first))
+        self._saved.append(domain)
         try:
+            # who stopped before it was among them did not end it
+            self._check_goes_on()
             self._wait(domain, "to be saved")
             park(AgentShell(domain))
             domain.save(self._states.path(name))
         finally:
+            self._saved.remove(domain)
             domain.destroy()
         return self._states.keep(name)
 

@@ -6,6 +6,9 @@ import os
 import re
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,6 +18,7 @@ from pytest_vmstorage.inventory import find_host
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.provision.lease import LeaseBook
+from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell, make_guest_shell, make_host_shell, make_lab
 
 RAW = StorageConfig()
@@ -109,6 +113,20 @@ def test_a_guest_that_does_not_boot_leaves_nothing(host: Host) -> None:
     lab.pool.settle()
     assert host.hypervisor.running == []
     assert host.shell.files == {}
+
+
+def test_ctrl_c_while_a_guest_begins_stops_those_that_are_saved(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other threads would be waited for; another error of this cell stops nobody."""
+    lab, stopped = host.lab(), []
+    lab.restoring = cast("Restoring", SimpleNamespace(stop=lambda: stopped.append("all")))
+    host.mute = {QCOW2}
+    with pytest.raises(BootTimeoutError):
+        lab.guest(QCOW2)
+    assert stopped == []
+    monkeypatch.setattr(host.hypervisor, "start", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        lab.guest(RAW)
+    assert stopped == ["all"]
 
 
 def test_a_disk_that_cannot_be_made_breaks_its_cell_alone(host: Host) -> None:

@@ -13,7 +13,7 @@ from test_states import FILE, spec, states
 
 from pytest_vmstorage import parking
 from pytest_vmstorage.agent import AgentShell
-from pytest_vmstorage.errors import GuestError, HypervisorError
+from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError
 from pytest_vmstorage.parking import park, wait_until_awake, wake
 from pytest_vmstorage.provision.domain import Accel, GuestSpec
 from pytest_vmstorage.provision.machine import Begun
@@ -127,29 +127,75 @@ def test_guests_of_two_kinds_are_restored_side_by_side(tmp_path: Path) -> None:
     assert sum(1 for path in (tmp_path / "kept").iterdir() if path.suffix != ".sum") == 2
 
 
-def test_after_ctrl_c_nobody_saves_or_boots_another(tmp_path: Path) -> None:
-    """Who waited for the one that was being saved gets an error, at once."""
-    scene, waits = Scene(tmp_path), threading.Event()
+class Endless(Saving):
+    """A guest that does in `step` what it does until it is destroyed."""
 
-    def interrupted(_xml: str) -> FakeDomain:
-        waits.wait(5)
-        raise KeyboardInterrupt
+    def __init__(self, shell: FakeShell, step: str, reached: threading.Event) -> None:
+        super().__init__(shell)
+        self.step, self.reached, self.gone = step, reached, threading.Event()
 
-    def wait() -> Begun:
-        waits.set()
-        return scene.begin()
+    def _take(self, step: str) -> None:
+        if step == self.step:
+            self.reached.set()
+            assert self.gone.wait(5), f"nobody ended it in: {step}"
+            raise GuestDiedError("The guest ended.")
 
-    scene.hypervisor.start = interrupted  # type: ignore[method-assign]
+    def wait_for_agent(self, timeout_s: float) -> bool:
+        """As libvirt does."""
+        self._take("boot")
+        return super().wait_for_agent(timeout_s)
+
+    def save(self, path: str) -> None:
+        """As libvirt does."""
+        self._take("save")
+        super().save(path)
+
+    def destroy(self) -> None:
+        """As libvirt does."""
+        super().destroy()
+        self.gone.set()
+
+
+@pytest.mark.parametrize("step", ["boot", "save"])
+def test_who_stops_waits_for_no_guest_that_is_being_saved(tmp_path: Path, step: str) -> None:
+    """It ends; the one that was to be restored from it is neither booted, nor is a next one of another kind."""
+    scene, reached = Scene(tmp_path), threading.Event()
+    scene.hypervisor = FakeHypervisor(lambda _xml: Endless(scene.guest, step, reached))
+    scene.restoring._hypervisor = scene.hypervisor
     with ThreadPoolExecutor(2) as workers:
-        first = workers.submit(scene.begin)
-        while not scene.said:
-            time.sleep(0.001)
-        second = workers.submit(wait)
-        with pytest.raises(HypervisorError, match="No guest is begun any more"):
-            second.result(5)
-        with pytest.raises(KeyboardInterrupt):
-            first.result(5)
+        saved = workers.submit(scene.begin)
+        assert reached.wait(5)
+        waiting = workers.submit(scene.begin)
+        scene.restoring.stop()
+        for begun in (saved, waiting):
+            with pytest.raises(HypervisorError, match="No guest is begun any more"):
+                begun.result(5)
+    with pytest.raises(HypervisorError, match="No guest is begun any more"):
+        scene.begin(bus="nvme")
+    assert len(scene.hypervisor.domains) == 1
+    assert scene.hypervisor.running == []
     assert scene.said == ["saving a guest from which others are restored"]
+
+
+@pytest.mark.parametrize("step", ["start", "keep"])
+def test_what_is_under_way_when_the_run_stops_goes_no_further(tmp_path: Path, step: str) -> None:
+    """One that was being started is not booted to be saved, one that was kept is not restored."""
+    scene = Scene(tmp_path)
+    of = scene.hypervisor if step == "start" else scene.states
+    do = getattr(of, step)
+
+    def stopped(what: str) -> object:
+        done = do(what)
+        scene.restoring.stop()
+        return done
+
+    setattr(of, step, stopped)
+    with pytest.raises(HypervisorError, match="No guest is begun any more"):
+        scene.begin()
+    assert scene.booted == ["vms-r-1-saved"]
+    assert scene.restored == []
+    assert scene.hypervisor.running == []
+    assert bool(list(tmp_path.glob("kept/state-*"))) == (step == "keep")
 
 
 def test_what_cannot_be_restored_is_booted(tmp_path: Path) -> None:
@@ -190,7 +236,7 @@ def test_who_did_not_ask_for_it_has_guests_restored_where_a_bus_is_proven(
     assert restoring.way(boot, accel) == (getattr(restoring, way) if way else None)
 
 
-@pytest.mark.parametrize(("accel", "bus"), [("kvm", "virtio-blk"), ("tcg", "usb"), ("tcg", "nvme")])
+@pytest.mark.parametrize(("accel", "bus"), [("kvm", "virtio-blk"), ("tcg", "sata"), ("tcg", "usb"), ("tcg", "nvme")])
 def test_where_nobody_says_how_what_is_not_proven_is_booted(tmp_path: Path, accel: str, bus: str) -> None:
     """However many there are, and though a saved one may lie there."""
     scene = Scene(tmp_path)
