@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import uuid
 from collections.abc import Callable
@@ -79,7 +80,9 @@ class Restoring:
         """The run ends: no guest is begun any more, and nobody waits for those that other threads are saving."""
         self._is_over = True
         for domain in tuple(self._saved):
-            domain.destroy()
+            # one that cannot be ended is removed with all else of the run, and does not keep its end from coming
+            with contextlib.suppress(VmStorageError):
+                domain.destroy()
 
     def _check_goes_on(self) -> None:
         if self._is_over:

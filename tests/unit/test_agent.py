@@ -96,6 +96,19 @@ def test_what_was_run_before_is_not_asked_after_too_soon() -> None:
     assert time.monotonic() - begin < 0.15
 
 
+def test_a_line_that_was_slow_once_is_not_taken_for_a_slow_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks away for longer than it took when it was quick."""
+    shell, slept, sleep = FakeShell(), [], time.sleep
+    in_guest = AgentShell(guest(shell))
+    monkeypatch.setattr(agent.time, "sleep", lambda seconds: (slept.append(seconds), sleep(seconds)))
+    took = []
+    for seconds in (0.1, 0.5, 0.1):
+        slept.clear()
+        shell.answer(["/bin/sh", "-c", "sync", "sh"], seconds=seconds)
+        took.append(run_line(in_guest, "sync", timeout_s=9).seconds)
+    assert max(slept) < took[0]
+
+
 def test_the_line_that_kills_ends_a_shell_and_what_it_runs() -> None:
     """On a real kernel."""
     with subprocess.Popen(["sh", "-c", "sleep 60; echo more"]) as shell:

@@ -7,13 +7,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from test_states import FILE, spec, states
 
 from pytest_vmstorage import parking
 from pytest_vmstorage.agent import AgentShell
-from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError
+from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError, LostError
 from pytest_vmstorage.parking import park, wait_until_awake, wake
 from pytest_vmstorage.provision.domain import Accel, GuestSpec
 from pytest_vmstorage.provision.machine import Begun
@@ -175,6 +176,26 @@ def test_who_stops_waits_for_no_guest_that_is_being_saved(tmp_path: Path, step: 
     assert len(scene.hypervisor.domains) == 1
     assert scene.hypervisor.running == []
     assert scene.said == ["saving a guest from which others are restored"]
+
+
+def test_one_that_cannot_be_ended_keeps_nobody_from_stopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its host was lost, say; what was saved before is not ended once more."""
+    scene, reached = Scene(tmp_path), threading.Event()
+    scene.begin(bus="virtio-scsi")
+    domain = Endless(scene.guest, "boot", reached)
+    monkeypatch.setattr(scene.hypervisor, "start", lambda _xml: domain)
+    with ThreadPoolExecutor(1) as workers:
+        begun = workers.submit(scene.begin)
+        assert reached.wait(5)
+        end = Mock(side_effect=LostError("The host is gone."))
+        with monkeypatch.context() as patch:
+            patch.setattr(FakeDomain, "destroy", end)
+            patch.setattr(Endless, "destroy", end)
+            scene.restoring.stop()
+        assert end.call_count == 1
+        domain.destroy()
+        with pytest.raises(HypervisorError, match="No guest is begun any more"):
+            begun.result(5)
 
 
 @pytest.mark.parametrize("step", ["start", "keep"])
