@@ -22,11 +22,11 @@ from contextlib import ExitStack
 from bare import BareGuest, bare_guest
 
 from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.filling import FILL_ARGV
 from pytest_vmstorage.forgetting import FORGET
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import open_lab
-from pytest_vmstorage.preconditioning import FILL_ARGV
 from pytest_vmstorage.provision.caches import drop_caches
 from pytest_vmstorage.provision.disk import make_disk, remove_disk
 from pytest_vmstorage.provision.hostdisk import HostDisk

@@ -17,6 +17,7 @@ from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.errors import GuestError, HypervisorError
 from pytest_vmstorage.guest_facts import NO_DISK, PROBE
+from pytest_vmstorage.parked_fio import END_PARKED_FIO, PARK_FIO
 from pytest_vmstorage.provision.domain import ROOT_SERIAL
 
 PARK_S = 15.0
@@ -64,9 +65,13 @@ mkfifo {_WAKE}
 # read from their files now, and not by every guest that is restored
 for tool in {" ".join(WARM)}; do "$tool" --version >/dev/null 2>&1 </dev/null || :; done
 modprobe -q {WARM_MODULE} || :
+{PARK_FIO}
 set +e
 {{
-    read -r now <{_WAKE}
+    read -r now fills <{_WAKE}
+    if [ "$fills" = no ]; then
+{END_PARKED_FIO}
+    fi
     if date -s "@$now" >/dev/null && echo "${{device##*/}}" >"$driver/bind"; then
         # SCSI and ATA disks come in the background
         tries=0
@@ -90,13 +95,16 @@ def park(shell: Shell) -> None:
         raise GuestError(f"The guest that was to be saved does not let its disk go: {done.tail(1)}.")
 
 
-def wake(shell: AgentShell) -> None:
-    """Tell a restored guest what time it is; it sets its clock and looks at its disk. Raises GuestError."""
+def wake(shell: AgentShell, *, fills: bool) -> None:
+    """Tell a restored guest what time it is; it sets its clock and looks at its disk. Raises GuestError.
+
+    Unless its disk is to be filled nothing waits for that any longer.
+    """
     deadline = time.monotonic() + READY_S
     while True:
         try:
             # the agent's open does not wait for a reader
-            return shell.write(_WAKE, f"{time.time():.6f}\n".encode())
+            return shell.write(_WAKE, f"{time.time():.6f} {'yes' if fills else 'no'}\n".encode())
         except HypervisorError as error:
             if time.monotonic() > deadline:
                 raise GuestError(f"The restored guest does not wake: {error.what}") from None

@@ -8,30 +8,16 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from pytest_vmstorage.command import check_time, run_line
+from pytest_vmstorage.command import check_time
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.filling import AGE_ARGV, FILL_ARGV, FILL_BYTES, write
+from pytest_vmstorage.parked_fio import end_parked_fio
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.say import Say
 from pytest_vmstorage.subject import Plan, Subject
 from pytest_vmstorage.units import format_size
 from pytest_vmstorage.workloads.base import Target, Workload
-
-FILL_ARGV = (
-    "fio --name=fill --filename={path} --allow_file_create=0 --rw=write --bs={bs} --size={size} --offset={offset}"
-    " --direct=1 --ioengine=libaio --iodepth=8 --refill_buffers --end_fsync=1 --output-format=terse --output=/dev/null"
-    " --thread --clocksource=gettimeofday"
-)
-"""How blocks are written before a `filled` measurement: sequentially, with data that no layer can shrink.
-
-Nobody reads its times: without a process and a calibrated clock of its own it begins sooner.
-"""
-
-FILL_BYTES = 2**20
-"""Size of a block of the fill; what is less at the disk's end is written in smaller ones."""
-
-AGE_SEED = 20260301
-"""Seed of the order in which an `aged` disk is written: the same pieces in every run."""
 
 LARGEST_AGED_PIECE_BYTES = 2**24
 """An aged disk's pieces are smaller than this on average.
@@ -39,16 +25,6 @@ LARGEST_AGED_PIECE_BYTES = 2**24
 A qcow2 image has one for each of its clusters. ext4 gives a sparse raw file 8 MiB around each first write, and 128 MiB
 in one piece when it is written in order (filefrag on 6.18, tried).
 """
-
-AGE_ARGV = (
-    "fio --name=age --filename={path} --allow_file_create=0 --rw=randwrite --bs=64k --size={size} --offset={offset}"
-    " --direct=1 --ioengine=psync --random_generator=lfsr --randseed={seed} --refill_buffers --end_fsync=1"
-    " --output-format=terse --output=/dev/null"
-)
-"""Every piece once, in a random order: one in flight, so that the order is that of the seed."""
-
-_LEAST_REQUEST_BYTES = 2**16
-"""Guests' kernels cut larger blocks into requests, on no bus into smaller ones (120 KiB on usb, 128 KiB on sata)."""
 
 FRESH_ALIGN_BYTES = 2**20
 """Untouched regions begin at multiples of this; an image's clusters have 64 KiB unless asked for otherwise."""
@@ -143,6 +119,8 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
         offset = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
         _check_untouched(subject, workload, region)
         return _target(subject, region, offset), plan.warmup_rounds
+    if subject.has_parked_fio and not region:
+        end_parked_fio(subject.shell)
     if config.state in ("rewritten", "aged"):
         _condition(subject, plan, say)
     elif regions.written_bytes < region and not config.is_null:
@@ -178,7 +156,7 @@ def _fill(subject: Subject, region: int, plan: Plan) -> None:
     regions = subject.regions
     # whole blocks: fio writes none that is not whole
     end = min(-(-region // FILL_BYTES) * FILL_BYTES, regions.size_bytes)
-    _write(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
+    write(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
     regions.written_bytes = end
 
 
@@ -228,34 +206,12 @@ def _condition(subject: Subject, plan: Plan, say: Say) -> None:
         return
     if subject.config.state == "aged":
         say("aging the disk")
-        _write(subject, AGE_ARGV, 0, regions.size_bytes, plan)
+        write(subject, AGE_ARGV, 0, regions.size_bytes, plan)
     else:
         for words in ("filling the disk", "writing it over"):
             say(words)
-            _write(subject, FILL_ARGV, 0, regions.size_bytes, plan)
+            write(subject, FILL_ARGV, 0, regions.size_bytes, plan)
     regions.written_bytes = regions.size_bytes
-
-
-def _write(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> None:
-    # a disk that ends within a block is filled in blocks of the largest power of two that its size is a multiple of
-    rest = (end - begin) % FILL_BYTES
-    bs = rest & -rest if rest else FILL_BYTES
-    line = argv.format(path="{path}", size=end - begin, offset=begin, seed=AGE_SEED, bs=bs)
-    # the path comes last: it may hold a blank
-    words = [subject.disk.join(word.split("{path}")) for word in line.split()]
-    limited_s = _limited_s(subject.config, end - begin, min(bs, _LEAST_REQUEST_BYTES))
-    result = run_line(subject.shell, 'exec "$@"', *words, timeout_s=plan.timeout_s + end / 2**20 + limited_s)
-    filling = f"Filling {subject.disk} before the measurement"
-    check_time(result, filling)
-    if not result.ok:
-        raise WorkloadError(f"{filling} failed: exit status {result.returncode}.", output=result.tail(15))
-
-
-def _limited_s(config: StorageConfig, size_bytes: int, request_bytes: int) -> float:
-    """How long the cell's limits let a disk take for that many bytes, in requests no smaller than that."""
-    bytes_s = size_bytes / config.total_bytes_sec if config.total_bytes_sec else 0.0
-    iops_s = size_bytes / request_bytes / config.total_iops_sec if config.total_iops_sec else 0.0
-    return bytes_s + iops_s
 
 
 def prove_state(subject: Subject) -> tuple[Proof, ...]:

@@ -98,7 +98,7 @@ class Restoring:
             with self._locks.setdefault(name, threading.Lock()):
                 self._check_goes_on()
                 domain = self._begun_from(spec, name) if name not in self._distrusted else None
-            return Begun(self._woken(domain), is_restored=True) if domain is not None else None
+            return Begun(self._woken(domain, spec), is_restored=True) if domain is not None else None
         except VmStorageError as error:
             self._check_goes_on()
             self.distrust(spec, error)
@@ -111,11 +111,13 @@ class Restoring:
         self._check_goes_on()
         return self._hypervisor.restore(xml, state.path)
 
-    def _woken(self, domain: Domain) -> Domain:
+    def _woken(self, domain: Domain, spec: GuestSpec) -> Domain:
         """Have it look at its disk, while it is looked at from outside."""
         try:
             self._wait(domain, "restored")
-            wake(AgentShell(domain))
+            config = spec.config
+            fills = config is not None and config.state != "fresh" and not config.arrives_filled
+            wake(AgentShell(domain), fills=fills)
         except BaseException:
             domain.destroy()
             raise

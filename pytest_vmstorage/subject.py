@@ -51,6 +51,7 @@ class Subject:
     counts the pieces in which the disk's data lies on the host, None where nobody can tell. `recheck` says, after the
     last round, what is no longer as it was proven. `notes` are put down with the hygiene of each row.
     `made_from` are hashes of what the guest was made from.
+    `has_parked_fio` says of a restored guest that a fio may wait in it for what it is to write before the first round.
     `boot` is the life of the guest, "" without one; `next_order` counts the rounds of a run over all its cells.
     `settle` waits until the guests of earlier rows are gone. While `alongside` is entered, its argument is done to rows
     that wait for their first turn and are to need the same. `look` counts around each round; `watch` begins to watch
@@ -83,5 +84,6 @@ class Subject:
     recheck: Callable[[], str] = field(default=lambda: "")
     notes: Mapping[str, str] = field(default_factory=dict)
     made_from: Mapping[str, str] = field(default_factory=dict)
+    has_parked_fio: bool = False
     boot: str = ""
     next_order: Callable[[], int] = field(default=lambda: 0)

@@ -22,6 +22,7 @@ LAYERS = """
     rules
     file_system  outcome
     image_choice  host_files
+    parked_fio
     device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     recipe
     machine_file
@@ -41,7 +42,8 @@ LAYERS = """
     workloads.ioping  workloads.tar  workloads.postmark  workloads.sqlite  workloads.web  workloads.iozone
     workloads.fio_presets
     journal  subject
-    preconditioning  forgetting
+    filling  forgetting
+    preconditioning
     runner
     baseline  loss  fingerprint  tolerance
     sequential  days  verdict  gate_file

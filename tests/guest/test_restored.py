@@ -105,6 +105,20 @@ def test_a_restored_guest_need_not_read_what_every_guest_runs(saved: Saved) -> N
     assert is_random == (saved.lab.accel.used != "tcg")
 
 
+def test_a_fio_waits_in_it_to_fill_its_disk(saved: Saved) -> None:
+    """The region has its data, and nothing waits any more; where nothing is to be filled nothing waits at all."""
+    begun = "ps -o args= -C fio"
+    made = saved.guest(StorageConfig(size="64M"))
+    assert made.machine.is_restored, saved.said
+    assert made.run(begun).stdout.count("parked") == 1
+    measure(saved.lab.subject(made), Fio(rw="randread", bs="4k", size="16M"), Plan(rounds=1, warmup=0))
+    assert made.run(begun).stdout == ""
+    zeros = made.run(f"for at in 0 8 15; do dd if={made.disk} bs=1M skip=$at count=1 | tr -d '\\0' | wc -c; done")
+    assert all(int(count) > 0.99 * MIB for count in zeros.stdout.split()), zeros
+    assert made.run(f"dd if={made.disk} bs=1M skip=16 count=1 | tr -d '\\0' | wc -c").stdout.strip() == "0"
+    assert saved.guest(StorageConfig(size="64M", state="fresh")).run(begun).stdout == ""
+
+
 def test_another_machine_has_a_state_of_its_own(saved: Saved) -> None:
     """Memory, processors and queues are the saved guest's, and no two guests with other ones share it."""
     names = {

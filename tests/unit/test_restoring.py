@@ -22,6 +22,7 @@ from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
 
 PARK = re.compile("unbind")
+STREAM = {"format": "vmdk", "subformat": "streamOptimized"}
 WAKE, SAID, ERRORS = (f"/run/vmstorage-parked.{what}" for what in ("wake", "said", "errors"))
 
 
@@ -305,13 +306,24 @@ def test_one_that_does_not_wake_is_gone_before_another_is_booted(tmp_path: Path)
     assert scene.said[-1].endswith("booted: The guest restored did not answer in 1.0 s.")
 
 
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [({}, "yes"), ({"state": "aged"}, "yes"), ({"state": "fresh"}, "no"), ({"format": "vmdk"}, "yes"), (STREAM, "no")],
+)
+def test_a_guest_whose_disk_is_not_written_is_told_so(tmp_path: Path, fields: dict[str, object], word: str) -> None:
+    """Nothing is to wait in it for that, and take its memory."""
+    scene = Scene(tmp_path)
+    assert scene.begin(**fields).is_restored
+    assert scene.guest.files[WAKE].decode().split()[1:] == [word]
+
+
 def test_it_is_told_the_time_and_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it prints before its last word is what it says of itself."""
     monkeypatch.setattr(parking.time, "time", lambda: 1795352400.25)
     shell = FakeShell({SAID: b"6.1|1|2\nvdb|1\nwoken\n"})
     guest = AgentShell(FakeDomain(shell))
-    wake(guest)
-    assert shell.files[WAKE] == b"1795352400.250000\n"
+    wake(guest, fills=True)
+    assert shell.files[WAKE] == b"1795352400.250000 yes\n"
     assert wait_until_awake(guest) == "6.1|1|2\nvdb|1"
 
 
@@ -327,12 +339,12 @@ def test_a_shell_that_does_not_listen_yet_is_told_again(monkeypatch: pytest.Monk
         return opened(path, mode)
 
     monkeypatch.setattr(domain, "_guest_file_open", refuse)
-    wake(AgentShell(domain))
-    assert domain.shell.files[WAKE].endswith(b"\n")
+    wake(AgentShell(domain), fills=False)
+    assert domain.shell.files[WAKE].endswith(b" no\n")
     monkeypatch.setattr(parking, "READY_S", 0.0)
     refusals += [HypervisorError("guest agent failed: No such device or address.")] * 9
     with pytest.raises(GuestError, match="does not wake: guest agent failed: No such device"):
-        wake(AgentShell(domain))
+        wake(AgentShell(domain), fills=False)
 
 
 def test_parking_and_waking_tell_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,11 @@ from pytest_vmstorage.command import TIMED_OUT, CommandResult
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.cost import Process, Thread
 from pytest_vmstorage.errors import ConfigError, LateError, WorkloadError
+from pytest_vmstorage.filling import AGE_SEED
 from pytest_vmstorage.host_look import Look, Pressure
 from pytest_vmstorage.host_state import HostState
 from pytest_vmstorage.hygiene import Hygiene
-from pytest_vmstorage.preconditioning import AGE_SEED, check_fits
+from pytest_vmstorage.preconditioning import check_fits
 from pytest_vmstorage.results import Measurement, Metric, Proof, Sample
 from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan, Regions, Subject
@@ -489,6 +490,19 @@ def test_a_full_test_file_makes_way_for_files(region: int | None, guest_fs: str,
     assert ("empty" in scene.events) is is_emptied
     scene.measure(Tool(region=region), rounds=1, warmup=0)
     assert ("fill" in scene.events) is is_emptied
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_where_nothing_is_filled_nothing_waits_for_it(*, is_restored: bool) -> None:
+    """A restored guest has a fio that waits to fill the disk, and takes memory; a tool's own files need none."""
+    scene = Scene(guest_fs="ext4")
+    scene.subject = dataclasses.replace(scene.subject, folder="/mnt/fs", is_file=True, has_parked_fio=is_restored)
+    scene.shell.do(re.compile("kill -KILL"), scene._note("end"))
+    scene.shell.do(re.compile("drop_caches"), scene._note("forget"))
+    scene.measure(Packer(region=0), rounds=1, warmup=0)
+    assert ("end" in scene.events) is is_restored
+    if is_restored:
+        assert scene.events.index("end") < scene.events.index("forget")
 
 
 def test_a_failed_filling_is_no_filled_disk() -> None:
