@@ -9,25 +9,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from pytest_vmstorage.accounting import impossible, stored, total, unflushed
-from pytest_vmstorage.caution import WorkingSet, host_cautions
+from pytest_vmstorage.caution import host_cautions
 from pytest_vmstorage.command import CommandResult, check_time
-from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import VmStorageError, WorkloadError
 from pytest_vmstorage.forgetting import forget
 from pytest_vmstorage.host_state import HostState, merged
-from pytest_vmstorage.hygiene import Hygiene
+from pytest_vmstorage.meanwhile import meanwhile
 from pytest_vmstorage.preconditioning import check_fits, check_folder, check_zeros, prepare, prove_state, uses_untouched
-from pytest_vmstorage.provision.volume import CACHED_IN_ARC
-from pytest_vmstorage.results import Measurement, Proof, Sample
+from pytest_vmstorage.results import Measurement, Sample
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.stopping import Ending
 from pytest_vmstorage.subject import Plan, Subject
+from pytest_vmstorage.taken import Taken, hygiene_words, remarks, size_words, working_set
 from pytest_vmstorage.workloads.base import Target, Workload, figures_of
 
 _SHOWN = 200
 # together no more than a WorkloadError shows
 _FIRST_LINES, _LAST_LINES = 9, 6
-_REMARKED_ROUNDS = 3
 
 
 def measure(
@@ -62,7 +60,7 @@ class Measuring:
         self._plan = plan
         self._keep_sample = keep_sample
         self._warm: str | None = None
-        self._taken: list[_Taken] = []
+        self._taken: list[Taken] = []
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -77,34 +75,47 @@ class Measuring:
         check_folder(subject, workload)
         zeros = check_zeros(subject, workload, plan)
         target, warmup = prepare(subject, workload, plan, say)
-        subject.settle()
         # what was warm in one guest is not so in the next
         warmup = 0 if self._warm == subject.boot else warmup
-        proof = prove_state(subject)
-        moves_on = uses_untouched(subject.config, workload)
-        command = shlex.join(workload.argv(target))
-        watched = subject.watch()
-        for number in range(-warmup, count):
+        command, words = shlex.join(workload.argv(target)), {"zeros": zeros} if zeros else {}
+        taken = Taken(subject, target, command, words, _facts(subject, workload), prove_state(subject))
+        # the host is read while the guest forgets, and after the rounds while the guest is read
+        with meanwhile(lambda: _watched(subject)) as watching:
+            self._take(taken, subject, range(-warmup, count), plan, watching, say)
+            with meanwhile(subject.recheck) as rechecking:
+                taken.around = watching()()
+                changed = rechecking()
+        if changed:
+            raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.")
+        self._warm = subject.boot
+        self.seconds += time.monotonic() - begin
+
+    def _take(
+        self,
+        taken: Taken,
+        subject: Subject,
+        numbers: Sequence[int],
+        plan: Plan,
+        watching: Callable[[], object],
+        say: Say,
+    ) -> None:
+        """Take the rounds of these numbers, of which those below 0 warm up."""
+        target, moves_on = taken.target, uses_untouched(subject.config, self.workload)
+        for number in numbers:
             say(self._step(number))
             if moves_on:
                 # before, and not after it: a round that fails has written too
                 subject.regions.written_bytes = target.offset_bytes + target.size_bytes
-            host_caches, sample = _whole_round(subject, workload, target, plan)
+            host_caches, sample = _whole_round(subject, self.workload, target, plan, watching)
             if number == 0:
-                words = {**_hygiene(subject, warmup, host_caches, plan.hygiene), **({"zeros": zeros} if zeros else {})}
+                taken.hygiene = {**hygiene_words(subject, -numbers[0], host_caches, plan.hygiene), **taken.hygiene}
                 # before its sample: what Ctrl-C leaves can be told
-                self._taken.append(_Taken(subject, target, command, words, _facts(subject, workload), proof))
+                self._taken.append(taken)
             if number >= 0:
                 self._keep_sample(sample)
                 self.samples.append(sample)
             if moves_on:
                 target = target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
-        self._taken[-1].around = watched()
-        changed = subject.recheck()
-        if changed:
-            raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.")
-        self._warm = subject.boot
-        self.seconds += time.monotonic() - begin
 
     def _step(self, number: int) -> str:
         if number < 0:
@@ -124,7 +135,7 @@ class Measuring:
         workload, samples = self.workload, self.samples
         first, last = self._taken[0], self._taken[-1]
         around = merged([one.around for one in self._taken])
-        worked_on, kept = _working_set(workload, last, samples), self._plan.hygiene
+        worked_on, kept = working_set(workload, last, samples), self._plan.hygiene
         return Measurement(
             workload=workload.label,
             tool=workload.tool,
@@ -141,8 +152,8 @@ class Measuring:
                 **last.hygiene,
                 "warm-up rounds": first.hygiene["warm-up rounds"],
                 "rounds": order,
-                "working set": _size_words(worked_on, last.config, around, kept),
-                **_remarks(workload, samples),
+                "working set": size_words(worked_on, last.config, around, kept),
+                **remarks(workload, samples),
             },
             guest=last.guest,
             proof=last.proof,
@@ -157,36 +168,24 @@ class Measuring:
         )
 
 
-class _Taken:
-    """What some rounds in one guest leave to tell beside their samples; the subject itself is let go with its guest."""
-
-    def __init__(
-        self,
-        subject: Subject,
-        target: Target,
-        command: str,
-        hygiene: Mapping[str, str],
-        guest: Mapping[str, str],
-        proof: tuple[Proof, ...],
-    ) -> None:
-        self.config = subject.config
-        self.host = subject.host
-        self.made_from = subject.made_from
-        self.regions = subject.regions
-        self.target = target
-        self.command = command
-        self.hygiene = hygiene
-        self.guest = guest
-        self.proof = proof
-        self.around = HostState()
+def _watched(subject: Subject) -> Callable[[], HostState]:
+    """Begin to watch the host once the guests of earlier rows are gone: they are none of the others on it."""
+    subject.settle()
+    return subject.watch()
 
 
-def _whole_round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> tuple[str, Sample]:
-    """A round with what the workload needs before and after it; also how the host forgot what it had cached."""
+def _whole_round(
+    subject: Subject, workload: Workload, target: Target, plan: Plan, watching: Callable[[], object]
+) -> tuple[str, Sample]:
+    """A round with what the workload needs before and after it; also how the host forgot what it had cached.
+
+    It begins when the host is watched.
+    """
     try:
         _run_all(subject, workload, workload.setup(target), plan)
         host_caches = forget(subject, workload, target, plan.hygiene)
         subject.before_round()
+        watching()
         sample = _round(subject, workload, target, plan)
     except BaseException:
         # what failed is told, whatever its files do
@@ -195,20 +194,6 @@ def _whole_round(subject: Subject, workload: Workload, target: Target, plan: Pla
         raise
     _run_all(subject, workload, workload.cleanup(target), plan)
     return host_caches, sample
-
-
-def _working_set(workload: Workload, taken: _Taken, samples: Sequence[Sample]) -> WorkingSet:
-    return WorkingSet(
-        label=workload.label,
-        size_bytes=None if workload.needs_folder else taken.target.size_bytes,
-        is_direct=all(workload.moved_bytes(sample.raw) is not None for sample in samples),
-        through_arc=CACHED_IN_ARC in taken.hygiene.get("disk lies on", ""),
-    )
-
-
-def _size_words(worked_on: WorkingSet, config: StorageConfig, around: HostState, hygiene: Hygiene) -> str:
-    note = worked_on.note(config, around.memory_bytes)
-    return hygiene.words("cache-size", done=note, left_out=f"{worked_on.size}, not held against memory")
 
 
 def _facts(subject: Subject, workload: Workload) -> Mapping[str, str]:
@@ -230,8 +215,9 @@ def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> 
     started = datetime.datetime.now(datetime.UTC)
     before = subject.look()
     result = subject.shell.run(workload.argv(target), timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
-    raw = _raw_output(subject, workload, target, result)
-    after = subject.look()
+    with meanwhile(subject.look) as looking:
+        raw = _raw_output(subject, workload, target, result)
+        after = looking()
     moved = after.moved_since(before)
     figures = figures_of(workload, raw)
     # of a disk without storage no flush is owed to a device
@@ -265,27 +251,3 @@ def _raw_output(subject: Subject, workload: Workload, target: Target, result: Co
         said = workload.failure(f"{text}\n{result.stderr}") or f"failed with exit status {result.returncode}"
         raise WorkloadError(f"{workload.label} {said}.", output="\n".join([*first, *last]))
     return text
-
-
-def _remarks(workload: Workload, samples: Sequence[Sample]) -> Mapping[str, str]:
-    """What the figures do not show, by round: a depth that was not reached, a state that was not steady."""
-    said = [
-        f"round {number}: {', '.join(remarks)}"
-        for number, sample in enumerate(samples, 1)
-        if (remarks := workload.remarks(sample.raw))
-    ]
-    more = len(said) - _REMARKED_ROUNDS
-    told = [*said[:_REMARKED_ROUNDS], *([f"and {more} more of {len(samples)} rounds"] if more > 0 else [])]
-    return {"not as asked": ", ".join(told)} if told else {}
-
-
-def _hygiene(subject: Subject, warmup: int, host_caches: str, hygiene: Hygiene) -> Mapping[str, str]:
-    judged = hygiene.words("steady-state", done="", left_out="not judged")
-    return {
-        "state": "none, nothing is kept" if subject.config.is_null else subject.config.state,
-        "warm-up rounds": hygiene.words("warmup", done=str(warmup), left_out=str(warmup)),
-        "guest caches": hygiene.caches("guest-caches", done="of the disk dropped before each round"),
-        "host caches": host_caches,
-        **({"steady state": judged} if judged else {}),
-        **subject.notes,
-    }

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
     __init__  errors  say  stats  division  process
-    ssh  draft  temporary
+    ssh  draft  temporary  meanwhile
     units  cpus  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history  shared
     rules.image  rules.ground  toml_keys  stable_id
     rules.device
@@ -43,7 +43,7 @@ LAYERS = """
     workloads.fio_presets
     journal  subject
     filling  forgetting
-    preconditioning
+    preconditioning  taken
     runner
     baseline  loss  fingerprint  tolerance
     sequential  days  verdict  gate_file
