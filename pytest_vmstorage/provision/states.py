@@ -23,7 +23,7 @@ from pytest_vmstorage.provision.save_image import SaveImage, read_save_image
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS
 
 KEPT_BYTES = 2 * 2**30
-"""How much is kept on a host at most; an appliance of 512 MiB takes 130 MiB."""
+"""How much is kept on a host at most; an appliance of 512 MiB takes 140 MiB."""
 
 RESTORED = ("virtio-blk", "virtio-scsi", "lsilogic", "vmpvscsi", "sata", "ide", "usb")
 """Buses whose disk the guest looks at afresh when its driver is bound again; QEMU cannot save a guest with NVMe."""
