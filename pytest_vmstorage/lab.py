@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from pytest_vmstorage.ahead import make_beside
 from pytest_vmstorage.attest import attest, attest_guest, conclude
 from pytest_vmstorage.beside import Beside
 from pytest_vmstorage.command import Shell
@@ -106,7 +107,8 @@ class Lab:
         """
         if config in self._broken:
             raise self._broken[config]
-        if (held := self._rows.turn_to(config)) is None:
+        held = self._rows.turn_to(config)
+        if held is None:
             return self._begin(config, say)
         if isinstance(held.row, Native) or held.row.machine.domain.is_active():
             return held.row
@@ -116,23 +118,19 @@ class Lab:
         raise self._broken[config]
 
     def _begin(self, config: StorageConfig, say: Say) -> Row:
-        """Make that cell's row; guests whose turns come next boot beside it, as nothing is measured meanwhile."""
+        """Make that cell's row, and beside it guests whose turns come next."""
         self._rows.make_room(config)
         ahead = [one for one in self._rows.ahead(config, self.at_once - 1) if one not in self._broken]
-        with ThreadPoolExecutor(max(1, len(ahead)), thread_name_prefix="vmstorage-boot") as workers:
-            others = [(one, workers.submit(self._make, one, silent)) for one in ahead]
-            try:
-                return self._rows.begin(self._make_here(config, say)).row
-            except VmStorageError as error:
-                self._broken[config] = error
-                raise
-            except (KeyboardInterrupt, SystemExit):
-                if self.restoring is not None:
-                    self.restoring.stop()
-                raise
-            finally:
-                for one, other in others:
-                    self._take_ahead(one, other)
+        try:
+            return make_beside(
+                lambda: self._rows.begin(self._make_here(config, say)).row,
+                {one: functools.partial(self._make, one, silent) for one in ahead},
+                take=self._take_ahead,
+                restoring=self.restoring,
+            )
+        except VmStorageError as error:
+            self._broken[config] = error
+            raise
 
     def _make_here(self, config: StorageConfig, say: Say) -> Row:
         while True:
@@ -145,13 +143,14 @@ class Lab:
                 if not self._rows.let_one_go():
                     raise
 
-    def _take_ahead(self, config: StorageConfig, made: Future[Guest]) -> None:
+    def _take_ahead(self, config: StorageConfig, made: Callable[[], Guest]) -> None:
         try:
-            self._rows.wait(made.result())
+            self._rows.wait(made())
+        except SpaceError:
+            # there may be room when its turn comes
+            return
         except VmStorageError as error:
-            # where there was no room, there may be some when its turn comes
-            if not isinstance(error, SpaceError):
-                self._broken[config] = error
+            self._broken[config] = error
 
     def set_on_host(self, wishes: HostWishes) -> None:
         """Change what the run has set on its host; raises HostError where that cannot be."""
@@ -263,7 +262,8 @@ class Lab:
 
     def note_failure(self) -> None:
         """A test failed in the guest at hand: that is the guest to keep for a look."""
-        self._kept = self._kept or (self._machine if self.settings.keep else None)
+        if self.settings.keep and self._kept is None and self._machine is not None:
+            self._kept = self._machine
 
     @property
     def _machine(self) -> Machine | None:

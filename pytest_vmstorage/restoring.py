@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.errors import BootTimeoutError, HypervisorError, VmStorageError
@@ -43,7 +43,7 @@ class Restoring:
         self._say = say
         self._locks: dict[str, threading.Lock] = {}
         self._distrusted: set[str] = set()
-        self._saved: list[Domain] = []
+        self._unready: list[Domain] = []
         self._is_over = False
 
     def begin(self, spec: GuestSpec) -> Begun:
@@ -77,12 +77,19 @@ class Restoring:
         self._states.drop(self._states.name(spec))
 
     def stop(self) -> None:
-        """The run ends: no guest is begun any more, and nobody waits for those that other threads are saving."""
+        """The run ends: no guest is saved or restored any more, and those that are ready in no thread yet are ended.
+
+        Guests that boot in other threads are waited for.
+        """
         self._is_over = True
-        for domain in tuple(self._saved):
+        for domain in tuple(self._unready):
             # one that cannot be ended is removed with all else of the run, and does not keep its end from coming
             with contextlib.suppress(VmStorageError):
                 domain.destroy()
+
+    def go_on(self) -> None:
+        """The run does not end after all: pytest's debugger goes on after Ctrl-C."""
+        self._is_over = False
 
     def _check_goes_on(self) -> None:
         if self._is_over:
@@ -96,13 +103,21 @@ class Restoring:
         try:
             # the beginning of the run's copy of a state is that of one guest at a time
             with self._locks.setdefault(name, threading.Lock()):
-                self._check_goes_on()
-                domain = self._begun_from(spec, name) if name not in self._distrusted else None
+                domain = self._next_from(spec, name)
             return Begun(self._woken(domain, spec), is_restored=True) if domain is not None else None
         except VmStorageError as error:
             self._check_goes_on()
             self.distrust(spec, error)
             return None
+
+    def _next_from(self, spec: GuestSpec, name: str) -> Domain | None:
+        self._check_goes_on()
+        try:
+            return self._begun_from(spec, name) if name not in self._distrusted else None
+        except (KeyboardInterrupt, SystemExit):
+            # before another thread has the lock: it is not to save what this one did not
+            self._is_over = True
+            raise
 
     def _begun_from(self, spec: GuestSpec, name: str) -> Domain:
         state = self._states.take(name) or self._made(spec, name)
@@ -113,11 +128,12 @@ class Restoring:
 
     def _woken(self, domain: Domain, spec: GuestSpec) -> Domain:
         """Have it look at its disk, while it is looked at from outside."""
+        config = spec.config
+        fills = config is not None and config.state != "fresh" and not config.arrives_filled
         try:
-            self._wait(domain, "restored")
-            config = spec.config
-            fills = config is not None and config.state != "fresh" and not config.arrives_filled
-            wake(AgentShell(domain), fills=fills)
+            with self._unready_meanwhile(domain):
+                self._wait(domain, "restored")
+                wake(AgentShell(domain), fills=fills)
         except BaseException:
             domain.destroy()
             raise
@@ -130,17 +146,24 @@ class Restoring:
         first = spec.model_copy(update={"uuid": own, "name": f"{spec.name}-saved", "console": f"{spec.console}-saved"})
         self._note(own)
         domain = self._hypervisor.start(self._xml_of(first))
-        self._saved.append(domain)
+        try:
+            with self._unready_meanwhile(domain):
+                self._wait(domain, "to be saved")
+                park(AgentShell(domain))
+                domain.save(self._states.path(name))
+        finally:
+            domain.destroy()
+        return self._states.keep(name)
+
+    @contextlib.contextmanager
+    def _unready_meanwhile(self, domain: Domain) -> Iterator[None]:
+        self._unready.append(domain)
         try:
             # who stopped before it was among them did not end it
             self._check_goes_on()
-            self._wait(domain, "to be saved")
-            park(AgentShell(domain))
-            domain.save(self._states.path(name))
+            yield
         finally:
-            self._saved.remove(domain)
-            domain.destroy()
-        return self._states.keep(name)
+            self._unready.remove(domain)
 
     def _wait(self, domain: Domain, which: str) -> None:
         if not domain.wait_for_agent(self._timeout_s):

@@ -87,7 +87,7 @@ LAYERS = """
     looks  machines
     attest_images  subjects
     image_runner  beside
-    image_bench  lab_settings
+    image_bench  lab_settings  ahead
     lab
     machine_lab
     opening

@@ -118,7 +118,7 @@ def test_a_guest_that_does_not_boot_leaves_nothing(host: Host) -> None:
 def test_ctrl_c_while_a_guest_begins_stops_those_that_are_saved(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other threads would be waited for; another error of this cell stops nobody."""
     lab, stopped = host.lab(), []
-    lab.restoring = cast("Restoring", SimpleNamespace(stop=lambda: stopped.append("all")))
+    lab.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None, stop=lambda: stopped.append("all")))
     host.mute = {QCOW2}
     with pytest.raises(BootTimeoutError):
         lab.guest(QCOW2)

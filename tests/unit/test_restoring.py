@@ -129,6 +129,31 @@ def test_guests_of_two_kinds_are_restored_side_by_side(tmp_path: Path) -> None:
     assert sum(1 for path in (tmp_path / "kept").iterdir() if path.suffix != ".sum") == 2
 
 
+def test_after_ctrl_c_nobody_saves_or_boots_another(tmp_path: Path) -> None:
+    """Who waited for the one that was being saved gets an error, at once."""
+    scene, waits = Scene(tmp_path), threading.Event()
+
+    def interrupted(_xml: str) -> FakeDomain:
+        waits.wait(5)
+        raise KeyboardInterrupt
+
+    def wait() -> Begun:
+        waits.set()
+        return scene.begin()
+
+    scene.hypervisor.start = interrupted  # type: ignore[method-assign]
+    with ThreadPoolExecutor(2) as workers:
+        first = workers.submit(scene.begin)
+        while not scene.said:
+            time.sleep(0.001)
+        second = workers.submit(wait)
+        with pytest.raises(HypervisorError, match="No guest is begun any more"):
+            second.result(5)
+        with pytest.raises(KeyboardInterrupt):
+            first.result(5)
+    assert scene.said == ["saving a guest from which others are restored"]
+
+
 class Endless(Saving):
     """A guest that does in `step` what it does until it is destroyed."""
 
@@ -177,6 +202,23 @@ def test_who_stops_waits_for_no_guest_that_is_being_saved(tmp_path: Path, step: 
     assert len(scene.hypervisor.domains) == 1
     assert scene.hypervisor.running == []
     assert scene.said == ["saving a guest from which others are restored"]
+
+
+def test_who_stops_waits_for_no_guest_that_is_restored(tmp_path: Path) -> None:
+    """One that was restored and does not answer yet is ended; where the run goes on after all, others are begun."""
+    scene, reached = Scene(tmp_path), threading.Event()
+    scene.begin()
+    restored = Endless(scene.guest, "boot", reached)
+    scene.hypervisor.restore = lambda _xml, _path: restored  # type: ignore[method-assign]
+    with ThreadPoolExecutor(1) as workers:
+        begun = workers.submit(scene.begin)
+        assert reached.wait(5)
+        scene.restoring.stop()
+        with pytest.raises(HypervisorError, match="No guest is begun any more"):
+            begun.result(5)
+    scene.restoring.go_on()
+    scene.hypervisor.restore = scene._restore  # type: ignore[method-assign]
+    assert scene.begin().is_restored
 
 
 def test_one_that_cannot_be_ended_keeps_nobody_from_stopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
