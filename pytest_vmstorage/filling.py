@@ -35,7 +35,7 @@ _LEAST_REQUEST_BYTES = 2**16
 """Guests' kernels cut larger blocks into requests, on no bus into smaller ones (120 KiB on usb, 128 KiB on sata)."""
 
 
-def write(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> None:
+def write_disk(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> None:
     """Write the disk from that byte to that one by FILL_ARGV or AGE_ARGV; raises WorkloadError, LateError."""
     # a disk that ends within a block is filled in blocks of the largest power of two that its size is a multiple of
     rest = (end - begin) % FILL_BYTES

@@ -6,9 +6,11 @@ fill a disk of 300 MiB.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
-from pytest_vmstorage.command import TIMED_OUT, CommandResult, Shell, run_line
+from pytest_vmstorage.command import TIMED_OUT, CommandResult, Shell, check_time, run_line
+from pytest_vmstorage.errors import WorkloadError
 
 _END_S = 20.0
 _FILES = "/run/vmstorage-parked-fio"
@@ -28,11 +30,12 @@ until [ -s {_PID} ] && read -r pid <{_PID} && grep -qs partner /proc/$pid/wchan 
     tries=$((tries + 1))
     sleep 0.05
 done
+[ -d /proc/$pid ] || {{ echo "no fio waits there: $(cat {_SAID})" >&2; exit 1; }}
 """
-"""Lines of sh that begin it, and wait until it waits for somebody who writes its job file, which is a pipe."""
+"""Lines of sh, for `set -e`, that begin it and wait until it waits for who writes its job file, which is a pipe."""
 
 _BY_PARKED_FIO = f"""
-if [ -s {_PID} ]; then
+if [ -s {_PID} ] && read -r pid <{_PID} && kill -0 "$pid" 2>/dev/null; then
     for word; do
         case $word in
             fio | --output*) ;;
@@ -51,7 +54,8 @@ END_PARKED_FIO = f"""
 if [ -s {_PID} ]; then
     read -r pid <{_PID}
     : >{_PID}
-    kill -KILL "$pid"
+    # a job without --thread is a process of its own
+    kill -KILL "$pid" $(cat "/proc/$pid/task/$pid/children") 2>/dev/null || :
 fi
 """
 """Lines of sh that end one which nobody needs, or that did not end in time."""
@@ -63,11 +67,16 @@ def run_fio(shell: Shell, words: Sequence[str], *, is_parked: bool, timeout_s: f
         return run_line(shell, 'exec "$@"', *words, timeout_s=timeout_s)
     done = run_line(shell, _BY_PARKED_FIO, *words, timeout_s=timeout_s)
     if done.returncode == TIMED_OUT:
-        # what was ended is who waited for it
-        end_parked_fio(shell)
+        # what was ended is who waited for it, and that is what is told
+        with contextlib.suppress(WorkloadError):
+            end_parked_fio(shell)
     return done
 
 
 def end_parked_fio(shell: Shell) -> None:
-    """End it where it still waits: it would take its memory from what is measured."""
-    run_line(shell, END_PARKED_FIO, timeout_s=_END_S)
+    """End it where it still waits, or works: it would take its memory from what is measured. Raises WorkloadError."""
+    done = run_line(shell, END_PARKED_FIO, timeout_s=_END_S)
+    what = "Ending the fio that waits in the guest"
+    check_time(done, what)
+    if not done.ok:
+        raise WorkloadError(f"{what} failed.", output=done.tail())

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pytest_vmstorage.command import check_time
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.filling import AGE_ARGV, FILL_ARGV, FILL_BYTES, write
+from pytest_vmstorage.filling import AGE_ARGV, FILL_ARGV, FILL_BYTES, write_disk
 from pytest_vmstorage.parked_fio import end_parked_fio
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.say import Say
@@ -156,7 +156,7 @@ def _fill(subject: Subject, region: int, plan: Plan) -> None:
     regions = subject.regions
     # whole blocks: fio writes none that is not whole
     end = min(-(-region // FILL_BYTES) * FILL_BYTES, regions.size_bytes)
-    write(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
+    write_disk(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
     regions.written_bytes = end
 
 
@@ -206,11 +206,11 @@ def _condition(subject: Subject, plan: Plan, say: Say) -> None:
         return
     if subject.config.state == "aged":
         say("aging the disk")
-        write(subject, AGE_ARGV, 0, regions.size_bytes, plan)
+        write_disk(subject, AGE_ARGV, 0, regions.size_bytes, plan)
     else:
         for words in ("filling the disk", "writing it over"):
             say(words)
-            write(subject, FILL_ARGV, 0, regions.size_bytes, plan)
+            write_disk(subject, FILL_ARGV, 0, regions.size_bytes, plan)
     regions.written_bytes = regions.size_bytes
 
 

@@ -111,6 +111,7 @@ def test_a_fio_waits_in_it_to_fill_its_disk(saved: Saved) -> None:
     made = saved.guest(StorageConfig(size="64M"))
     assert made.machine.is_restored, saved.said
     assert made.run(begun).stdout.count("parked") == 1
+    assert made.run("cat /proc/$(pidof fio)/wchan").stdout == "wait_for_partner"
     measure(saved.lab.subject(made), Fio(rw="randread", bs="4k", size="16M"), Plan(rounds=1, warmup=0))
     assert made.run(begun).stdout == ""
     zeros = made.run(f"for at in 0 8 15; do dd if={made.disk} bs=1M skip=$at count=1 | tr -d '\\0' | wc -c; done")

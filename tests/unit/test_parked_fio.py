@@ -15,6 +15,7 @@ import pytest
 
 from pytest_vmstorage import parked_fio
 from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.parked_fio import END_PARKED_FIO, PARK_FIO, end_parked_fio, run_fio
 from pytest_vmstorage.testing import FakeShell
 
@@ -27,9 +28,11 @@ case $* in
     *--name*) printf '%s|' "$@" >"{folder}/words"; exit 0 ;;
 esac
 for job; do :; done
-cat -- "$job" >"{folder}/job"
+while IFS= read -r line; do printf '%s\\n' "$line"; done <"$job" >"{folder}/job.new"
+mv "{folder}/job.new" "{folder}/job"
 if grep -q broken "{folder}/job"; then echo "fio: no space" >&2; exit 3; fi
-if grep -q slow "{folder}/job"; then exec sleep 60; fi
+# a job without a thread is a process of its own
+if grep -q slow "{folder}/job"; then sleep 60 & echo $! >"{folder}/worker"; wait; fi
 """
 
 
@@ -111,15 +114,39 @@ def test_one_that_is_ended_is_gone(guest: Guest, *, is_at_work: bool) -> None:
     if is_at_work:
         script = parked_fio._BY_PARKED_FIO.replace(FILES, str(guest.folder / "parked"))
         with subprocess.Popen(["/bin/sh", "-c", script, "sh", "fio", "--name=slow"]) as waiting:
-            while not re.search("slow", guest.read("job") or ""):
+            while not guest.read("worker"):
                 time.sleep(0.01)
             waiting.send_signal(signal.SIGKILL)
     assert guest.run(END_PARKED_FIO).returncode == 0
+    if is_at_work:
+        assert_gone(int(guest.read("worker") or ""))
     assert_gone(pid)
     assert_gone(parent)
     assert guest.fio(*FILL).returncode == 0
     assert guest.read("words") is not None
     assert guest.run(END_PARKED_FIO).returncode == 0
+
+
+def test_one_that_was_killed_is_not_waited_for(guest: Guest) -> None:
+    """By a test, or as memory ran out: the words are run as they are."""
+    os.kill(guest.pid, signal.SIGKILL)
+    assert_gone(guest.pid)
+    assert guest.fio(*FILL).returncode == 0
+    assert guest.read("words") is not None
+
+
+def test_a_guest_whose_fio_does_not_wait_is_not_saved(tmp_path: Path, guest: Guest) -> None:
+    """Nobody would restore one that cannot fill its disk."""
+    (tmp_path / "bin" / "fio").write_text("#!/bin/sh\necho 'fio: no such library' >&2\nexit 127\n")
+    (tmp_path / "bin" / "grep").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin" / "sleep").write_text("#!/bin/sh\nexit 0\n")
+    for name in ("grep", "sleep"):
+        (tmp_path / "bin" / name).chmod(0o755)
+    guest.run(END_PARKED_FIO)
+    for name in ("job", "code"):
+        (tmp_path / f"parked.{name}").unlink()
+    begun = guest.run(PARK_FIO)
+    assert (begun.returncode, begun.stderr) == (1, "no fio waits there: fio: no such library\n")
 
 
 def test_where_none_was_parked_nothing_is_looked_for() -> None:
@@ -138,3 +165,5 @@ def test_one_that_is_late_is_ended() -> None:
     assert len(shell.asked) == 1
     end_parked_fio(shell)
     assert len(shell.asked) == 2
+    with pytest.raises(WorkloadError, match="Ending the fio that waits in the guest failed"):
+        end_parked_fio(FakeShell().answer(re.compile("kill -KILL"), returncode=2))
