@@ -25,8 +25,8 @@ KEEP_PAGES = f"sync; {_STALE}"
 KEEP_DIRTY = _STALE
 
 
-def forget(subject: Subject, workload: Workload, target: Target, hygiene: Hygiene) -> str:
-    """Drop cached pages in guest and host, as far as the user wants it; what was done on the host."""
+def forget_in_guest(subject: Subject, workload: Workload, target: Target, hygiene: Hygiene) -> None:
+    """Drop cached pages where the workload runs, as far as the user wants it; raises WorkloadError."""
     # the output file goes too: a stale result is never read as a new one
     output = workload.output_file(target) or ""
     script, words = (FORGET_FILE, (output, subject.device)) if subject.is_file else (FORGET, (output,))
@@ -39,6 +39,10 @@ def forget(subject: Subject, workload: Workload, target: Target, hygiene: Hygien
     check_time(done, what)
     if not done.ok:
         raise WorkloadError(f"{what} failed.", output=done.tail())
+
+
+def forget_on_host(subject: Subject, hygiene: Hygiene) -> str:
+    """Drop what the host cached of the disk, as far as the user wants it; what was done."""
     if hygiene.has("host-caches"):
         return subject.drop_host_caches()
     if hygiene.has("sync"):

@@ -12,6 +12,9 @@ T = TypeVar("T")
 
 @contextmanager
 def meanwhile(do: Callable[[], T]) -> Iterator[Callable[[], T]]:
-    """Do that until the block ends; what the block gets waits for it, and returns or raises what it did."""
+    """Do that in a thread while the block goes on, which does not end before it.
+
+    What the block gets waits for it, and returns or raises what it did.
+    """
     with ThreadPoolExecutor(1, thread_name_prefix="vmstorage-meanwhile") as worker:
         yield worker.submit(do).result

@@ -12,7 +12,7 @@ from pytest_vmstorage.accounting import impossible, stored, total, unflushed
 from pytest_vmstorage.caution import host_cautions
 from pytest_vmstorage.command import CommandResult, check_time
 from pytest_vmstorage.errors import VmStorageError, WorkloadError
-from pytest_vmstorage.forgetting import forget
+from pytest_vmstorage.forgetting import forget_in_guest, forget_on_host
 from pytest_vmstorage.host_state import HostState, merged
 from pytest_vmstorage.meanwhile import meanwhile
 from pytest_vmstorage.preconditioning import check_fits, check_folder, check_zeros, prepare, prove_state, uses_untouched
@@ -77,13 +77,14 @@ class Measuring:
         target, warmup = prepare(subject, workload, plan, say)
         # what was warm in one guest is not so in the next
         warmup = 0 if self._warm == subject.boot else warmup
-        command, words = shlex.join(workload.argv(target)), {"zeros": zeros} if zeros else {}
-        taken = Taken(subject, target, command, words, _facts(subject, workload), prove_state(subject))
+        words, facts = {"zeros": zeros} if zeros else {}, _facts(subject, workload)
+        taken = Taken(subject, target, shlex.join(workload.argv(target)), words, facts, prove_state(subject))
         # the host is read while the guest forgets, and after the rounds while the guest is read
         with meanwhile(lambda: _watched(subject)) as watching:
             self._take(taken, subject, range(-warmup, count), plan, watching, say)
             with meanwhile(subject.recheck) as rechecking:
-                taken.around = watching()()
+                watched = watching()
+                taken.around = watched()
                 changed = rechecking()
         if changed:
             raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.")
@@ -179,13 +180,15 @@ def _whole_round(
 ) -> tuple[str, Sample]:
     """A round with what the workload needs before and after it; also how the host forgot what it had cached.
 
-    It begins when the host is watched.
+    The host is watched before it forgets.
     """
     try:
         _run_all(subject, workload, workload.setup(target), plan)
-        host_caches = forget(subject, workload, target, plan.hygiene)
-        subject.before_round()
+        forget_in_guest(subject, workload, target, plan.hygiene)
+        # what tears guests down writes to the host's disks, too
         watching()
+        host_caches = forget_on_host(subject, plan.hygiene)
+        subject.before_round()
         sample = _round(subject, workload, target, plan)
     except BaseException:
         # what failed is told, whatever its files do
@@ -215,7 +218,8 @@ def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> 
     started = datetime.datetime.now(datetime.UTC)
     before = subject.look()
     result = subject.shell.run(workload.argv(target), timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
-    with meanwhile(subject.look) as looking:
+    # of a tool that failed nothing is counted
+    with meanwhile(subject.look) if result.ok else contextlib.nullcontext(subject.look) as looking:
         raw = _raw_output(subject, workload, target, result)
         after = looking()
     moved = after.moved_since(before)

@@ -55,7 +55,8 @@ class Subject:
     `boot` is the life of the guest, "" without one; `next_order` counts the rounds of a run over all its cells.
     `settle` waits until the guests of earlier rows are gone. While `alongside` is entered, its argument is done to rows
     that wait for their first turn and are to need the same. `look` counts around each round; `watch` begins to watch
-    the host, and what it returns tells its state since then.
+    the host, and what it returns tells its state since then. These three and
+    `recheck` are called in a thread beside the shell.
     """
 
     shell: Shell

@@ -246,7 +246,15 @@ def test_guests_of_earlier_rows_may_go_while_the_disk_is_filled_and_no_longer() 
     assert [one for one in scene.events if one in ("fill", "settled", "tool 1")] == ["fill", "settled", "tool 1"]
 
 
-def test_host_and_guest_are_read_side_by_side() -> None:
+class Filed(Tool):
+    """A tool whose output is in a file."""
+
+    def output_file(self, target: Target) -> str:
+        """Where."""
+        return "/tmp/out"
+
+
+def test_host_and_guest_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host while the guest forgets, while its output is fetched and while it is looked at for the last time."""
     scene, met = Scene(), threading.Barrier(2)
 
@@ -258,20 +266,38 @@ def test_host_and_guest_are_read_side_by_side() -> None:
 
         return do
 
+    def look() -> Look:
+        return meet("looked", Look())() if "tool 1" in scene.events else Look()
+
+    forgot = CommandResult(argv=(), returncode=0, stdout="", stderr="", seconds=0)
+    scene.shell.do(re.compile("flushbufs"), meet("forget", forgot))
+    monkeypatch.setattr(scene.shell, "read", meet("read", "1"))
     scene.subject = dataclasses.replace(
         scene.subject,
-        drop_host_caches=meet("drop", "dropped"),
         watch=meet("watched", meet("around", HostState(governor="performance"))),
+        look=look,
         recheck=meet("rechecked", ""),
     )
-    measured = scene.measure(rounds=1, warmup=0)
-    assert [set(scene.events[i : i + 2]) for i in (2, 6)] == [{"drop", "watched"}, {"around", "rechecked"}]
+    measured = scene.measure(Filed(), rounds=1, warmup=0)
+    assert scene.events[3:5] == ["drop", "tool 1"]
+    pairs = [{"forget", "watched"}, {"looked", "read"}, {"around", "rechecked"}]
+    assert [set(scene.events[i : i + 2]) for i in (1, 5, 8)] == pairs
     assert measured.around.governor == "performance"
-    assert scene.events[4] == "tool 1"
 
 
-def test_a_round_begins_when_the_host_is_watched() -> None:
-    """However long it takes to read, or the guests of earlier rows take to be gone."""
+def test_of_a_tool_that_failed_nothing_is_counted() -> None:
+    """Who looks into a guest that hangs waits, and what the tool said is to be told."""
+    scene = Scene()
+    scene.shell.answer(re.compile("^tool "), stderr="tool: no", returncode=1)
+    looked: list[str] = []
+    scene.subject = dataclasses.replace(scene.subject, look=lambda: (looked.append("once"), Look())[1])
+    with pytest.raises(WorkloadError, match="tool: no"):
+        scene.measure(rounds=1, warmup=0)
+    assert looked == ["once"]
+
+
+def test_the_host_forgets_when_it_is_watched() -> None:
+    """However long it takes to read, or the guests of earlier rows take to be gone: that is work of the host's disk."""
     scene = Scene()
 
     def slowly(event: str, result: object = None) -> Callable[[], Any]:
@@ -286,8 +312,8 @@ def test_a_round_begins_when_the_host_is_watched() -> None:
         scene.subject, settle=slowly("settled"), watch=slowly("watched", HostState), look=slowly("looked", Look())
     )
     scene.measure(rounds=1, warmup=0)
-    said = [one for one in scene.events if one not in ("fill", "forget", "drop")]
-    assert said == ["settled", "watched", "looked", "tool 1", "looked", "kept 1"]
+    said = [one for one in scene.events if one not in ("fill", "forget")]
+    assert said == ["settled", "watched", "drop", "looked", "tool 1", "looked", "kept 1"]
 
 
 def test_a_measurement_says_all_of_itself() -> None:
