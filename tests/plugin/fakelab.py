@@ -150,6 +150,7 @@ class FakeGuest:
             spec=spec(config),
             disk=None,
             host_disk=HostDisk(config=config, path="/srv/disk.raw"),
+            is_restored=False,
             notes={},
         )
 
