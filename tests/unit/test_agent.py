@@ -109,6 +109,20 @@ def test_a_line_that_was_slow_once_is_not_taken_for_a_slow_one(monkeypatch: pyte
     assert max(slept) < took[0]
 
 
+def test_a_line_that_ran_cold_once_is_soon_asked_after_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time that it had ended before anybody asked, the first question comes well before the one of that time."""
+    shell, slept, sleep = FakeShell(), [], time.sleep
+    in_guest = AgentShell(guest(shell))
+    monkeypatch.setattr(agent.time, "sleep", lambda seconds: (slept.append(seconds), sleep(seconds)))
+    shell.answer(["/bin/sh", "-c", "sync", "sh"], seconds=0.4)
+    cold_s = run_line(in_guest, "sync", timeout_s=9).seconds
+    shell.answer(["/bin/sh", "-c", "sync", "sh"])
+    for _ in range(4):
+        slept.clear()
+        run_line(in_guest, "sync", timeout_s=9)
+    assert max(slept) < 0.35 * cold_s
+
+
 def test_the_line_that_kills_ends_a_shell_and_what_it_runs() -> None:
     """On a real kernel."""
     with subprocess.Popen(["sh", "-c", "sleep 60; echo more"]) as shell:
