@@ -17,6 +17,7 @@ from typing import Any
 from pytest_vmstorage.command import TIMED_OUT, CommandResult, make_result
 from pytest_vmstorage.errors import CommandStuckError, HypervisorError
 from pytest_vmstorage.provision.contract import Domain
+from pytest_vmstorage.spans import waiting_for
 
 READ_BYTES = 512 * 1024
 WRITE_BYTES = 32 * 1024
@@ -71,7 +72,7 @@ class AgentShell:
 
     def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
         """Run argv in the guest; 124 if it was killed at its time limit. Raises GuestError, GuestDiedError."""
-        with self._lock:
+        with self._lock, waiting_for(f"the command {argv[0]} in the guest"):
             return self._run(argv, timeout_s, stdin)
 
     def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.restoring import Restoring
+from pytest_vmstorage.spans import span
 
 Here = TypeVar("Here")
 There = TypeVar("There")
@@ -34,7 +35,7 @@ def make_beside(
             with _stopping(restoring):
                 return here()
         finally:
-            with _stopping(restoring):
+            with _stopping(restoring), span("beside"):
                 for config, other in others.items():
                     take(config, other.result)
 

@@ -1,4 +1,4 @@
-"""The `vmstorage` command: doctor, image, reap, exec, show, promote."""
+"""The `vmstorage` command: doctor, image, reap, exec, show, time, promote."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import hosts_left, reap_host
 from pytest_vmstorage.promote import promote
 from pytest_vmstorage.provision import appliance
-from pytest_vmstorage.show import newest_run, show_cell
+from pytest_vmstorage.report.time_spent import time_lines
+from pytest_vmstorage.show import newest_run, show_cell, timed_run
 
 _SAVED = ".benchmarks"
+_JOURNALS = ".vmstorage"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,6 +73,15 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("cell", metavar="CELL", help="the cell's id, such as raw-none-virtio-blk-off")
     show.add_argument("file", metavar="FILE", nargs="?", help="a saved run (default: the newest below .benchmarks)")
     show.set_defaults(run=_show)
+
+    timing = commands.add_parser("time", help="show where a run's time went, by step and by cell")
+    timing.add_argument(
+        "saved",
+        metavar="RUN",
+        nargs="?",
+        help="a saved run's name, number or file, or a journal (default: the newest in .benchmarks and .vmstorage)",
+    )
+    timing.set_defaults(run=_time)
 
     promoting = commands.add_parser("promote", help="make a saved run the baseline, and say what changes by it")
     promoting.add_argument("saved", metavar="RUN", help="the run: its name, its number or its file")
@@ -132,6 +143,12 @@ def _exec(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     saved = load_baseline(arguments.file, Path(_SAVED)) if arguments.file else newest_run(Path(_SAVED))
     print("\n".join(show_cell(saved.run, arguments.cell, str(saved.path))))
+    return 0
+
+
+def _time(arguments: argparse.Namespace) -> int:
+    source, timelines = timed_run(arguments.saved, Path(_SAVED), Path(_JOURNALS))
+    print("\n".join([source, "", *time_lines(timelines)]))
     return 0
 
 

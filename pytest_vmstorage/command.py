@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.errors import LateError, ProvisionError
+from pytest_vmstorage.spans import waiting_for
 from pytest_vmstorage.ssh import SshConnection
 
 TIMED_OUT = 124
@@ -107,7 +108,10 @@ class LocalShell:
         begin = time.monotonic()
         try:
             # an empty input and not an inherited one: no command here may wait for the user's terminal
-            done = subprocess.run(list(argv), capture_output=True, timeout=timeout_s, check=False, input=stdin or b"")
+            with waiting_for(f"the command {argv[0]}"):
+                done = subprocess.run(
+                    list(argv), capture_output=True, timeout=timeout_s, check=False, input=stdin or b""
+                )
         except FileNotFoundError:
             return make_result(argv, NOT_FOUND, b"", f"{argv[0]}: command not found".encode(), begin)
         except OSError as error:
@@ -155,7 +159,8 @@ class SshShell:
         # the host ends what is late: an ssh that is killed here leaves its command to run on there
         limit = ("timeout", "-k", "2", f"{timeout_s:.3f}") if timeout_s is not None else ()
         grace_s = timeout_s + GRACE_S if timeout_s is not None else None
-        done = self._local.run([*ssh, shlex.join([*limit, *argv])], timeout_s=grace_s, stdin=stdin)
+        with waiting_for(f"the command {argv[0]} on {self.target}"):
+            done = self._local.run([*ssh, shlex.join([*limit, *argv])], timeout_s=grace_s, stdin=stdin)
         # by the code alone: what ssh says begins in many ways ("root@lab01: Permission denied", "Connection closed")
         if done.returncode == SSH_FAILED:
             raise self._connection.failed(done.stderr)

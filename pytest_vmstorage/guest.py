@@ -22,6 +22,7 @@ from pytest_vmstorage.reach import reach
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.scheduler import set_scheduler
+from pytest_vmstorage.spans import span, waiting_for
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -101,13 +102,16 @@ def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str], say
     """
     begin, image = time.monotonic(), machine.spec.image
     try:
-        shell = reach(machine, timeout_s)
-        told = wait_until_awake(AgentShell(machine.domain)) if machine.is_restored else None
-        if image is not None:
-            tools = settle(shell, image.description, timeout_s - (time.monotonic() - begin))
-        facts = _probe(machine, shell, tools, told)
+        with span("restore" if machine.is_restored else "boot", cell=machine.config), waiting_for("the guest's agent"):
+            shell = reach(machine, timeout_s)
+            told = wait_until_awake(AgentShell(machine.domain)) if machine.is_restored else None
+            if image is not None:
+                tools = settle(shell, image.description, timeout_s - (time.monotonic() - begin))
+        with span("proof", cell=machine.config):
+            facts = _probe(machine, shell, tools, told)
         ready_seconds = time.monotonic() - begin
-        made, facts = _furnish(machine, shell, facts, say)
+        with span("file system", cell=machine.config):
+            made, facts = _furnish(machine, shell, facts, say)
     except GuestError as error:
         error.console = machine.console_tail()
         raise

@@ -24,6 +24,7 @@ from pytest_vmstorage.provision.image_files import ImagePlace, Impossible, Step
 from pytest_vmstorage.provision.layers import Piece, pattern, put_bytes, write
 from pytest_vmstorage.results import LeftOut, Measurement, Proof, Sample
 from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.spans import span
 from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.units import format_size
 from pytest_vmstorage.workloads.image_operations import ImageOperations, Operation, taken_line
@@ -80,7 +81,9 @@ def measure_images(
         say(f"measuring {workload.label}, {which}")
         round_ = _Round(bench, workload, plan)
         try:
-            sample = round_.run()
+            step = "warm-up" if number < 0 else "window"
+            with span(step, cell=bench.config, workload=workload.label, number=number + 1):
+                sample = round_.run()
         except WorkloadError as error:
             raise named(error, Symptoms(is_native=True)) from None
         if number >= 0:

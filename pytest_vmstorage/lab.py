@@ -51,6 +51,7 @@ from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.rows import Row, Rows
 from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.spans import span
 from pytest_vmstorage.subject import Subject
 from pytest_vmstorage.subjects import Subjects
 from pytest_vmstorage.symptoms import told
@@ -107,7 +108,8 @@ class Lab:
         """
         if config in self._broken:
             raise self._broken[config]
-        held = self._rows.turn_to(config)
+        with span("turn", cell=config):
+            held = self._rows.turn_to(config)
         if held is None:
             return self._begin(config, say)
         if isinstance(held.row, Native) or held.row.machine.domain.is_active():
@@ -195,11 +197,12 @@ class Lab:
 
     def _proven(self, config: StorageConfig, machine: Machine, say: Say) -> Guest:
         # while it boots, and before it may be waited for in vain: a wrong controller's disk never comes
-        evidence = gather(machine, self.shell, self.looks.log(machine))
-        seen = attest(config, machine.spec.accel, evidence)
-        conclude(config, seen)
-        if machine.spec.pinning is not None:
-            check_pinning(self.shell, machine.domain, machine.spec.pinning)
+        with span("proof", cell=config):
+            evidence = gather(machine, self.shell, self.looks.log(machine))
+            seen = attest(config, machine.spec.accel, evidence)
+            conclude(config, seen)
+            if machine.spec.pinning is not None:
+                check_pinning(self.shell, machine.domain, machine.spec.pinning)
         guest = connect(machine, timeout_s=self.settings.timeout_s, tools=self.tools, say=say)
         guest.proof = conclude(config, (*seen, *attest_guest(config, guest.facts)))
         guest.qemu = evidence.qemu if config.emulator else ""

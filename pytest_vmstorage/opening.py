@@ -40,6 +40,7 @@ from pytest_vmstorage.provision.states import States, remove_states
 from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.spans import span
 
 MOST_AT_ONCE = 4
 """Guests that boot side by side at most, on as many cores."""
@@ -186,7 +187,8 @@ def _appliance(settings: LabSettings, shell: Shell, say: Say) -> Appliance | Non
     """What guests boot; with an image of the user's only a canary needs it, and only where there may be KVM."""
     if settings.image is not None and (settings.accel == "tcg" or device_refusal(shell)):
         return None
-    return appliances.ensure(LocalShell(), say=say)
+    with span("appliance"):
+        return appliances.ensure(LocalShell(), say=say)
 
 
 def _reap_here(book: LeaseBook, *, kept: bool = False, look_only: bool = False) -> list[Reaped]:

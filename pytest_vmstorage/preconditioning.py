@@ -15,6 +15,7 @@ from pytest_vmstorage.filling import AGE_ARGV, FILL_ARGV, FILL_BYTES, write_disk
 from pytest_vmstorage.parked_fio import end_parked_fio
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.say import Say
+from pytest_vmstorage.spans import span
 from pytest_vmstorage.subject import Plan, Subject
 from pytest_vmstorage.units import format_size
 from pytest_vmstorage.workloads.base import Target, Workload
@@ -120,12 +121,14 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
         _check_untouched(subject, workload, region)
         return _target(subject, region, offset), plan.warmup_rounds
     if subject.has_parked_fio and not region:
-        end_parked_fio(subject.shell)
+        with span("set-up"):
+            end_parked_fio(subject.shell)
     if config.state in ("rewritten", "aged"):
-        _condition(subject, plan, say)
+        with span("filling", cell=config):
+            _condition(subject, plan, say)
     elif regions.written_bytes < region and not config.is_null:
         say("filling the disk")
-        with _alongside(subject, workload, plan):
+        with span("filling", cell=config), _alongside(subject, workload, plan):
             _fill(subject, region, plan)
     return _target(subject, region), plan.warmup_rounds
 
@@ -143,7 +146,8 @@ def _alongside(subject: Subject, workload: Workload, plan: Plan) -> AbstractCont
         # a disk with a limit takes its time, and that is to be its own cell's
         is_limited = config.total_bytes_sec or config.total_iops_sec
         if is_to_be and not is_limited and region <= other.regions.size_bytes:
-            _fill(other, region, plan)
+            with span("filling", cell=config):
+                _fill(other, region, plan)
             # what is left to be written, or takes memory, would be so while others are measured
             other.drop_host_caches()
 

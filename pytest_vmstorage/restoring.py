@@ -15,6 +15,7 @@ from pytest_vmstorage.provision.domain import Accel, GuestSpec
 from pytest_vmstorage.provision.machine import Begun
 from pytest_vmstorage.provision.states import PROVEN, State, States, is_proven, is_restorable
 from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.spans import span
 from pytest_vmstorage.units import format_duration
 
 
@@ -101,10 +102,11 @@ class Restoring:
 
     def _restored(self, spec: GuestSpec, name: str) -> Begun | None:
         try:
-            # the beginning of the run's copy of a state is that of one guest at a time
-            with self._locks.setdefault(name, threading.Lock()):
-                domain = self._next_from(spec, name)
-            return Begun(self._woken(domain, spec), is_restored=True) if domain is not None else None
+            with span("restore"):
+                # the beginning of the run's copy of a state is that of one guest at a time
+                with self._locks.setdefault(name, threading.Lock()):
+                    domain = self._next_from(spec, name)
+                return Begun(self._woken(domain, spec), is_restored=True) if domain is not None else None
         except VmStorageError as error:
             self._check_goes_on()
             self.distrust(spec, error)
@@ -120,7 +122,10 @@ class Restoring:
             raise
 
     def _begun_from(self, spec: GuestSpec, name: str) -> Domain:
-        state = self._states.take(name) or self._made(spec, name)
+        state = self._states.take(name)
+        if state is None:
+            with span("save"):
+                state = self._made(spec, name)
         xml = self._xml_of(spec)
         self._states.write_head(state, xml)
         self._check_goes_on()

@@ -15,6 +15,7 @@ from pytest_vmstorage.cost import Cost, total_cost
 from pytest_vmstorage.host_state import HostState
 from pytest_vmstorage.steady import Steadiness, steadiness
 from pytest_vmstorage.stopping import Ending
+from pytest_vmstorage.timeline import Timeline
 from pytest_vmstorage.units import format_figure
 
 SCHEMA = 1
@@ -280,7 +281,8 @@ class Run(BaseModel):
     """All that one pytest run measured, as it is saved beside pytest-benchmark's rows.
 
     `against` are measurements of the same tests with what `recipe` changes in their cells, round for round in turns
-    with those of `measurements`: the n-th sample of both is a pair.
+    with those of `measurements`: the n-th sample of both is a pair. `timelines` say where the time went, one for each
+    process that measured; an earlier version saved none.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -292,3 +294,4 @@ class Run(BaseModel):
     failures: tuple[Failure, ...] = ()
     against: tuple[Measurement, ...] = ()
     recipe: str = ""
+    timelines: tuple[Timeline, ...] = ()

@@ -18,6 +18,7 @@ from pytest_vmstorage.meanwhile import meanwhile
 from pytest_vmstorage.preconditioning import check_fits, check_folder, check_zeros, prepare, prove_state, uses_untouched
 from pytest_vmstorage.results import Measurement, Sample
 from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.spans import span
 from pytest_vmstorage.stopping import Ending
 from pytest_vmstorage.subject import Plan, Subject
 from pytest_vmstorage.taken import Taken, hygiene_words, remarks, size_words, working_set
@@ -78,11 +79,13 @@ class Measuring:
         # what was warm in one guest is not so in the next
         warmup = 0 if self._warm == subject.boot else warmup
         words, facts = {"zeros": zeros} if zeros else {}, _facts(subject, workload)
-        taken = Taken(subject, target, shlex.join(workload.argv(target)), words, facts, prove_state(subject))
+        with span("proof", cell=subject.config):
+            proof = prove_state(subject)
+        taken = Taken(subject, target, shlex.join(workload.argv(target)), words, facts, proof)
         # the host is read while the guest forgets, and after the rounds while the guest is read
         with meanwhile(lambda: _watched(subject)) as watching:
             self._take(taken, subject, range(-warmup, count), plan, watching, say)
-            with meanwhile(subject.recheck) as rechecking:
+            with span("looks"), meanwhile(subject.recheck) as rechecking:
                 watched = watching()
                 taken.around = watched()
                 changed = rechecking()
@@ -107,16 +110,24 @@ class Measuring:
             if moves_on:
                 # before, and not after it: a round that fails has written too
                 subject.regions.written_bytes = target.offset_bytes + target.size_bytes
-            host_caches, sample = _whole_round(subject, self.workload, target, plan, watching)
+            with span("set-up", cell=subject.config, workload=self.workload.label, number=self._number(number)):
+                host_caches, sample = _whole_round(
+                    subject, self.workload, target, plan, watching, "warm-up" if number < 0 else "window"
+                )
             if number == 0:
                 taken.hygiene = {**hygiene_words(subject, -numbers[0], host_caches, plan.hygiene), **taken.hygiene}
                 # before its sample: what Ctrl-C leaves can be told
                 self._taken.append(taken)
             if number >= 0:
-                self._keep_sample(sample)
+                with span("journal"):
+                    self._keep_sample(sample)
                 self.samples.append(sample)
             if moves_on:
                 target = target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
+
+    def _number(self, number: int) -> int:
+        """A round's number among all of the measurement's; warm-ups have those up to 0."""
+        return number + 1 if number < 0 else len(self.samples) + 1
 
     def _step(self, number: int) -> str:
         if number < 0:
@@ -176,20 +187,23 @@ def _watched(subject: Subject) -> Callable[[], HostState]:
 
 
 def _whole_round(
-    subject: Subject, workload: Workload, target: Target, plan: Plan, watching: Callable[[], object]
+    subject: Subject, workload: Workload, target: Target, plan: Plan, watching: Callable[[], object], step: str
 ) -> tuple[str, Sample]:
     """A round with what the workload needs before and after it; also how the host forgot what it had cached.
 
-    The host is watched before it forgets.
+    The host is watched before it forgets. `step` is what the run of the tool is timed as.
     """
     try:
         _run_all(subject, workload, workload.setup(target), plan)
-        forget_in_guest(subject, workload, target, plan.hygiene)
+        with span("forgetting"):
+            forget_in_guest(subject, workload, target, plan.hygiene)
         # what tears guests down writes to the host's disks, too
-        watching()
-        host_caches = forget_on_host(subject, plan.hygiene)
+        with span("looks"):
+            watching()
+        with span("forgetting"):
+            host_caches = forget_on_host(subject, plan.hygiene)
         subject.before_round()
-        sample = _round(subject, workload, target, plan)
+        sample = _round(subject, workload, target, plan, step)
     except BaseException:
         # what failed is told, whatever its files do
         with contextlib.suppress(VmStorageError):
@@ -214,12 +228,14 @@ def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[s
             raise WorkloadError(f"{what} failed with exit status {done.returncode}.", output=done.tail(15))
 
 
-def _round(subject: Subject, workload: Workload, target: Target, plan: Plan) -> Sample:
+def _round(subject: Subject, workload: Workload, target: Target, plan: Plan, step: str) -> Sample:
     started = datetime.datetime.now(datetime.UTC)
-    before = subject.look()
-    result = subject.shell.run(workload.argv(target), timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
+    with span("looks"):
+        before = subject.look()
+    with span(step):
+        result = subject.shell.run(workload.argv(target), timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
     # of a tool that failed nothing is counted
-    with meanwhile(subject.look) if result.ok else contextlib.nullcontext(subject.look) as looking:
+    with span("looks"), meanwhile(subject.look) if result.ok else contextlib.nullcontext(subject.look) as looking:
         raw = _raw_output(subject, workload, target, result)
         after = looking()
     moved = after.moved_since(before)

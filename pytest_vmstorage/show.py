@@ -7,8 +7,10 @@ from pathlib import Path
 
 from pytest_vmstorage.baseline import Baseline, load_baseline
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.journal import read_timelines
 from pytest_vmstorage.report.circumstances import detail_lines
 from pytest_vmstorage.results import Failure, Measurement, Proof, Run
+from pytest_vmstorage.timeline import Timeline
 from pytest_vmstorage.units import format_about
 
 _HEADER = ("field", "asked", "found", "status", "where read")
@@ -29,6 +31,41 @@ def newest_run(folder: Path) -> Baseline:
             hint="Save one with `pytest --benchmark-save=NAME`, or name a file that --vm-report=FILE.json wrote.",
         )
     return max(saved, key=lambda one: one.run.started)
+
+
+def timed_run(name: str | None, saved: Path, journals: Path) -> tuple[str, Sequence[Timeline]]:
+    """Where a run's time went, and the file that says so: that of a saved run or a journal, or of the newest of both.
+
+    Raises ConfigError where there is none, or where it was written by a version that timed nothing.
+    """
+    path = Path(name) if name is not None and name.endswith(".jsonl") else None
+    if name is None:
+        newest = max(journals.glob("*.jsonl"), key=lambda one: one.stat().st_mtime, default=None)
+        try:
+            run = newest_run(saved)
+        except ConfigError:
+            run = None
+        if newest is None and run is None:
+            raise ConfigError(
+                f"no run lies below {saved} or {journals}.",
+                hint="Run this in the folder that pytest was run in, or name a saved run or a journal.",
+            )
+        if run is None or (newest is not None and newest.stat().st_mtime > run.path.stat().st_mtime):
+            path = newest
+        else:
+            name = str(run.path)
+    timelines: Sequence[Timeline]
+    if path is not None:
+        try:
+            timelines = read_timelines(path.read_text(encoding="utf-8").splitlines())
+        except OSError as error:
+            raise ConfigError(f"the journal {path} cannot be read: {error.strerror}.") from None
+    else:
+        found = load_baseline(str(name), saved)
+        path, timelines = found.path, found.run.timelines
+    if not timelines:
+        raise ConfigError(f"{path} does not say where the time went.", hint="It was saved by an earlier version.")
+    return str(path), timelines
 
 
 def show_cell(run: Run, cell: str, source: str) -> Sequence[str]:

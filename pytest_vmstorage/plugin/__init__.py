@@ -7,6 +7,7 @@ nothing else of weight; what it needs for a storage test it imports when it meet
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Generator
 from typing import Any
 
@@ -23,7 +24,7 @@ from pytest_vmstorage.plugin.fixtures import (
     measure_image,
     storage,
 )
-from pytest_vmstorage.plugin.keys import ASSERTED, DESELECTED, SESSION, asserts_between, is_storage_item
+from pytest_vmstorage.plugin.keys import ASSERTED, BEGAN, DESELECTED, SESSION, SPANS, asserts_between, is_storage_item
 from pytest_vmstorage.plugin.post import post_of
 from pytest_vmstorage.plugin.workers import count_workers, use_workers
 
@@ -54,6 +55,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark, and gather results where reports arrive."""
+    config.stash[BEGAN] = time.monotonic()
     config.addinivalue_line(
         "markers",
         'storage(**fields): fixed values of the storage configuration, such as size="2G", format="raw"',
@@ -202,13 +204,19 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """On a worker of xdist, before its first test: it knows by now which cells are its own, and they take turns."""
+    if SPANS not in item.config.stash:
+        return (yield)
+    from pytest_vmstorage.plugin.timing import timed_test
+
     if SESSION in item.config.stash and post_of(item.config) is not None:
         from pytest_vmstorage.plugin.own import take_own_turns
 
         take_own_turns(item.session)
+    with timed_test(item):
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -262,7 +270,13 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
                 )
         finally:
             storage_session.close()
-    return (yield)
+    if SPANS not in session.config.stash:
+        return (yield)
+    from pytest_vmstorage.plugin.timing import hand_on, timed_report
+
+    hand_on(session.config)
+    with timed_report():
+        return (yield)
 
 
 @pytest.hookimpl(trylast=True)

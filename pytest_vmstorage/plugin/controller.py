@@ -17,7 +17,9 @@ from pytest_vmstorage.plugin.post import INPUT
 from pytest_vmstorage.plugin.recorder import ATTRIBUTE
 from pytest_vmstorage.plugin.schedule import HostScheduling
 from pytest_vmstorage.plugin.sharing import counted, division_line, homes_of
+from pytest_vmstorage.plugin.timing import OUTPUT
 from pytest_vmstorage.results import Failure, Measurement
+from pytest_vmstorage.timeline import Timeline
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
@@ -38,6 +40,7 @@ class Controller:
         self.refused = ""
         self._rounds: dict[str, dict[int, dict[str, Any]]] = {}
         self._facts: dict[str, dict[str, Any]] = {}
+        self.timelines: list[Timeline] = []
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: WorkerController) -> None:
@@ -53,6 +56,8 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: WorkerController, error: object) -> None:
         """A worker ended; one that died is replaced, and its host is for that one."""
+        if told := getattr(node, "workeroutput", {}).get(OUTPUT):
+            self.timelines.append(Timeline.model_validate(told))
         if error and self._host_of.get(node):
             self._free.insert(0, self._host_of[node])
 

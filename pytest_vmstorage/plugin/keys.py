@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from pytest_vmstorage.plugin.between import Asserted
     from pytest_vmstorage.plugin.session import StorageSession
     from pytest_vmstorage.results import Measurement
+    from pytest_vmstorage.spans import SpanRecorder
+
+BEGAN: pytest.StashKey[float] = pytest.StashKey()
+"""On the config: when the run began, as time.monotonic()."""
+
+SPANS: pytest.StashKey[SpanRecorder] = pytest.StashKey()
+"""On the config: where this process's time goes."""
 
 SESSION: pytest.StashKey[StorageSession] = pytest.StashKey()
 """On the config: what this process measures with."""

@@ -57,6 +57,7 @@ OPTIONS = (
     Option("governor", "CPU governor of the host for this run, such as performance; set back at its end", "", "NAME"),
     Option("turbo", "turbo of the host's CPUs for this run; set back at its end", "", "on|off"),
     Option("host-scheduler", "I/O scheduler of the host's device below the disks; set back at the end", "", "NAME"),
+    Option("timeline", "file for where the time went, in the Trace Event format of Perfetto", "", "FILE"),
     Option("matrix", "TOML file with axes and rules; storage tests that sweep none are run in its cells", "", "FILE"),
     Option("budget", "choose cells that fit into this time: pairs of values, last failed, stalest", "", "TIME"),
 )
@@ -287,6 +288,12 @@ def budget_s(config: pytest.Config) -> float | None:
 def report_paths(config: pytest.Config) -> list[Path]:
     """The files the matrix is written to."""
     return [base_of(config, "report") / name for name in value(config, "report")]
+
+
+def timeline_path(config: pytest.Config) -> Path | None:
+    """The file that says where the time went, None where none is wanted."""
+    name = value(config, "timeline")
+    return base_of(config, "timeline") / name if name else None
 
 
 def base_of(config: pytest.Config, name: str) -> Path:

@@ -21,6 +21,7 @@ from pytest_vmstorage.plugin import gate_options, options
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, SESSION, has_turns
 from pytest_vmstorage.plugin.post import post_of
 from pytest_vmstorage.plugin.turns import OTHER, alike
+from pytest_vmstorage.spans import span
 
 if TYPE_CHECKING:
     from pytest_vmstorage.config import StorageConfig
@@ -172,7 +173,8 @@ class _Passes:
         if self._post is not None:
             self._post.tell_running(item.nodeid)
         begin = time.monotonic()
-        with self._storage.other_side(item) if is_other else contextlib.nullcontext():
+        side = self._storage.other_side(item) if is_other else contextlib.nullcontext()
+        with side, span("test", cell=item.stash[CONFIG]):
             error, told = _run(item, after)
         if self._post is not None:
             self._post.tell_rounds(self._storage.turns.so_far(item.nodeid, self._storage.order), self._storage.hosts())

@@ -14,6 +14,7 @@ from pytest_vmstorage.plugin.emulators import check_emulators
 from pytest_vmstorage.plugin.keys import CONFIG, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
 from pytest_vmstorage.plugin.machines import machine_lines
 from pytest_vmstorage.plugin.sweep import matrix_sweep
+from pytest_vmstorage.plugin.timing import begin_timing
 from pytest_vmstorage.tolerance import parse_tolerated
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def check_options(config: pytest.Config) -> None:
 
     A controller of xdist sees no tests and cannot wait for the first of ours, so it looks for the baseline too.
     """
-    from pytest_vmstorage.report.files import check_report_path
+    from pytest_vmstorage.report.files import check_report_path, check_writable
 
     try:
         image_options.lab_settings(config)
@@ -41,6 +42,8 @@ def check_options(config: pytest.Config) -> None:
         matrix_sweep(config)
         for path in options.report_paths(config):
             check_report_path(path)
+        if (timeline := options.timeline_path(config)) is not None:
+            check_writable(timeline, "the timeline")
         if config.getoption("dist", "no") != "no":
             options.baseline(config)
     except VmStorageError as error:
@@ -56,6 +59,7 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     sentence comes from each test instead.
     """
     config = session.config
+    begin_timing(config)
     is_worker = hasattr(config, "workerinput")
     if session.testsfailed and not config.option.continue_on_collection_errors:
         # pytest is about to end the run over a test file that cannot be read

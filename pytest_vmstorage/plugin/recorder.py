@@ -65,6 +65,7 @@ class Recorder:
 
     def run(self) -> Run:
         """All that was measured so far."""
+        from pytest_vmstorage.plugin.timing import timelines
         from pytest_vmstorage.results import Run
 
         return Run.model_validate(
@@ -75,6 +76,7 @@ class Recorder:
                 "failures": list(self._failures.values()),
                 "against": self._against,
                 "recipe": options.value(self._config, "against") if self._against else "",
+                "timelines": timelines(self._config),
             }
         )
 
@@ -100,6 +102,7 @@ class Recorder:
                 append_summary(Path(summary), run, comparison)
             except OSError as error:
                 self._notes.append(f"{summary} was not written: {error}")
+        self._write_timeline(session)
         for path in options.report_paths(self._config):
             try:
                 write_report(path, run, comparison)
@@ -107,6 +110,20 @@ class Recorder:
             except (OSError, VmStorageError) as error:
                 self._notes.append(f"{path} was not written: {error}")
                 session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def _write_timeline(self, session: pytest.Session) -> None:
+        path = options.timeline_path(self._config)
+        if path is None:
+            return
+        from pytest_vmstorage.plugin.timing import timelines
+        from pytest_vmstorage.report.files import write_timeline
+
+        try:
+            write_timeline(path, timelines(self._config))
+            self._notes.append(f"wrote {path}: open it in https://ui.perfetto.dev or in chrome://tracing")
+        except OSError as error:
+            self._notes.append(f"{path} was not written: {error}")
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
     def _note_strange(self, session: pytest.Session, run: Run) -> None:
         """A baseline of which xdist's workers ran nothing has judged nothing: the exit status must not say it did."""

@@ -22,10 +22,12 @@ from pytest_vmstorage.plugin.gating import Gate
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, tolerated_by, uses
 from pytest_vmstorage.plugin.live import LiveLine
 from pytest_vmstorage.plugin.post import post_of
+from pytest_vmstorage.plugin.timing import recorder_of
 from pytest_vmstorage.plugin.turns import OTHER, Turn, Turns, alike
 from pytest_vmstorage.results import Failure, Measurement, Sample
 from pytest_vmstorage.rows import Row
 from pytest_vmstorage.runner import Measuring
+from pytest_vmstorage.spans import span
 from pytest_vmstorage.stopping import Rounds
 from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.verdict import Verdict
@@ -47,7 +49,8 @@ class StorageSession:
         self._lab: Lab | None = None
         self._broken: VmStorageError | None = None
         self._natives = Natives()
-        self._journal = Journal(journal_path(config))
+        spans = recorder_of(config)
+        self._journal = Journal(journal_path(config), spans.unwritten)
         self.own = items if post_of(config) is None else []
         self.order = ""
         self.turns = Turns()
@@ -71,8 +74,9 @@ class StorageSession:
     def _open(self) -> Lab:
         end_orderly_on_sigterm()
         settings, hook = self._settings, self._config.hook.pytest_vmstorage_open_lab
-        lab: Lab | None = hook(config=self._config, settings=settings, say=self.announce)
-        return self._open_here(settings, self.announce) if lab is None else lab
+        with span("opening"):
+            lab: Lab | None = hook(config=self._config, settings=settings, say=self.announce)
+            return self._open_here(settings, self.announce) if lab is None else lab
 
     def announce(self, sentence: str) -> None:
         """Print a sentence about what is being set up, past pytest's capturing; for a worker its controller does."""
@@ -283,16 +287,19 @@ class StorageSession:
 
     def close(self) -> None:
         """Remove all that this process made; says how to reach a guest that is kept."""
-        self._journal.close()
         if self._lab is None:
+            self._journal.close()
             return
         lab, self._lab = self._lab, None
         try:
-            kept = lab.close()
+            with span("teardown"):
+                kept = lab.close()
         except VmStorageError as error:
             # raised here it would cost the user the report; the next run removes what is left
             self.announce(f"not all was removed: {error}")
             return
+        finally:
+            self._journal.close()
         if kept is not None:
             self.announce(
                 f"kept the guest of {kept.config}: `vmstorage exec {lab.lease.run_id} uname -a` runs a command in it, "

@@ -18,6 +18,7 @@ from pytest_vmstorage.provision.accel import (
 from pytest_vmstorage.provision.contract import Hypervisor
 from pytest_vmstorage.provision.pool import GuestPool
 from pytest_vmstorage.say import Say
+from pytest_vmstorage.spans import span
 
 
 def find_accel(
@@ -50,7 +51,8 @@ def find_accel(
         return device or ("" if hypervisor.supports_kvm(pool.emulator) else "libvirt has no KVM here")
 
     limit_s = max(CANARY_S, patience_s) if requested == "kvm" else CANARY_S
-    choice = choose_accel(requested, kvm_refusal=kvm_refusal, try_kvm=lambda: _try_kvm(pool, say, limit_s))
+    with span("canary"):
+        choice = choose_accel(requested, kvm_refusal=kvm_refusal, try_kvm=lambda: _try_kvm(pool, say, limit_s))
     return choice, lambda: cache.put(key, choice)
 
 

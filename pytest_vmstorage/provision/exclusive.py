@@ -21,6 +21,7 @@ from typing import IO
 from pytest_vmstorage.command import Shell, SshShell
 from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.spans import span
 from pytest_vmstorage.ssh import reach_error
 from pytest_vmstorage.units import format_duration
 
@@ -147,7 +148,8 @@ class HostLease:
         ]
         self._process = process = _start(self._shell, argv)
         try:
-            self._read(process, say)
+            with span("lease"):
+                self._read(process, say)
         except BaseException:
             # no Ctrl-C leaves it waiting in the queue
             process.kill()

@@ -20,6 +20,7 @@ from pytest_vmstorage.provision.guest_events import GuestEvents
 from pytest_vmstorage.provision.libvirt_text import bus_names, one_line, refusal_hint, version_text
 from pytest_vmstorage.provision.passphrases import Passphrases
 from pytest_vmstorage.provision.starts import Starts
+from pytest_vmstorage.spans import waiting_for
 
 AGENT_AGAIN_S = 10.0
 """How long libvirtd, restarted, may take to find the agent of a guest that it has already."""
@@ -271,7 +272,8 @@ def translated(
     # agent and monitor may break before the event comes that says why
     libvirt = load_libvirt()
     try:
-        yield
+        with waiting_for(f"libvirt: {doing}"):
+            yield
     except libvirt.libvirtError as error:
         if connection is not None and is_lost():
             raise connection.lost(doing) from None

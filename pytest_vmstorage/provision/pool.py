@@ -26,6 +26,7 @@ from pytest_vmstorage.provision.machine import Begun, Machine
 from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.provision.testdisk import nvme_limits
 from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.spans import span
 
 _MEMORY = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
 
@@ -103,7 +104,8 @@ class GuestPool:
         number, domain_uuid = self.next_number(), str(uuid.uuid4())
         name = f"vms-{self._lease.run_id}-{number}"
         self.note_domain(domain_uuid)
-        disk = self._make_disk(config, number, say) if config else None
+        with span("disk", cell=config or ""):
+            disk = self._make_disk(config, number, say) if config else None
         try:
             spec = self.spec(name, domain_uuid, disk, accel)
             self._boot.make(self._shell, config, self.folder, name)
@@ -111,7 +113,8 @@ class GuestPool:
                 let_open(self._shell, confined, disk.path)
             say("booting")
             begin = None if fresh else self._begin
-            begun = begin(spec) if begin is not None else Begun(self._hypervisor.start(self.xml(spec)))
+            with span("boot", cell=config or ""):
+                begun = begin(spec) if begin is not None else Begun(self._hypervisor.start(self.xml(spec)))
             domain = begun.domain
             if config is not None and (limits := nvme_limits(config)):
                 domain.monitor("block_set_io_throttle", **limits)
@@ -141,7 +144,8 @@ class GuestPool:
 
     def make_disk(self, config: StorageConfig, say: Say = silent) -> HostDisk:
         """Make the cell's disk without a guest; raises as `make` does."""
-        disk = self._make_disk(config, self.next_number(), say)
+        with span("disk", cell=config):
+            disk = self._make_disk(config, self.next_number(), say)
         self._alive.append(disk)
         return disk
 
@@ -245,7 +249,8 @@ class GuestPool:
             except IndexError:
                 # all have ended, or another thread that makes a guest waits for the last
                 return
-            error = ending.exception()
+            with span("teardown"):
+                error = ending.exception()
             if error is not None:
                 # not the fault of the cell at hand: told when the pool closes
                 self._leftovers.append(error)
@@ -279,9 +284,10 @@ class GuestPool:
 
     def _tear_down(self, made: Machine | HostDisk) -> None:
         disk = made if isinstance(made, HostDisk) else made.disk
-        if isinstance(made, Machine):
-            with contextlib.suppress(GuestDiedError):
-                made.domain.destroy()
-            self._boot.remove(self._shell, self.folder, made.domain_name)
-        if disk is not None:
-            self._disks.remove(disk)
+        with span("teardown", cell=disk.config if disk is not None else ""):
+            if isinstance(made, Machine):
+                with contextlib.suppress(GuestDiedError):
+                    made.domain.destroy()
+                self._boot.remove(self._shell, self.folder, made.domain_name)
+            if disk is not None:
+                self._disks.remove(disk)

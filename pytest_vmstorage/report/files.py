@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_vmstorage.draft import write_whole
@@ -12,7 +13,9 @@ from pytest_vmstorage.report.csv_file import render_csv
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.pull_request import render_summary
 from pytest_vmstorage.report.table import build_table
+from pytest_vmstorage.report.trace_events import trace_events
 from pytest_vmstorage.results import Run
+from pytest_vmstorage.timeline import Timeline
 from pytest_vmstorage.verdict import Comparison
 
 SUFFIXES = (".md", ".csv", ".json")
@@ -25,13 +28,18 @@ def check_report_path(path: Path) -> None:
             f"a report of the form {path.suffix or path.name!r} is not known.",
             hint=f"The file's name ends with one of: {', '.join(SUFFIXES)}.",
         )
+    check_writable(path, "the report")
+
+
+def check_writable(path: Path, what: str) -> None:
+    """Raises ConfigError, one sentence that begins with `what`, for a file that cannot be written there."""
     if path.is_dir():
-        raise ConfigError(f"the report {path} is a folder.", hint="Name a file in it.")
+        raise ConfigError(f"{what} {path} is a folder.", hint="Name a file in it.")
     place = path if path.exists() else path.absolute().parent
     while not place.exists():
         place = place.parent
     if not os.access(place, os.W_OK) or not (place == path or place.is_dir()):
-        raise ConfigError(f"the report {path} cannot be written: {place} is not writable or no folder.")
+        raise ConfigError(f"{what} {path} cannot be written: {place} is not writable or no folder.")
 
 
 def write_report(path: Path, run: Run, comparison: Comparison | None = None) -> None:
@@ -42,6 +50,12 @@ def write_report(path: Path, run: Run, comparison: Comparison | None = None) -> 
     check_report_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, _render(path.suffix, run, comparison))
+
+
+def write_timeline(path: Path, timelines: Sequence[Timeline]) -> None:
+    """Write where the time went in the Trace Event format, making the file's folder; raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(trace_events(timelines)) + "\n")
 
 
 def append_summary(path: Path, run: Run, comparison: Comparison | None = None) -> None:

@@ -19,7 +19,7 @@ def render_markdown(table: Table) -> str:
         rule = ["---"] * len(table.axes) + ["---:"] * len(table.columns)
         rows = [[*map(escape, row.axes), *map(_cell, row.cells)] for row in table.rows]
         parts.append("\n".join(map(_line, [heads, rule, *rows])))
-    parts.append(escape(table.legend))
+    parts += [escape(table.legend), escape(table.time)]
     for curves in table.curves:
         heads = ["metric", "cell", *curves.points]
         rule = ["---", "---", *("---:" for _ in curves.points)]

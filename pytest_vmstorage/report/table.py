@@ -16,6 +16,7 @@ from pytest_vmstorage.report.columns import Column, Placed, columns_of, function
 from pytest_vmstorage.report.curves import Curves, build_curves
 from pytest_vmstorage.report.footer import Section, build_sections, host_names
 from pytest_vmstorage.report.spread import spread_text
+from pytest_vmstorage.report.time_spent import time_line
 from pytest_vmstorage.results import Failure, Figure, Measurement, Run
 from pytest_vmstorage.units import format_figure, format_size
 from pytest_vmstorage.verdict import Comparison, Kind, Verdict
@@ -66,7 +67,8 @@ class Row(BaseModel):
 class Table(BaseModel):
     """The matrix: what all rows have in common, the axes in which they differ, and what stands below.
 
-    `curves` are sweeps of the same rows, each once more in the order of what was swept.
+    `curves` are sweeps of the same rows, each once more in the order of what was swept. `time` says where the run's
+    time went, "" where nobody knows.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -76,6 +78,7 @@ class Table(BaseModel):
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     legend: str
+    time: str = ""
     curves: tuple[Curves, ...] = ()
     sections: tuple[Section, ...]
 
@@ -116,6 +119,7 @@ def build_table(run: Run, comparison: Comparison | None = None) -> Table:
             for row in rows
         ),
         legend=_legend(grid.values(), rows),
+        time=time_line(run.timelines),
         curves=build_curves(placed, lambda m: _cell_name(_row_of(m, run), axes)),
         sections=build_sections(run, comparison),
     )

@@ -27,7 +27,7 @@ _Groups = list[list[_Lines]]
 def render_text(table: Table, width: int) -> str:
     """The table on lines of at most `width` characters, as far as one column and the axes fit into that."""
     blocks = _blocks(table, width) if table.rows else []
-    parts = [table.caption, *blocks, *_wrapped(table.legend, width)]
+    parts = [table.caption, *blocks, *_wrapped(table.legend, width), *_wrapped(table.time, width)]
     parts += [part for curves in table.curves for part in (f"{curves.title}:", *_curves(curves, width))]
     for section in table.sections:
         texts = [line for text in section.lines for line in text.splitlines()]

@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import HostError
-from pytest_vmstorage.journal import Journal
+from pytest_vmstorage.journal import Journal, read_timelines
 from pytest_vmstorage.results import Sample
+from pytest_vmstorage.timeline import Span
 
 SAMPLE = Sample(
     figures={"iops": 14100.5}, started="2026-01-02T03:04:05+00:00", seconds=5.25, raw="line\nline \N{SNOWMAN}"
@@ -92,3 +94,29 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "file" / "run.jsonl")
     with pytest.raises(HostError, match=r"A finished sample cannot be written to .*run\.jsonl: .* --rootdir"):
         journal.write("t.py::test[x]", "fio randwrite", CONFIG, "local", SAMPLE)
+
+
+SPAN = Span(step="window", begin_s=2.0, seconds=5.0, own_s=5.0, cell="qcow2", workload="fio randwrite", round=1)
+TIMED: dict[str, Any] = {"process": "gw0", "began": "2026-01-02T03:04:05+00:00", "span": SPAN.model_dump(mode="json")}
+
+
+def test_where_the_time_went_is_written_with_each_sample(tmp_path: Path) -> None:
+    """What was timed since the last sample goes with it, what comes after the last one when the file is closed."""
+    path, new = tmp_path / ".vmstorage" / "run.jsonl", [[TIMED], [TIMED, TIMED]]
+    journal = Journal(path, lambda: new.pop(0))
+    journal.write("t.py::test[x]", "fio randwrite", CONFIG, "local", SAMPLE)
+    assert [list(json.loads(line)) for line in path.read_text().splitlines()] == [
+        ["nodeid", "workload", "config", "host", "sample"],
+        ["process", "began", "span"],
+    ]
+    journal.close()
+    assert path.read_text().count('"span"') == 3
+
+
+def test_the_timelines_of_a_journal_are_those_of_its_processes(tmp_path: Path) -> None:
+    """A run that was killed has its spans up to then; lines of samples, and a line cut short, are passed over."""
+    other = {**TIMED, "process": "gw1", "span": {**TIMED["span"], "begin_s": 1.5}}
+    lines = [json.dumps({"nodeid": "t.py::test"}), json.dumps(TIMED), json.dumps(other), json.dumps(TIMED)[:40]]
+    first, second = read_timelines(lines)
+    assert (first.process, first.wall_s, first.spans) == ("gw0", 7.0, (SPAN,))
+    assert (second.process, second.wall_s) == ("gw1", 6.5)

@@ -1,0 +1,79 @@
+"""Where the time of this process goes: recorded from its beginning on, handed on to the report."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage.plugin.keys import BEGAN, CONFIG, SESSION, SPANS
+from pytest_vmstorage.spans import SpanRecorder, recording, span
+from pytest_vmstorage.timeline import Timeline
+
+OUTPUT = "vmstorage_timeline"
+"""Key of a worker's `workeroutput`."""
+
+_OWN_PROCESS_S = 60.0
+"""A process that is older than this when pytest begins in it was not started for this run."""
+
+
+def begin_timing(config: pytest.Config) -> None:
+    """Record from now on, and what was before as one step; steps that take far longer than usual are said."""
+    if SPANS in config.stash:
+        return
+    now, worker = time.monotonic(), getattr(config, "workerinput", {}).get("workerid", "pytest")
+    began = config.stash.get(BEGAN, now)
+    if began - _process_start() < _OWN_PROCESS_S:
+        began = _process_start()
+    config.stash[SPANS] = recorder = SpanRecorder(worker, began)
+    recorder.add("start", began, now)
+
+    def say(sentence: str) -> None:
+        if SESSION in config.stash:
+            config.stash[SESSION].announce(sentence)
+
+    stack = ExitStack()
+    stack.enter_context(recording(recorder, say))
+    config.add_cleanup(stack.close)
+
+
+def _process_start() -> float:
+    """When this process was started, as time.monotonic(); Linux counts it from the boot (proc(5), field 22)."""
+    stat = Path("/proc/self/stat").read_text()
+    ticks = int(stat.rpartition(")")[2].split()[19])
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.monotonic() - age_s
+
+
+def recorder_of(config: pytest.Config) -> SpanRecorder:
+    """What this process records to."""
+    begin_timing(config)
+    return config.stash[SPANS]
+
+
+def timed_test(item: pytest.Item) -> AbstractContextManager[None]:
+    """Time a test with its fixtures; what is measured in it is timed apart."""
+    return span("test", cell=item.stash.get(CONFIG, ""))
+
+
+def timed_report() -> AbstractContextManager[None]:
+    """Time what is written at the end."""
+    return span("report")
+
+
+def hand_on(config: pytest.Config) -> None:
+    """Let a worker of xdist send its timeline to the controller, with all that workers send at their end."""
+    if hasattr(config, "workeroutput"):
+        config.workeroutput[OUTPUT] = config.stash[SPANS].timeline().model_dump(mode="json")
+
+
+def timelines(config: pytest.Config) -> Sequence[Timeline]:
+    """Those of the run so far: of this process, or of the workers that ended."""
+    if SPANS in config.stash:
+        return [config.stash[SPANS].timeline()]
+    controller = config.pluginmanager.get_plugin("vmstorage-controller")
+    return controller.timelines if controller is not None else []

@@ -1,0 +1,89 @@
+"""Where the time of a run went, for people: a line below the matrix, and tables by step and by cell."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from tabulate import tabulate
+
+from pytest_vmstorage.timeline import MEANINGS, STEPS, Timeline, by_cell, by_group, by_step, wall_s
+from pytest_vmstorage.units import format_duration
+
+_SHOWN_SHARE = 0.01
+
+
+def time_line(timelines: Sequence[Timeline]) -> str:
+    """The line below the matrix, "" for a run that was saved without its times; pytest's end is not over yet."""
+    whole_s = wall_s(timelines)
+    if not whole_s:
+        return ""
+    groups = by_group(by_step(timelines))
+    shown = {group: seconds for group, seconds in groups.items() if seconds >= _SHOWN_SHARE * whole_s}
+    rest_s = sum(groups.values()) - sum(shown.values())
+    parts = [f"{_percent(seconds, whole_s)} {_named(group)}" for group, seconds in shown.items()]
+    parts += [f"{_percent(rest_s, whole_s)} other steps"] if rest_s else []
+    unaccounted_s = sum(one.unaccounted_s for one in timelines)
+    return f"time: {format_duration(whole_s)}: {', '.join(parts)}; {_percent(unaccounted_s, whole_s)} unaccounted"
+
+
+def time_lines(timelines: Sequence[Timeline]) -> list[str]:
+    """The tables of `vmstorage time`: by step, and by cell."""
+    whole_s = wall_s(timelines)
+    return [time_line(timelines), "", *_steps(timelines, whole_s), "", *_cells(timelines)]
+
+
+def _steps(timelines: Sequence[Timeline], whole_s: float) -> list[str]:
+    took: dict[str, list[float]] = {}
+    for timeline in timelines:
+        for one in timeline.own:
+            took.setdefault(one.step, []).append(one.own_s)
+    beside: dict[str, float] = {}
+    for timeline in timelines:
+        for one in timeline.spans:
+            if one.thread:
+                beside[one.step] = beside.get(one.step, 0.0) + one.own_s
+    rows = [
+        [
+            step,
+            f"{sum(took.get(step, [])):.2f}",
+            _percent(sum(took.get(step, [])), whole_s),
+            str(len(took.get(step, []))),
+            f"{statistics.median(took[step]):.3f}" if step in took else "",
+            f"{max(took[step]):.3f}" if step in took else "",
+            f"{beside[step]:.2f}" if step in beside else "",
+            MEANINGS.get(step, ""),
+        ]
+        for step in [*STEPS, *sorted({*took, *beside} - set(STEPS))]
+        if step in took or step in beside
+    ]
+    unaccounted_s = sum(one.unaccounted_s for one in timelines)
+    rows.append(["unaccounted", f"{unaccounted_s:.2f}", _percent(unaccounted_s, whole_s), "", "", "", "", ""])
+    header = ["step", "s", "share", "times", "median s", "longest s", "s beside", "what is done"]
+    return _draw(header, rows, align=("left", *["right"] * 6, "left"))
+
+
+def _cells(timelines: Sequence[Timeline]) -> list[str]:
+    cells = {cell: by_group(steps) for cell, steps in by_cell(timelines).items() if cell}
+    groups = list(dict.fromkeys(step.group for step in STEPS.values()))
+    shown = [group for group in groups if any(cell.get(group) for cell in cells.values())]
+    rows = [
+        [cell, f"{sum(took.values()):.2f}", *(f"{took[group]:.2f}" if group in took else "" for group in shown)]
+        for cell, took in cells.items()
+    ]
+    header = ["cell", "s", *(f"{group}" for group in shown)]
+    return _draw(header, rows, align=("left", *["right"] * (len(shown) + 1))) if rows else []
+
+
+def _draw(header: Sequence[str], rows: Sequence[Sequence[str]], *, align: Sequence[str]) -> list[str]:
+    text = tabulate(rows, header, tablefmt="simple", disable_numparse=True, colalign=align)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def _named(group: str) -> str:
+    return f"in {group}" if group == "windows" else group
+
+
+def _percent(part: float, whole: float) -> str:
+    percent = 100 * part / whole if whole else 0.0
+    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.1f} %"
