@@ -6,8 +6,9 @@ what the tools took, from the order to start one until its output is here; all e
 collection, guests, filling, dropping of caches, proofs, teardown, report.
 
 A run of two cells goes before it, one on each bus: what is made once on a host, the appliance, and once in each of its
-boots, the saved guests from which others are restored, is made there. It is told, and not counted. The last line is
-JSON: `overhead` (a fraction), `measurements`, `first_run_s` (what that run took in all).
+boots, the saved guests from which others are restored, is made there. It is told, and not counted. Before
+the last line stands where the time went, by step and by cell. The last line is JSON: `overhead` and `unaccounted`
+(fractions), `measurements`, `by_step` (seconds), `first_run_s` (what that run took in all).
 
     python benchmarks/overhead.py [-k EXPRESSION] [--boot fresh]
 """
@@ -23,7 +24,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from pytest_vmstorage.report.time_spent import time_lines
 from pytest_vmstorage.results import Run
+from pytest_vmstorage.timeline import by_step
 
 STUDY = Path(__file__).parents[1] / "examples" / "studies" / "test_proxmox4.py"
 
@@ -56,8 +59,11 @@ def main() -> None:
     _, first_s = measured(FIRST, arguments.boot)
     run, wall = measured(arguments.k, arguments.boot)
     within = sum(sample.seconds for one in run.measurements for sample in one.samples)
+    steps = by_step(run.timelines)
     line = {
         "overhead": round((wall - within) / within, 4),
+        "unaccounted": round((wall - sum(steps.values())) / wall, 4),
+        "by_step": {step: round(seconds, 2) for step, seconds in steps.items()},
         "measurements": len(run.measurements),
         "wall_s": round(wall, 1),
         "workloads_s": round(within, 1),
@@ -65,7 +71,7 @@ def main() -> None:
         "accel": run.hosts[0].accel,
         "first_run_s": round(first_s, 1),
     }
-    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.write("\n".join([*time_lines(run.timelines), json.dumps(line)]) + "\n")
 
 
 if __name__ == "__main__":
