@@ -137,12 +137,11 @@ class SpanRecorder:
         return found
 
     def _usual_s(self, opened: _Open) -> float | None:
-        seen = self._took.get((opened.step, opened.workload))
-        usual_s = STEPS[opened.step].usual_s
-        if seen:
-            # the step's own default is what it may take on any host: a run's first one may have been a lucky one
-            return max(statistics.median(seen), usual_s or 0.0)
-        return usual_s
+        """What the step is held against, None where nobody can tell; the slower of what is usual and was seen."""
+        step, seen = STEPS[opened.step], self._took.get((opened.step, opened.workload), [])
+        if step.usual_s is None and not (step.repeats and seen):
+            return None
+        return max([*([statistics.median(seen)] if seen else []), step.usual_s or 0.0])
 
     def _made(self, opened: _Open, end: float, thread: str, *, within_s: float = 0.0) -> Span:
         seconds = end - opened.begin

@@ -9,13 +9,15 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model
 
 
 class Step(NamedTuple):
-    """A step of a run: what it is summed up under, and how long it usually takes, None where that depends.
+    """A step of a run: what it is summed up under, and what it is held against when it takes long.
 
-    `usual_s` is what a step is held against before the run has seen one of its own.
+    `usual_s` is how long it takes on most hosts, None where that depends on what is asked for. One that `repeats` takes
+    as long each time for one workload: it is held against what the run has seen of it. One with neither is never slow.
     """
 
     group: str
     usual_s: float | None = None
+    repeats: bool = False
 
 
 STEPS: Mapping[str, Step] = {
@@ -39,8 +41,8 @@ STEPS: Mapping[str, Step] = {
     "forgetting": Step("around rounds", 0.3),
     "looks": Step("around rounds", 0.1),
     "journal": Step("around rounds", 0.1),
-    "warm-up": Step("warm-up"),
-    "window": Step("windows"),
+    "warm-up": Step("warm-up", repeats=True),
+    "window": Step("windows", repeats=True),
     "test": Step("test functions and fixtures"),
     "report": Step("the report", 1.0),
 }

@@ -157,6 +157,15 @@ def test_a_short_step_is_not_slow_at_once(recorder: SpanRecorder, clock: Clock) 
         assert len(recorder.slow()) == 1
 
 
+def test_a_step_that_lasts_as_long_as_others_is_never_slow(recorder: SpanRecorder, clock: Clock) -> None:
+    """Waiting for guests that others make takes no time at all, or as long as these take."""
+    with span("beside"):
+        clock.now += 0.001
+    with span("beside"):
+        clock.now += 600
+        assert recorder.slow() == []
+
+
 def test_only_the_innermost_step_is_slow(recorder: SpanRecorder, clock: Clock) -> None:
     """The step around it waits for that, and takes no time of its own meanwhile."""
     with span("opening"):
