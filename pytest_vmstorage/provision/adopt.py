@@ -1,7 +1,12 @@
 """Adopting QEMU: libvirt starts it as an orphan, and a dead orphan is only gone once its new parent has asked for it.
 
 Where process 1 does not ask (a container without an init), or asks rarely, libvirt waits 1 to 80 s for a QEMU that
-has already ended. So an orphan made while a guest starts becomes this process's child, and a thread waits for it.
+has already ended. So an orphan made while a guest starts becomes this process's child, and a thread waits for it: for
+the guest, and for each QEMU that libvirt starts to learn what it can (two, of which each would be waited for 40 s).
+
+Children that somebody else started in this process are left to whoever started them. A child that was forked by this
+process is in this process's session, or leads one of its own (setsid(2)); a daemon that was adopted is in a session
+whose leader it is not, for so daemons are made.
 """
 
 from __future__ import annotations
@@ -24,23 +29,80 @@ class _Adoption:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._wanted = 0
+        self._is_looking = False
+        self._awaited: set[int] = set()
 
     def change(self, by: int) -> None:
         """So many more want it; the kernel hears of it."""
         with self._lock:
             self._wanted += by
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(self._wanted > 0), 0, 0, 0)
+            if self._wanted and not self._is_looking:
+                self._is_looking = True
+                threading.Thread(target=self._look, name="vmstorage-adopt", daemon=True).start()
+
+    def _look(self) -> None:
+        """Have each daemon that was adopted waited for; a last time when nobody wants any more, as none come then."""
+        while True:
+            with self._lock:
+                is_last = not self._wanted
+                for pid in adopted_daemons() - self._awaited:
+                    self._awaited.add(pid)
+                    threading.Thread(target=self._wait, args=(pid,), name="vmstorage-wait", daemon=True).start()
+                if is_last:
+                    self._is_looking = False
+                    return
+            time.sleep(_POLL_S)
+
+    def _wait(self, pid: int) -> None:
+        # another thread may have been sooner
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+        with self._lock:
+            self._awaited.discard(pid)
 
 
 _ADOPTION = _Adoption()
+
+
+def adopted_daemons() -> set[int]:
+    """Pids of this process's children, dead ones too, that were made as daemons by somebody who has ended."""
+    own_session = os.getsid(0)
+    found = set()
+    for pid in _children():
+        # session 0 is one of outside of the container
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            session = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
+            if session not in (0, own_session, pid):
+                found.add(pid)
+    return found
+
+
+def _children() -> list[int]:
+    """Pids of the children of all threads of this process; not every kernel lists them (CONFIG_PROC_CHILDREN)."""
+    lists = list(Path("/proc/self/task").glob("*/children"))
+    if not lists:
+        return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _parent(path) == os.getpid()]
+    texts = []
+    for path in lists:
+        # a thread may end meanwhile; its children are another one's then, and are found the next time
+        with contextlib.suppress(OSError):
+            texts.append(path.read_text())
+    return [int(pid) for text in texts for pid in text.split()]
+
+
+def _parent(path: Path) -> int | None:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int((path / "stat").read_text().rpartition(")")[2].split()[1])
+    return None
 
 
 @contextlib.contextmanager
 def adopting(pid_file: Path) -> Iterator[None]:
     """Within it, orphans of this process's children become its own (prctl(2), Linux 3.4); no longer than needed.
 
-    Several threads may be within it at once. The process whose pid turns up in `pid_file` is waited for in a thread of
-    its own, within the context and after it.
+    Several threads may be within it at once. The process whose pid turns up in `pid_file`, and each daemon, is waited
+    for in a thread of its own, within the context and after it.
     """
     started = threading.Event()
     threading.Thread(target=_wait, args=(pid_file, started), name="vmstorage-wait", daemon=True).start()

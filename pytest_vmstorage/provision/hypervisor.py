@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HostError, HypervisorError
 from pytest_vmstorage.provision.confinement import Confinement, read_confinement
 from pytest_vmstorage.provision.connection import Connection
+from pytest_vmstorage.provision.driver_modules import count_all_modules
 from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.event_loop import start_event_loop
 from pytest_vmstorage.provision.guest_events import GuestEvents
@@ -38,6 +39,9 @@ class LibvirtHypervisor:
         import libvirt_qemu
 
         self.qemu = libvirt_qemu
+        if pids is not None:
+            # before the first look at what libvirt knows of QEMU
+            count_all_modules()
         start_event_loop(self._libvirt)
         self.events = GuestEvents(self._libvirt, libvirt_qemu)
         self.connection = Connection(self._libvirt, uri, watch=self.events.watch, woken=self.events.wake, reach=reach)

@@ -7,7 +7,12 @@ import subprocess
 import time
 from pathlib import Path
 
-from pytest_vmstorage.provision.adopt import adopting
+import pytest
+
+from pytest_vmstorage.provision import adopt
+from pytest_vmstorage.provision.adopt import adopted_daemons, adopting
+
+PROCESSES = Path.glob
 
 
 def orphan(seconds: float, pid_file: Path) -> int:
@@ -64,3 +69,45 @@ def test_orphans_of_others_are_left_alone(tmp_path: Path) -> None:
         assert parent(pid) != os.getpid()
     finally:
         os.kill(pid, 9)
+
+
+def daemon(seconds: float, pid_file: Path) -> int:
+    """Pid of a daemon made as libvirt and QEMU make theirs: in a session whose leader has ended."""
+    made = pid_file.with_suffix(".made")
+    inner = f"sleep {seconds} >/dev/null 2>&1 & echo $! >{made}"
+    subprocess.run(["setsid", "sh", "-c", inner], check=True)
+    return int(made.read_text())
+
+
+def test_a_daemon_that_no_file_names_is_waited_for(tmp_path: Path) -> None:
+    """libvirt starts a QEMU to ask what it can, ends it, and waits 40 s for one that nobody reaps."""
+    with adopting(tmp_path / "guest.pid"):
+        assert_gone(daemon(0, tmp_path / "probe"))
+        late = daemon(0.2, tmp_path / "late")
+        assert parent(late) == os.getpid()
+    assert_gone(late)
+
+
+@pytest.mark.parametrize("start_new_session", [False, True])
+def test_a_child_of_somebody_else_keeps_its_exit_status(tmp_path: Path, start_new_session: bool) -> None:
+    """What a test starts by itself is its own to wait for, in whichever session it is."""
+    with adopting(tmp_path / "guest.pid"):
+        child = subprocess.Popen(["sh", "-c", "exit 7"], start_new_session=start_new_session)
+        # by when this daemon is gone, all that was to be reaped is
+        assert_gone(daemon(0.1, tmp_path / "probe"))
+        assert child.pid not in adopted_daemons()
+        assert child.wait(5) == 7
+
+
+def test_children_are_found_where_the_kernel_has_no_list_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By all processes' parents."""
+    child = subprocess.Popen(["sleep", "30"])
+    try:
+        assert child.pid in adopt._children()
+        monkeypatch.setattr(
+            Path, "glob", lambda path, pattern: [] if "children" in pattern else PROCESSES(path, pattern)
+        )
+        assert child.pid in adopt._children()
+    finally:
+        child.kill()
+        child.wait()
