@@ -12,10 +12,11 @@ from pytest_vmstorage.errors import BootTimeoutError, HypervisorError, VmStorage
 from pytest_vmstorage.parking import park, wake
 from pytest_vmstorage.provision.contract import Domain, Hypervisor
 from pytest_vmstorage.provision.domain import Accel, GuestSpec
+from pytest_vmstorage.provision.libvirt_text import IO_HELPER, IO_HELPER_PACKAGE, lacks_io_helper
 from pytest_vmstorage.provision.machine import Begun
 from pytest_vmstorage.provision.states import PROVEN, State, States, is_proven, is_restorable
 from pytest_vmstorage.say import Say, silent
-from pytest_vmstorage.spans import span
+from pytest_vmstorage.spans import span, waiting_for
 from pytest_vmstorage.units import format_duration
 
 
@@ -46,10 +47,12 @@ class Restoring:
         self._distrusted: set[str] = set()
         self._unready: list[Domain] = []
         self._is_over = False
+        self._lacks_helper = False
+        self._telling = threading.Lock()
 
     def begin(self, spec: GuestSpec) -> Begun:
         """Begin that guest, restored where it can be; raises HypervisorError where it cannot even be booted."""
-        if is_restorable(spec):
+        if is_restorable(spec) and not self._lacks_helper:
             name = self._states.name(spec)
             begun = self._restored(spec, name)
             if begun is not None:
@@ -71,7 +74,20 @@ class Restoring:
         name = self._states.name(spec)
         self._distrusted.add(name)
         self._states.drop(name)
+        if lacks_io_helper(str(why)):
+            self._tell_of_helper()
+            return
         self._say(f"a restored guest cannot be used, so such guests are booted: {why}")
+
+    def _tell_of_helper(self) -> None:
+        """Say it once, whichever guests ask: none of this host can be restored, of whatever kind."""
+        with self._telling:
+            is_told, self._lacks_helper = self._lacks_helper, True
+        if not is_told:
+            self._say(
+                f"guests are booted, which takes longer than restoring them: {IO_HELPER}, by which libvirt restores"
+                f" guests, is not installed on this host. Install the package {IO_HELPER_PACKAGE}."
+            )
 
     def forget(self, spec: GuestSpec) -> None:
         """Have the next guest of that kind be restored from one that is saved anew."""
@@ -104,7 +120,7 @@ class Restoring:
         try:
             with span("restore"):
                 # the beginning of the run's copy of a state is that of one guest at a time
-                with self._locks.setdefault(name, threading.Lock()):
+                with waiting_for("another guest of its kind"), self._locks.setdefault(name, threading.Lock()):
                     domain = self._next_from(spec, name)
                 return Begun(self._woken(domain, spec), is_restored=True) if domain is not None else None
         except VmStorageError as error:

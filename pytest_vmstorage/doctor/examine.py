@@ -30,7 +30,8 @@ class Diagnosis(BaseModel):
     """What was found on a host: `problem` says in one sentence why no guest can run, "" where guests can.
 
     `host`, `kernel` (the guests') and `appliance` (its folder) are None and "" where none can; `free_bytes` is the
-    folder's, `drops_caches` says whether the host's page cache can be dropped as a whole.
+    folder's, `drops_caches` says whether the host's page cache can be dropped as a whole. `io_helper` is the program by
+    which libvirt restores guests, "" where it is missing.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -41,6 +42,7 @@ class Diagnosis(BaseModel):
     appliance: str = ""
     free_bytes: int = 0
     drops_caches: bool = False
+    io_helper: str = ""
     findings: tuple[Finding, ...] = ()
 
 
@@ -82,6 +84,7 @@ def examine_lab(lab: Lab) -> Diagnosis:
         appliance=str(lab.appliance.kernel.parent),
         free_bytes=folder.free_bytes,
         drops_caches=seen.trial("drop_caches").ok,
+        io_helper=seen.trial("io_helper").said if seen.trial("io_helper").ok else "",
         findings=findings(seen),
     )
 

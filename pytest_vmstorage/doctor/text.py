@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_vmstorage.doctor.examine import Diagnosis
 from pytest_vmstorage.doctor.finding import Finding
+from pytest_vmstorage.provision.libvirt_text import IO_HELPER, IO_HELPER_PACKAGE
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.units import format_about
 
@@ -28,6 +29,10 @@ def _header(found: Diagnosis, facts: HostFacts) -> Iterator[str]:
     yield f"acceleration  {facts.accel}: {facts.accel_reason}"
     yield f"disks         {facts.folder} on {facts.file_system} ({facts.device}), {format_about(found.free_bytes)} free"
     yield f"appliance     kernel {found.kernel}, in {found.appliance}"
+    if found.io_helper:
+        yield f"guests        can be restored from saved ones: {found.io_helper} is there"
+    else:
+        yield f"guests        are booted each: {IO_HELPER} is missing; install {IO_HELPER_PACKAGE}"
     dropped = "dropped before each round" if found.drops_caches else "images are evicted by advice: not root"
     yield f"host caches   {dropped}"
 

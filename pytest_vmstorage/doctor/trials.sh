@@ -34,6 +34,9 @@ try mount_options findmnt -n -o OPTIONS -T .
 try zfs_compression sh -c 'zfs get -H -o value compression "$(findmnt -n -o SOURCE -T .)"'
 try drop_caches test -w /proc/sys/vm/drop_caches
 try io_uring_disabled cat /proc/sys/kernel/io_uring_disabled
+# by the folders that distributions have it in
+try io_helper sh -c 'ls /usr/lib/libvirt/libvirt_iohelper /usr/libexec/libvirt_iohelper /usr/lib64/libvirt/libvirt_iohelper \
+	2>/dev/null | grep .'
 for tool in fio lvm zfs; do
 	try "tool.$tool" sh -c 'command -v "$1" || { echo "$1: command not found"; false; }' sh "$tool"
 done

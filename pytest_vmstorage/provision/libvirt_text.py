@@ -43,7 +43,7 @@ def connection_error(uri: str, error: Any) -> HostError:
             )
         return HostError(
             f"libvirt's embedded QEMU driver cannot be used: {message}.",
-            hint="Install qemu-system-x86 and libvirt-daemon-driver-qemu, or name a host with --vm-host.",
+            hint="Install qemu-system-x86, libvirt-daemon-driver-qemu and libvirt-daemon, or name a host by --vm-host.",
         )
     what = f"libvirt at {uri.partition('?')[0]} cannot be reached: {message}."
     return HostError(what, hint=next(hint for words, hint in _WHY_NO_CONNECTION if re.search(words, message)))
@@ -57,6 +57,17 @@ def refusal_hint(message: str) -> str:
         "QEMU runs as another user there (libvirt-qemu, qemu), perhaps confined by AppArmor or SELinux. Put the disks"
         " where it may read them, as below /var/lib/libvirt/images (--vm-dir, or folder in vmstorage.toml)."
     )
+
+
+IO_HELPER = "libvirt_iohelper"
+"""The program by which libvirt saves and restores guests; its QEMU driver alone does not bring it."""
+
+IO_HELPER_PACKAGE = "libvirt-daemon (Debian 12, Ubuntu) or libvirt-daemon-common (where libvirt-daemon is split)"
+
+
+def lacks_io_helper(sentence: str) -> bool:
+    """Whether libvirt says that it has no program to save and restore guests with."""
+    return re.search(rf"cannot execute binary \S*{IO_HELPER}\b", sentence) is not None
 
 
 def io_error_reason(details: str | None) -> str:

@@ -79,6 +79,12 @@ class Project:
         return [line.partition("::")[2] for line in result.outlines if "::" in line]
 
 
+def journal_samples(journal):
+    """The samples of a journal, a record each; what it says of where the time went is left out."""
+    records = map(json.loads, journal.read_text().splitlines())
+    return [record for record in records if "sample" in record]
+
+
 def text_of(result):
     """All that a run printed."""
     return result.stdout.str() + result.stderr.str()

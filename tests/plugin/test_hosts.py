@@ -11,7 +11,7 @@ import time
 from collections import Counter
 
 import pytest
-from projects import RANDOM_WRITE, assert_refused, flat, text_of
+from projects import RANDOM_WRITE, assert_refused, flat, journal_samples, text_of
 
 CELLS = (
     RANDOM_WRITE
@@ -229,8 +229,7 @@ def test_all_samples_lie_in_one_journal(six):
     """A line each, with its host, as soon as its round ended."""
     six.run(TWO, own_process=True)
     (journal,) = (six.path / ".vmstorage").glob("*.jsonl")
-    lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    assert Counter(line["host"] for line in lines) == {"lab01": 9, "lab02": 9}
+    assert Counter(line["host"] for line in journal_samples(journal)) == {"lab01": 9, "lab02": 9}
 
 
 def test_one_saved_file_that_pytest_benchmark_compares(six):

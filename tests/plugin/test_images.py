@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from projects import assert_refused, flat, text_of
+from projects import assert_refused, flat, journal_samples, text_of
 
 IMAGES = """
 import pytest
@@ -37,8 +37,7 @@ def test_no_guest_is_made(images):
     run = json.loads((images.path / "m.json").read_text())
     assert [len(one["samples"]) for one in run["measurements"]] == [3, 3]
     (journal,) = (images.path / ".vmstorage").glob("*.jsonl")
-    lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    assert [line["workload"] for line in lines] == ["image operations 16M"] * 6
+    assert [line["workload"] for line in journal_samples(journal)] == ["image operations 16M"] * 6
 
 
 def test_pytest_benchmark_and_a_baseline_take_the_rows(images):

@@ -9,7 +9,7 @@ import signal
 import time
 
 import pytest
-from projects import RANDOM_WRITE, flat, text_of
+from projects import RANDOM_WRITE, flat, journal_samples, text_of
 
 MANY = (
     RANDOM_WRITE
@@ -157,7 +157,7 @@ def test_an_interrupted_run(project):
     assert project.events[-1] == "close"
     assert "test_x[raw]" in (project.path / "r.csv").read_text()
     (journal,) = project.path.glob(".vmstorage/*.jsonl")
-    kept = [json.loads(line) for line in journal.read_text().splitlines()]
+    kept = journal_samples(journal)
     # of three rounds in qcow2, the third hung
     formats = [one["config"]["format"] for one in kept]
     assert formats.count("qcow2") == 2

@@ -268,10 +268,31 @@ def test_the_command_prints_the_host_and_the_axes(
     monkeypatch.setenv("COLUMNS", "90")
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    heads = [line.split("  ")[0] for line in lines[:7]]
-    assert heads == ["host", "kernel", "hypervisor", "acceleration", "disks", "appliance", "host caches"]
-    assert lines[9].split() == ["format", "raw", "yes", "qemu-img", "made", "one"]
+    heads = [line.split("  ")[0] for line in lines[:8]]
+    assert heads == ["host", "kernel", "hypervisor", "acceleration", "disks", "appliance", "guests", "host caches"]
+    assert lines[10].split() == ["format", "raw", "yes", "qemu-img", "made", "one"]
     assert lab.hypervisor.closed  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("trial", "told"),
+    [
+        (
+            "io_helper\t0\t/usr/lib/libvirt/libvirt_iohelper",
+            "can be restored from saved ones: /usr/lib/libvirt/libvirt_iohelper is there",
+        ),
+        (
+            "io_helper\t1\t",
+            "are booted each: libvirt_iohelper is missing; install libvirt-daemon (Debian 12, Ubuntu) or"
+            " libvirt-daemon-common (where libvirt-daemon is split)",
+        ),
+    ],
+)
+def test_it_is_told_whether_guests_can_be_restored(tmp_path: Path, trial: str, told: str) -> None:
+    """With the package to install where the program is missing that libvirt does it with."""
+    shell = make_host_shell().answer(re.compile("^sh -s "), f"{RECORDED}{trial}\n")
+    found = examine_lab(make_lab(tmp_path, shell=shell))
+    assert f"guests        {told}" in diagnosis_lines(found, 120)
 
 
 def test_the_command_prints_json(lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

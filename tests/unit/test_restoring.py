@@ -338,6 +338,40 @@ def test_one_that_was_found_wrong_is_not_restored_again(tmp_path: Path) -> None:
     assert scene.said[-1] == "a restored guest cannot be used, so such guests are booted: its clock is wrong"
 
 
+def test_without_libvirts_helper_it_is_said_once_and_nobody_tries_again(tmp_path: Path) -> None:
+    """For all kinds of guests, also for two that find it out side by side; libvirt 9.0's own sentence."""
+    scene = Scene(tmp_path)
+    sentence = (
+        "saving the guest failed: internal error: Child process (LIBVIRT_LOG_OUTPUTS=3:file:/tmp/vms/libvirt.log"
+        " /usr/lib/libvirt/libvirt_iohelper /tmp/state 0) unexpected exit status 1: libvirt:  error : cannot execute"
+        " binary /usr/lib/libvirt/libvirt_iohelper: No such file or directory."
+    )
+    met = threading.Barrier(2)
+
+    class Helpless(Saving):
+        def save(self, path: str) -> None:
+            met.wait(5)
+            raise HypervisorError(sentence)
+
+    def boot(xml: str) -> FakeDomain:
+        scene.booted += re.findall("<name>(.*)</name>", xml)
+        return Helpless(scene.guest) if "-saved</name>" in xml else Saving(scene.guest)
+
+    scene.hypervisor = FakeHypervisor(boot)
+    scene.restoring._hypervisor = scene.hypervisor
+    with ThreadPoolExecutor(2) as workers:
+        begun = list(workers.map(lambda bus: scene.begin(bus=bus), ("virtio-blk", "virtio-scsi")))
+    begun.append(scene.begin(vcpus=2))
+    assert [one.is_restored for one in begun] == [False] * 3
+    assert len(scene.booted) == 5
+    told = [line for line in scene.said if line != "saving a guest from which others are restored"]
+    assert told == [
+        "guests are booted, which takes longer than restoring them: libvirt_iohelper, by which libvirt restores guests,"
+        " is not installed on this host. Install the package libvirt-daemon (Debian 12, Ubuntu) or"
+        " libvirt-daemon-common (where libvirt-daemon is split)."
+    ]
+
+
 def test_one_that_does_not_wake_is_gone_before_another_is_booted(tmp_path: Path) -> None:
     """It has the same UUID."""
     scene = Scene(tmp_path)
