@@ -131,7 +131,7 @@ def test_the_line_that_kills_ends_a_shell_and_what_it_runs() -> None:
         while not (child := children.read_text().strip()) and time.monotonic() < deadline:
             time.sleep(0.01)
         subprocess.run(["sh", "-c", KILL, "sh", str(shell.pid)], check=True)
-        assert shell.wait(10) == -9
+        assert shell.wait(60) == -9
         while Path(f"/proc/{child}/exe").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         assert not Path(f"/proc/{child}/exe").exists()

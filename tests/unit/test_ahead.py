@@ -33,7 +33,7 @@ class Stoppable:
 
     def wait(self) -> str:
         """Make a guest, which takes until somebody stops it."""
-        return "stopped" if self.stopped.wait(5) else "made"
+        return "stopped" if self.stopped.wait(60) else "made"
 
     def make(self, here: Callable[[], object], take: Callable[[StorageConfig, Callable[[], object]], None]) -> object:
         """Make that one, with another beside it."""
@@ -54,13 +54,13 @@ def test_those_ahead_are_taken_when_all_are_made() -> None:
         taken.append((config, made()))
 
     def fail() -> None:
-        met.wait(5)
+        met.wait(60)
         raise LookupError("no disk")
 
-    made = make_beside(lambda: met.wait(5) >= 0, {B: lambda: met.wait(5) >= 0}, take=take, restoring=None)
+    made = make_beside(lambda: met.wait(60) >= 0, {B: lambda: met.wait(60) >= 0}, take=take, restoring=None)
     assert (made, taken) == (True, [(B, True)])
     with pytest.raises(LookupError, match="no disk"):
-        make_beside(fail, {A: lambda: met.wait(5) >= 0}, take=take, restoring=None)
+        make_beside(fail, {A: lambda: met.wait(60) >= 0}, take=take, restoring=None)
     assert taken == [(B, True), (A, True)]
 
 

@@ -189,9 +189,9 @@ def test_second_builder_waits_and_takes_the_firsts_result(tmp_path: Path) -> Non
             target=lambda: made.append(ensure(shell, folder=tmp_path, say=lambda _: waiting.set()))
         )
         second.start()
-        assert waiting.wait(10)
+        assert waiting.wait(60)
         first = appliance.build(appliance.current_recipe(), tmp_path / "appliance" / key, Debian())
-    second.join(10)
+    second.join(60)
     assert made == [first]
     assert shell.builds() == 0
 

@@ -85,8 +85,8 @@ def test_those_that_had_a_turn_wait_on() -> None:
 def test_they_are_prepared_while_the_caller_prepares_its_own() -> None:
     """And beside each other."""
     bench, all_three = Bench(), threading.Barrier(3)
-    with bench.beside.subject(bench.row).alongside(lambda _one: all_three.wait(5) and None):
-        all_three.wait(5)
+    with bench.beside.subject(bench.row).alongside(lambda _one: all_three.wait(60) and None):
+        all_three.wait(60)
     assert bench.events["qcow2"] == bench.events["vdi"] == ["goes on", "waits"]
 
 
@@ -137,12 +137,12 @@ def test_ctrl_c_waits_for_none_of_them() -> None:
 
     def hang(_one: Subject) -> None:
         begun.set()
-        assert bench.is_dead.wait(5)
+        assert bench.is_dead.wait(60)
         error: VmStorageError = GuestDiedError("It ended.")
         raise error
 
     def press() -> None:
-        begun.wait(5)
+        begun.wait(60)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), bench.beside.subject(bench.row).alongside(hang):

@@ -21,11 +21,11 @@ def test_files_and_scratch_may_lie_in_one_folder(tmp_path: Path, kind: type[File
     workload = kind()
     target = Target(path="/dev/vdb", size_bytes=0, folder=str(tmp_path), scratch=str(tmp_path))
     for command in workload.setup(target):
-        subprocess.run(command, check=True, timeout=60)
+        subprocess.run(command, check=True, timeout=120)
     assert Path(workload.place(target)).is_dir()
     assert Path(workload.beside(target)).exists() is (kind is not Tar)
     for command in workload.cleanup(target):
-        subprocess.run(command, check=True, timeout=60)
+        subprocess.run(command, check=True, timeout=120)
     assert list(tmp_path.iterdir()) == []
 
 

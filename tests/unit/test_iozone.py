@@ -51,13 +51,13 @@ def test_a_given_binary_is_copied_whole_and_run(tmp_path: Path) -> None:
     commands = iozone.setup(target)
     assert max(len(word) for command in commands for word in command) < 32_000
     for command in commands:
-        subprocess.run(command, check=True, timeout=20)
+        subprocess.run(command, check=True, timeout=120)
     copied = tmp_path / "scratch" / "vmstorage-iozone.own"
     assert [path.name for path in copied.iterdir()] == ["iozone"]
     assert (copied / "iozone").read_bytes() == given.read_bytes()
-    done = subprocess.run([copied / "iozone", "-v"], capture_output=True, text=True, check=True, timeout=20)
+    done = subprocess.run([copied / "iozone", "-v"], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == "ran -v\n"
-    subprocess.run(iozone.cleanup(target)[0], check=True, timeout=20)
+    subprocess.run(iozone.cleanup(target)[0], check=True, timeout=120)
     assert list((tmp_path / "scratch").iterdir()) + list((tmp_path / "disk").iterdir()) == []
 
 
@@ -69,7 +69,7 @@ def test_a_large_binary_is_sent_in_several_pieces(tmp_path: Path, monkeypatch: p
     commands = Iozone().setup(target)
     assert len(commands) > 10
     for command in commands:
-        subprocess.run(command, check=True, timeout=20)
+        subprocess.run(command, check=True, timeout=120)
     assert (tmp_path / "scratch/vmstorage-iozone.own/iozone").read_bytes() == Path(python).read_bytes()
 
 
@@ -77,9 +77,9 @@ def test_without_any_iozone_the_test_is_skipped(tmp_path: Path) -> None:
     """Its real script says so."""
     target = places(tmp_path)
     (setup,) = Iozone().setup(target)
-    subprocess.run(setup, check=True, timeout=20)
+    subprocess.run(setup, check=True, timeout=120)
     argv = ("env", f"PATH={tmp_path}/bin", "/bin/bash", *Iozone().argv(target)[3:])
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "vmstorage: missing iozone\n")
     with pytest.raises(UnsupportedError, match=r"needs iozone.*Give one with Iozone\(binary="):
         Iozone().parse(done.stdout)
@@ -88,7 +88,7 @@ def test_without_any_iozone_the_test_is_skipped(tmp_path: Path) -> None:
 def test_a_file_without_room_is_refused_with_both_sizes(tmp_path: Path) -> None:
     """Before iozone meets the end of the disk."""
     setup = Iozone(file_size=("900T",)).setup(places(tmp_path))[0]
-    done = subprocess.run(setup, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(setup, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert f"needs 989560464998400 bytes, and {tmp_path}/disk/vmstorage-iozone has " in done.stderr
 

@@ -80,7 +80,7 @@ def test_an_earlier_guest_goes_in_the_background_and_is_gone_when_its_follower_i
     ends, destroy = threading.Event(), first.destroy
 
     def end() -> None:
-        ends.wait(10)
+        ends.wait(60)
         destroy()
 
     first.destroy = end  # type: ignore[method-assign]

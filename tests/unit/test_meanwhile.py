@@ -12,7 +12,7 @@ from pytest_vmstorage.meanwhile import meanwhile
 def test_it_is_done_while_the_block_goes_on() -> None:
     """And what it returns can be had more than once."""
     goes_on = threading.Event()
-    with meanwhile(lambda: goes_on.wait(5)) as waiting:
+    with meanwhile(lambda: goes_on.wait(60)) as waiting:
         goes_on.set()
         assert [waiting(), waiting()] == [True, True]
 

@@ -47,7 +47,7 @@ class Guest:
         """Run lines of sh there with these words after them."""
         script = script.replace(FILES, str(self.folder / "parked"))
         argv = ["/bin/sh", "-ec", script, "sh", *words]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+        return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
 
     def fio(self, *words: str) -> subprocess.CompletedProcess[str]:
         """What fio is to do, by the one that waits if there is one."""
@@ -85,7 +85,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
 
 def assert_gone(pid: int) -> None:
     """The process ends soon; its parent has ended, so that nobody here has to ask for it."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # gone before it is opened, or read
         while ") Z " not in Path(f"/proc/{pid}/stat").read_text():
             assert time.monotonic() < deadline, "it did not end"

@@ -214,7 +214,7 @@ def test_the_disk_before_is_waited_for_when_room_is_short(place: Place) -> None:
     first = place.pool.make(RAW, "tcg")
     place.shell.do(re.compile("^df "), df)
     destroy = first.domain.destroy
-    first.domain.destroy = lambda: (gate.wait(5), destroy())[1]  # type: ignore[method-assign]
+    first.domain.destroy = lambda: (gate.wait(60), destroy())[1]  # type: ignore[method-assign]
     place.pool.discard(first)
     assert place.pool.make(QCOW2, "tcg").config == QCOW2
 

@@ -127,12 +127,12 @@ def run_with(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     (folder / "bin" / "postmark").write_text(f"#!/bin/sh\n{program}\n")
     (folder / "bin" / "postmark").chmod(0o755)
     postmark = Postmark(number=1, transactions=1)
-    subprocess.run(postmark.setup(target(folder))[0], check=True, timeout=20)
+    subprocess.run(postmark.setup(target(folder))[0], check=True, timeout=120)
     assert (folder / "vmstorage-postmark").is_dir()
     path = f"{folder}/bin:{os.environ['PATH']}"
     return subprocess.run(
         postmark.argv(target(folder)),
-        capture_output=True, text=True, timeout=20, check=False, env={**os.environ, "PATH": path},
+        capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "PATH": path},
     )  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def test_an_error_ends_the_run(tmp_path: Path) -> None:
 def test_a_disk_without_room_is_refused_with_both_sizes(tmp_path: Path) -> None:
     """postmark counts bytes that were never written."""
     done = subprocess.run(
-        Postmark(number=10**12).setup(target(tmp_path))[0], capture_output=True, text=True, timeout=20, check=False
+        Postmark(number=10**12).setup(target(tmp_path))[0], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 1
     assert "postmark may write 37120000037120000 bytes" in done.stderr
@@ -166,9 +166,9 @@ def test_a_disk_without_room_is_refused_with_both_sizes(tmp_path: Path) -> None:
 def test_all_it_made_is_removed(tmp_path: Path) -> None:
     """Its folder, and its settings."""
     postmark = Postmark()
-    subprocess.run(postmark.setup(target(tmp_path))[0], check=True, timeout=20)
+    subprocess.run(postmark.setup(target(tmp_path))[0], check=True, timeout=120)
     assert len(list(tmp_path.iterdir())) == 2
-    subprocess.run(postmark.cleanup(target(tmp_path))[0], check=True, timeout=20)
+    subprocess.run(postmark.cleanup(target(tmp_path))[0], check=True, timeout=120)
     assert list(tmp_path.iterdir()) == []
 
 

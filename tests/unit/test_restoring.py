@@ -97,7 +97,7 @@ def test_one_is_restored_while_another_wakes(tmp_path: Path) -> None:
         time.sleep(0.05)
         domain = restore(xml, path)
         assert isinstance(domain, FakeDomain)
-        domain.wait_for_agent = lambda _timeout_s: met.wait(5) >= 0  # type: ignore[method-assign]
+        domain.wait_for_agent = lambda _timeout_s: met.wait(60) >= 0  # type: ignore[method-assign]
         return domain
 
     scene.hypervisor.restore = slowly  # type: ignore[method-assign]
@@ -111,13 +111,13 @@ def test_guests_of_two_kinds_are_restored_side_by_side(tmp_path: Path) -> None:
     restore, boot = scene.hypervisor.restore, scene.hypervisor.start
 
     def together(xml: str, path: str) -> FakeDomain:
-        met.wait(5)
+        met.wait(60)
         domain = restore(xml, path)
         assert isinstance(domain, FakeDomain)
         return domain
 
     def booted(xml: str) -> FakeDomain:
-        met.wait(5)
+        met.wait(60)
         return boot(xml)
 
     scene.hypervisor.restore, scene.hypervisor.start = together, booted  # type: ignore[method-assign]
@@ -134,7 +134,7 @@ def test_after_ctrl_c_nobody_saves_or_boots_another(tmp_path: Path) -> None:
     scene, waits = Scene(tmp_path), threading.Event()
 
     def interrupted(_xml: str) -> FakeDomain:
-        waits.wait(5)
+        waits.wait(60)
         raise KeyboardInterrupt
 
     def wait() -> Begun:
@@ -148,9 +148,9 @@ def test_after_ctrl_c_nobody_saves_or_boots_another(tmp_path: Path) -> None:
             time.sleep(0.001)
         second = workers.submit(wait)
         with pytest.raises(HypervisorError, match="No guest is begun any more"):
-            second.result(5)
+            second.result(60)
         with pytest.raises(KeyboardInterrupt):
-            first.result(5)
+            first.result(60)
     assert scene.said == ["saving a guest from which others are restored"]
 
 
@@ -164,7 +164,7 @@ class Endless(Saving):
     def _take(self, step: str) -> None:
         if step == self.step:
             self.reached.set()
-            assert self.gone.wait(5), f"nobody ended it in: {step}"
+            assert self.gone.wait(60), f"nobody ended it in: {step}"
             raise GuestDiedError("The guest ended.")
 
     def wait_for_agent(self, timeout_s: float) -> bool:
@@ -191,12 +191,12 @@ def test_who_stops_waits_for_no_guest_that_is_being_saved(tmp_path: Path, step: 
     scene.restoring._hypervisor = scene.hypervisor
     with ThreadPoolExecutor(2) as workers:
         saved = workers.submit(scene.begin)
-        assert reached.wait(5)
+        assert reached.wait(60)
         waiting = workers.submit(scene.begin)
         scene.restoring.stop()
         for begun in (saved, waiting):
             with pytest.raises(HypervisorError, match="No guest is begun any more"):
-                begun.result(5)
+                begun.result(60)
     with pytest.raises(HypervisorError, match="No guest is begun any more"):
         scene.begin(bus="nvme")
     assert len(scene.hypervisor.domains) == 1
@@ -212,10 +212,10 @@ def test_who_stops_waits_for_no_guest_that_is_restored(tmp_path: Path) -> None:
     scene.hypervisor.restore = lambda _xml, _path: restored  # type: ignore[method-assign]
     with ThreadPoolExecutor(1) as workers:
         begun = workers.submit(scene.begin)
-        assert reached.wait(5)
+        assert reached.wait(60)
         scene.restoring.stop()
         with pytest.raises(HypervisorError, match="No guest is begun any more"):
-            begun.result(5)
+            begun.result(60)
     scene.restoring.go_on()
     scene.hypervisor.restore = scene._restore  # type: ignore[method-assign]
     assert scene.begin().is_restored
@@ -229,7 +229,7 @@ def test_one_that_cannot_be_ended_keeps_nobody_from_stopping(tmp_path: Path, mon
     monkeypatch.setattr(scene.hypervisor, "start", lambda _xml: domain)
     with ThreadPoolExecutor(1) as workers:
         begun = workers.submit(scene.begin)
-        assert reached.wait(5)
+        assert reached.wait(60)
         end = Mock(side_effect=LostError("The host is gone."))
         with monkeypatch.context() as patch:
             patch.setattr(FakeDomain, "destroy", end)
@@ -238,7 +238,7 @@ def test_one_that_cannot_be_ended_keeps_nobody_from_stopping(tmp_path: Path, mon
         assert end.call_count == 1
         domain.destroy()
         with pytest.raises(HypervisorError, match="No guest is begun any more"):
-            begun.result(5)
+            begun.result(60)
 
 
 @pytest.mark.parametrize("step", ["start", "keep"])

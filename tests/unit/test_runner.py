@@ -260,7 +260,7 @@ def test_host_and_guest_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -
 
     def meet(event: str, result: object = None) -> Callable[..., Any]:
         def do(*_asked: object) -> object:
-            met.wait(5)
+            met.wait(60)
             scene.events.append(event)
             return result
 

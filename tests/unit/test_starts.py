@@ -12,7 +12,7 @@ import pytest
 from pytest_vmstorage.provision import starts as starts_module
 from pytest_vmstorage.provision.starts import Starts
 
-WAIT_S = 5.0
+WAIT_S = 60.0
 
 
 class Scene:

@@ -219,7 +219,7 @@ def test_two_are_kept_one_after_the_other(tmp_path: Path, monkeypatch: pytest.Mo
         while not (tmp_path / "first").exists() and not first.done():
             time.sleep(0.001)
         saved(tmp_path, of, other)
-        first.result(5)
+        first.result(60)
     assert names(tmp_path) == sorted((one, other))
     monkeypatch.undo()
     assert all(states(tmp_path, "other").take(name) is not None for name in (one, other))

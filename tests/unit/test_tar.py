@@ -19,7 +19,7 @@ def made(tar: Tar, folder: Path) -> dict[str, bytes]:
     """The files of the tree that its setup really makes, by path; the tree alone lies in its place."""
     folder.mkdir()
     for argv in tar.setup(Target(path="/dev/vdb", size_bytes=0, folder=str(folder))):
-        subprocess.run(argv, check=True, timeout=60)
+        subprocess.run(argv, check=True, timeout=120)
     assert [path.name for path in (folder / "vmstorage-tar").iterdir()] == ["tree"]
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
@@ -56,9 +56,9 @@ def test_what_a_killed_round_left_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "a" / "vmstorage-tar" / "1.tar").touch()
     target = Target(path="/dev/vdb", size_bytes=0, folder=str(tmp_path / "a"))
     tar = Tar(files=3, folders=1, total_size="1k")
-    subprocess.run(tar.setup(target)[0], check=True, timeout=60)
+    subprocess.run(tar.setup(target)[0], check=True, timeout=120)
     assert [path.name for path in (tmp_path / "a" / "vmstorage-tar").iterdir()] == ["tree"]
-    subprocess.run(tar.cleanup(target)[0], check=True, timeout=60)
+    subprocess.run(tar.cleanup(target)[0], check=True, timeout=120)
     assert list((tmp_path / "a").iterdir()) == []
 
 
@@ -66,7 +66,7 @@ def test_a_tree_without_room_is_refused_with_both_sizes(tmp_path: Path) -> None:
     """By the guest, who alone knows what is free."""
     target = Target(path="/dev/vdb", size_bytes=0, folder=str(tmp_path))
     done = subprocess.run(
-        Tar(total_size="900T").setup(target)[0], check=False, timeout=60, capture_output=True, text=True
+        Tar(total_size="900T").setup(target)[0], check=False, timeout=120, capture_output=True, text=True
     )
     assert done.returncode == 1
     assert "need 49478023" in done.stderr

@@ -26,7 +26,7 @@ def test_pages_and_settings_are_made_and_removed(tmp_path: Path) -> None:
     """Pages on the disk, each of its size and unlike the others; settings and the list of requests elsewhere."""
     target = places(tmp_path)
     web = Web(pages=7, size="5k", seed=3, workers=2, sendfile=False, port=8181)
-    subprocess.run(web.setup(target)[0], check=True, timeout=30)
+    subprocess.run(web.setup(target)[0], check=True, timeout=120)
     pages = sorted((tmp_path / "disk" / "vmstorage-nginx").iterdir())
     assert [page.name for page in pages] == [f"p{n}" for n in range(7)]
     assert {len(page.read_bytes()) for page in pages} == {5120}
@@ -38,7 +38,7 @@ def test_pages_and_settings_are_made_and_removed(tmp_path: Path) -> None:
     assert "math.randomseed(3)" in lua
     assert "math.random(0, 6)" in lua
     for command in web.cleanup(target):
-        subprocess.run(command, check=True, timeout=30)
+        subprocess.run(command, check=True, timeout=120)
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["disk", "scratch"]
 
 
@@ -46,18 +46,18 @@ def test_a_server_that_was_left_running_is_stopped(tmp_path: Path) -> None:
     """After a round that ran past its limit."""
     target = places(tmp_path)
     web = Web(pages=1)
-    subprocess.run(web.setup(target)[0], check=True, timeout=30)
+    subprocess.run(web.setup(target)[0], check=True, timeout=120)
     server = subprocess.Popen(["sleep", "60"])
     (tmp_path / "scratch" / "vmstorage-nginx.own" / "nginx.pid").write_text(f"{server.pid}\n")
     for command in web.cleanup(target):
-        subprocess.run(command, check=True, timeout=30)
-    assert server.wait(10) == -15
+        subprocess.run(command, check=True, timeout=120)
+    assert server.wait(60) == -15
 
 
 def test_pages_without_room_are_refused_with_both_sizes(tmp_path: Path) -> None:
     """Before they are half made."""
     done = subprocess.run(
-        Web(pages=10**12).setup(places(tmp_path))[0], capture_output=True, text=True, timeout=30, check=False
+        Web(pages=10**12).setup(places(tmp_path))[0], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 1
     assert f"need 20480000000000000 bytes, and {tmp_path}/disk/vmstorage-nginx has " in done.stderr
@@ -104,7 +104,7 @@ def test_a_guest_without_the_tools_is_a_skip(tmp_path: Path) -> None:
     """Its real script, where nothing is installed."""
     target = places(tmp_path)
     argv = ("env", f"PATH={tmp_path}", "/bin/bash", *Web().argv(target)[3:])
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "vmstorage: missing nginx\n")
     with pytest.raises(UnsupportedError, match=r"web 1000 pages 16k c=10 needs nginx, which is not there"):
         Web().parse(done.stdout)
