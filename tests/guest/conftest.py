@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -9,11 +12,42 @@ import pytest
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import open_lab
+from pytest_vmstorage.provision.appliance import cache_folder
+
+_CLONE_NEWUTS = 0x04000000
+_SHARED = ("appliance", "test-images", "openssh-server")
+"""What a worker of pytest-xdist has from the cache of all: what is built once."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Marks of these tests."""
+    """Marks of these tests; and with pytest-xdist a machine for each worker, as far as leases and caches go."""
     config.addinivalue_line("markers", "own_image: boots a cloud image, which is built once; takes minutes")
+    config.addinivalue_line("markers", "alone: judges figures, or changes the host; nothing else runs meanwhile")
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if worker and hasattr(config, "workerinput"):
+        _be_a_machine(worker)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test comes first: with several workers the others are done beside it."""
+    items.sort(key=lambda item: item.get_closest_marker("own_image") is None)
+
+
+def _be_a_machine(worker: str) -> None:
+    """Have a host name of its own, by which the host's lease goes, and a cache, in which runs find what was left.
+
+    Runs of two workers would wait for each other otherwise, and reap what the other's tests leave to be reaped.
+    """
+    if os.geteuid() == 0 and ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUTS) == 0:
+        socket.sethostname(f"{socket.gethostname()}-{worker}")
+    shared = cache_folder()
+    own = shared / "test-workers" / worker
+    own.mkdir(parents=True, exist_ok=True)
+    for name in _SHARED:
+        (shared / name).mkdir(exist_ok=True)
+        if not (own / name).is_symlink():
+            (own / name).symlink_to(shared / name)
+    os.environ["VMSTORAGE_CACHE"] = str(own)
 
 
 @pytest.fixture(scope="session")
