@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -107,6 +109,7 @@ LAYERS = """
     doctor.examine
     doctor.text
     cli
+    plugin.option_table
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark  plugin.post  plugin.schedule
     plugin.timing
     plugin.options  plugin.axes  plugin.turns  plugin.ending
@@ -274,6 +277,23 @@ def test_what_every_pytest_run_loads_is_light() -> None:
             elif target is not None and target not in seen:
                 todo.append(target)
     assert not broken, "\n".join(broken)
+
+
+LOADED = ("", ".plugin", ".plugin.fixtures", ".plugin.hookspecs", ".plugin.keys", ".plugin.option_table")
+"""What a pytest run loads of us that has no storage test: pytest compiles each anew where bytecode cannot be kept."""
+
+
+def test_a_run_without_storage_tests_loads_little(tmp_path: Path) -> None:
+    """No recorder, no gate, no reader of options; with -p no:vmstorage nothing at all."""
+    (tmp_path / "test_it.py").write_text(
+        "import sys\n\ndef test_it():\n    names = [n for n in sys.modules if n.startswith('pytest_vmstorage')]\n"
+        "    print('loaded', *sorted(names))\n"
+    )
+    for words, loaded in (([], [f"pytest_vmstorage{name}" for name in LOADED]), (["-p", "no:vmstorage"], [])):
+        argv = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *words]
+        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True)
+        line = next(line for line in done.stdout.splitlines() if "loaded" in line)
+        assert line.partition("loaded")[2].split() == loaded
 
 
 def is_in(name: str, patterns: tuple[str, ...]) -> bool:

@@ -1,7 +1,8 @@
 """The pytest plugin: the only folder that imports pytest.
 
-This module is imported in every pytest run of everybody who installed the package, so it imports pytest and
-nothing else of weight; what it needs for a storage test it imports when it meets one.
+This module is imported in every pytest run of everybody who installed the package, and where bytecode cannot be kept
+pytest rewrites its assertions, and those of all that it imports, each time. So it imports what pytest wants to know of
+every plugin, and nothing else; what it needs for a storage test it imports when it meets one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.plugin import gate_options, hookspecs, image_options, options
+from pytest_vmstorage.plugin import hookspecs
 from pytest_vmstorage.plugin.fixtures import (
     assert_fastest,
     assert_monotonic,
@@ -25,8 +26,7 @@ from pytest_vmstorage.plugin.fixtures import (
     storage,
 )
 from pytest_vmstorage.plugin.keys import ASSERTED, BEGAN, DESELECTED, SESSION, SPANS, asserts_between, is_storage_item
-from pytest_vmstorage.plugin.post import post_of
-from pytest_vmstorage.plugin.workers import count_workers, use_workers
+from pytest_vmstorage.plugin.option_table import add_options, any_given, value
 
 __all__ = [
     "assert_fastest",
@@ -42,10 +42,7 @@ __all__ = [
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options."""
-    group = parser.getgroup("vmstorage", "VM storage measurements")
-    options.add_options(group, parser)
-    gate_options.add_options(group, parser)
-    options.add_values(group, parser, image_options.OPTIONS)
+    add_options(parser)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -65,32 +62,45 @@ def pytest_configure(config: pytest.Config) -> None:
         'tolerated_loss(percent): how much slower than before the test\'s figures may be, such as "5%"',
     )
     if not hasattr(config, "workerinput"):
-        from pytest_vmstorage.plugin.recorder import Recorder
+        if value(config, "save"):
+            from pytest_vmstorage.plugin.gate_options import use_save
 
-        config.pluginmanager.register(Recorder(config), "vmstorage-recorder")
-        gate_options.use_save(config)
-        if (
-            options.any_given(config, (*gate_options.OPTIONS, *image_options.OPTIONS)) or gate_options.any_flag(config)
-        ) and not config.option.help:
+            use_save(config)
+        if any_given(config) and not config.option.help:
             from pytest_vmstorage.plugin.preflight import check_options
 
             check_options(config)
-    if options.value(config, "plan"):
+    if value(config, "plan"):
         # a plan is of the whole selection, which only a process that collects sees: no workers of xdist
         config.option.dist, config.option.tx = "no", []
     if getattr(config.option, "tx", None) and config.option.dist != "no":
         from pytest_vmstorage.plugin.controller import Controller
+        from pytest_vmstorage.plugin.options import hosts
 
-        config.pluginmanager.register(Controller(config, options.hosts(config)), "vmstorage-controller")
-    if options.value(config, "matrix") or options.value(config, "budget"):
+        config.pluginmanager.register(Controller(config, hosts(config)), "vmstorage-controller")
+        # a controller sees no tests, only their reports
+        _record(config)
+    if value(config, "matrix") or value(config, "budget"):
         from pytest_vmstorage.plugin.plan import LeftOutReport
 
         config.pluginmanager.register(LeftOutReport(), "vmstorage-left-out")
 
 
+def _record(config: pytest.Config) -> None:
+    """Gather what tests measured, unless this is a worker of xdist, whose controller does."""
+    if not hasattr(config, "workerinput") and not config.pluginmanager.has_plugin("vmstorage-recorder"):
+        from pytest_vmstorage.plugin.recorder import Recorder
+
+        config.pluginmanager.register(Recorder(config), "vmstorage-recorder")
+
+
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """With `-n auto` as many workers as the user named hosts."""
+    if not value(config, "host"):
+        return None
+    from pytest_vmstorage.plugin.workers import count_workers
+
     return count_workers(config)
 
 
@@ -111,13 +121,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
     """Give each of several hosts a process; with --vm-bisect end with a status that `git bisect run` understands."""
-    if not options.value(config, "bisect"):
-        use_workers(config)
+    if not value(config, "bisect"):
+        _use_workers(config)
         return (yield)
     from pytest_vmstorage.plugin.ruling import SKIP, bisect_status
 
     try:
-        use_workers(config)
+        _use_workers(config)
         status = yield
     except pytest.UsageError as error:
         sys.stderr.write(f"ERROR: {error}\n")
@@ -129,18 +139,26 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
     return bisect_status(int(status or 0), run, recorder.comparison(run))  # type: ignore[call-overload]
 
 
+def _use_workers(config: pytest.Config) -> None:
+    if value(config, "host"):
+        from pytest_vmstorage.plugin.workers import use_workers
+
+        use_workers(config)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
     """Let axes be parametrized by name, in one order whatever the decorators' order, or by a matrix file."""
     if not is_storage_item(metafunc.definition):
         return (yield)
     from pytest_vmstorage.plugin.axes import DeferredParametrize
+    from pytest_vmstorage.plugin.options import swept_hosts
     from pytest_vmstorage.plugin.sweep import matrix_sweep
 
     deferred = DeferredParametrize(metafunc)
     result = yield
     sweep = matrix_sweep(metafunc.config)
-    hosts = options.swept_hosts(metafunc.config)
+    hosts = swept_hosts(metafunc.config)
     deferred.replay(sweep.call(metafunc, deferred.names) if sweep else None, hosts)
     return result
 
@@ -163,6 +181,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         put_last(items)
 
 
+def _is_our_worker(config: pytest.Config) -> bool:
+    """Whether this is a worker of xdist whose controller has this plugin, too."""
+    if not hasattr(config, "workerinput"):
+        return False
+    from pytest_vmstorage.plugin.post import post_of
+
+    return post_of(config) is not None
+
+
 def pytest_deselected(items: list[pytest.Item]) -> None:
     """Keep in mind what was left out: an assertion between cells may miss it."""
     if items:
@@ -175,11 +202,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     A worker of xdist tells its controller of those that remain.
     """
-    if options.value(session.config, "budget"):
+    if value(session.config, "budget"):
         from pytest_vmstorage.plugin.forecast import keep_within_budget
 
         keep_within_budget(session)
-    if post_of(session.config) is not None and any(is_storage_item(item) for item in session.items):
+    if _is_our_worker(session.config) and any(is_storage_item(item) for item in session.items):
         from pytest_vmstorage.plugin.own import tell_cells
 
         tell_cells(session)
@@ -192,13 +219,15 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     Not when collection ends: `pytest --fixtures` collects as well. With --vm-plan nothing is opened or run.
     """
     items = [item for item in session.items if is_storage_item(item)]
-    if items or options.value(session.config, "plan"):
+    if items or any(asserts_between(item) for item in session.items):
+        _record(session.config)
+    if items or value(session.config, "plan"):
         from pytest_vmstorage.plugin.passes import take_turns
         from pytest_vmstorage.plugin.preflight import prepare
 
         ended = prepare(session, items)
         # a worker of xdist does not know its tests yet
-        if not ended and post_of(session.config) is None:
+        if not ended and not _is_our_worker(session.config):
             take_turns(session, session.items)
         return ended
     return None
@@ -211,7 +240,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     from pytest_vmstorage.plugin.timing import timed_test
 
-    if SESSION in item.config.stash and post_of(item.config) is not None:
+    if SESSION in item.config.stash and _is_our_worker(item.config):
         from pytest_vmstorage.plugin.own import take_own_turns
 
         take_own_turns(item.session)
@@ -301,6 +330,8 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
 
 def pytest_report_header(config: pytest.Config) -> Any:
     """Say where guests run, if the user chose it."""
-    if not options.value(config, "host"):
+    if not value(config, "host"):
         return None
-    return f"vmstorage: guests run on {', '.join(options.hosts(config))}"
+    from pytest_vmstorage.plugin.options import hosts
+
+    return f"vmstorage: guests run on {', '.join(hosts(config))}"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pytest
 
 from pytest_vmstorage.errors import ConfigError, VmStorageError
-from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.keys import ASSERTED, DESELECTED, REFUSAL, asserts_between, is_storage_item
+from pytest_vmstorage.plugin.option_table import value
 
 if TYPE_CHECKING:
     from pytest_vmstorage.between import Judgement
@@ -186,7 +186,7 @@ def _is_strict(config: pytest.Config, policy: Policy | None) -> bool:
     known: Sequence[Any] = ("warn", "fail")
     chosen = policy
     if policy is None:
-        chosen = options.value(config, "inconclusive")
+        chosen = value(config, "inconclusive")
     if chosen not in known:
         raise pytest.fail.Exception(f"inconclusive={chosen!r} is not known. It is one of: warn, fail.", pytrace=False)
     return chosen == "fail"

@@ -15,6 +15,7 @@ from pytest_vmstorage.history import GUEST_S, Estimate, History, read_history, s
 from pytest_vmstorage.matrix import listed
 from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.keys import CONFIG, host_of, is_skipped, uses
+from pytest_vmstorage.plugin.option_table import value
 from pytest_vmstorage.plugin.post import post_of
 from pytest_vmstorage.provision.hostdisk import folder_bytes, images_bytes
 from pytest_vmstorage.units import format_duration
@@ -106,7 +107,7 @@ def keep_within_budget(session: pytest.Session) -> None:
     choice = choose([cell.candidate for cell in cells], budget_s * hosts)
     if not choice.chosen and not hasattr(config, "workerinput"):
         least = min(cell.candidate.seconds for cell in cells)
-        raise pytest.UsageError(str(_too_small(options.value(config, "budget"), least)))
+        raise pytest.UsageError(str(_too_small(value(config, "budget"), least)))
     gone = [cell for n, cell in enumerate(cells) if n not in choice.chosen]
     items = {item for cell in gone for item in cell.items}
     config.stash[UNCOVERED] = uncovered(choice, [str(cell.config) for cell in gone], len(cells), budget_s, hosts)

@@ -8,49 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vmstorage.plugin.options import Option, add_flags, add_values, base_of, value
+from pytest_vmstorage.plugin.option_table import value
+from pytest_vmstorage.plugin.options import base_of
 from pytest_vmstorage.plugin.post import post_of
 
 if TYPE_CHECKING:
     from pytest_vmstorage.recipe import Recipe
     from pytest_vmstorage.tolerance import GatePolicy, Undecided
-
-OPTIONS = (
-    Option("save", "save this run under that name: a day of the baseline NAME (as --benchmark-save)", "", "NAME"),
-    Option("baseline", "saved runs to judge against: a name given to --vm-save, a number, or a file", "", "NAME"),
-    Option(
-        "against", "run each test in pairs with the same cell changed so: AXIS=VALUE, several with commas", "", "RECIPE"
-    ),
-    Option("max-regression", "loss of speed that is tolerated, or history: what saved days can show", "10%", "PERCENT"),
-    Option("day-spread", "how much the host differs from day to day, until five days are saved", "", "PERCENT"),
-    Option(
-        "pairs-limit", "with --vm-against: time for the pairs of a test, after which it gets no more", "30m", "TIME"
-    ),
-    Option(
-        "inconclusive", "fail or warn: what becomes of a test whose loss is neither found nor excluded", "warn", "WHAT"
-    ),
-    Option("missing", "fail or warn: what becomes of cells of the baseline that this run lacks", "warn", "WHAT"),
-    Option("gate", "file of tolerated losses and waivers (default: vmstorage-gate.toml in rootdir)", "", "FILE"),
-)
-
-FLAGS = (
-    ("confirm", "measure what looks slower than the baseline again, in fresh guests: only then it can be REGRESSED"),
-    (
-        "bisect",
-        "exit with 0 where nothing regressed, 1 where something did, 125 where it cannot be said (git bisect run)",
-    ),
-)
-
-
-def add_options(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
-    """Declare the options."""
-    add_values(group, parser, OPTIONS)
-    add_flags(group, parser, FLAGS)
-
-
-def any_flag(config: pytest.Config) -> bool:
-    """Whether the user gave one of the flags, so that there is something to check."""
-    return any(value(config, name) for name, _ in FLAGS)
 
 
 def use_save(config: pytest.Config) -> None:

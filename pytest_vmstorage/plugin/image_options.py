@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vmstorage.plugin import options
-from pytest_vmstorage.plugin.options import Option
+from pytest_vmstorage.plugin.option_table import value
 
 if TYPE_CHECKING:
     from pytest_vmstorage.image_choice import ListedImage
     from pytest_vmstorage.lab_settings import LabSettings
-
-OPTIONS = (
-    Option("image", "boot guests from this qcow2 image of yours, or one of vmstorage.toml's [images]", "", "IMAGE"),
-    Option("image-sha256", "its SHA-256 (default: vmstorage.toml's, or that in the file IMAGE.sha256)", "", "SUM"),
-    Option("image-reach", "how commands come into its guests: by their agent, or by ssh", "", "agent|ssh"),
-)
 
 
 def image(config: pytest.Config) -> ListedImage | None:
@@ -25,7 +19,7 @@ def image(config: pytest.Config) -> ListedImage | None:
     from pytest_vmstorage.image_choice import choose_image
 
     listed = options.inventory(config)
-    name, sha256, reach = (str(options.value(config, option.name)) for option in OPTIONS)
+    name, sha256, reach = (str(value(config, name)) for name in ("image", "image-sha256", "image-reach"))
     return choose_image(name, sha256, reach, listed.images if listed else {}, options.base_of(config, "image"))
 
 

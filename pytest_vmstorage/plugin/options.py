@@ -1,15 +1,15 @@
-"""The plugin's options, each on the command line and in the ini file; read into one Settings at the door."""
+"""What the user chose by the plugin's options, read into settings at the door."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vmstorage.plugin.keys import BASELINE
+from pytest_vmstorage.plugin.option_table import ACCELS, BOOTS, SPREADS, ini_name, value
 from pytest_vmstorage.plugin.post import post_of
 
 if TYPE_CHECKING:
@@ -19,103 +19,6 @@ if TYPE_CHECKING:
     from pytest_vmstorage.lab_settings import LabSettings
     from pytest_vmstorage.matrix import Matrix
     from pytest_vmstorage.stopping import Rounds
-
-ACCELS = ("auto", "kvm", "tcg")
-BOOTS = ("restore", "fresh")
-SPREADS = ("shard", "each")
-STEPS = ("guest-caches", "host-caches", "sync", "turns", "warmup", "steady-state", "cache-size", "zero-check")
-"""Those of pytest_vmstorage.hygiene, which a run without storage tests need not import for its --help."""
-
-
-class Option(NamedTuple):
-    """An option that is `--vm-NAME` and ini `vm_NAME`."""
-
-    name: str
-    help: str
-    default: str
-    metavar: str
-
-
-OPTIONS = (
-    Option("host", "lab hosts that run the guests: names, tag:TAG, all (default: this machine)", "", "NAME,..."),
-    Option("spread", "several hosts: shard (cells are divided) or each (every cell on every host)", "shard", "HOW"),
-    Option("wait", "how long to wait for a host that another job measures on; 0: not at all", "10m", "TIME"),
-    Option("accel", "auto, kvm (fail without it) or tcg; auto boots a test guest to find out", "auto", "WHICH"),
-    Option(
-        "dir",
-        "folder on the host for the disks under test; its file system is part of the result",
-        "",
-        "FOLDER",
-    ),
-    Option("inventory", "file that lists hosts and devices (default: vmstorage.toml upwards of rootdir)", "", "FILE"),
-    Option("timeout", "time limit for a guest to boot, and spare time of a workload", "120s", "TIME"),
-    Option("boot", "how guests begin: restore (from a saved one) or fresh (default: restore where proven)", "", "HOW"),
-    Option("rounds", "measured rounds of each workload; auto: until its figure is narrow enough", "3", "N"),
-    Option("precision", "with --vm-rounds=auto: how near to the median its 95 % interval must be", "5%", "PERCENT"),
-    Option("rounds-limit", "with --vm-rounds=auto: time for the rounds of one workload in one cell", "5m", "TIME"),
-    Option("seed", "number that decides the order in which cells take turns (default: a new one)", "", "N"),
-    Option("governor", "CPU governor of the host for this run, such as performance; set back at its end", "", "NAME"),
-    Option("turbo", "turbo of the host's CPUs for this run; set back at its end", "", "on|off"),
-    Option("host-scheduler", "I/O scheduler of the host's device below the disks; set back at the end", "", "NAME"),
-    Option("timeline", "file for where the time went, in the Trace Event format of Perfetto", "", "FILE"),
-    Option("matrix", "TOML file with axes and rules; storage tests that sweep none are run in its cells", "", "FILE"),
-    Option("budget", "choose cells that fit into this time: pairs of values, last failed, stalest", "", "TIME"),
-)
-
-
-def add_options(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
-    """Declare the options to pytest."""
-    add_values(group, parser, OPTIONS)
-    group.addoption(
-        "--vm-report",
-        metavar="FILE",
-        action="append",
-        default=None,
-        help="write the matrix to FILE, by its ending: .md, .csv or .json (may be given more than once)",
-    )
-    parser.addini("vm_report", "files to write the matrix to", type="linelist", default=[])
-    text = f"leave out a step around the rounds: {', '.join(STEPS)} (several with commas)"
-    group.addoption("--vm-without", metavar="WHAT", action="append", default=None, help=text)
-    parser.addini("vm_without", text, type="linelist", default=[])
-    add_flags(
-        group,
-        parser,
-        (
-            ("keep", "leave a guest running at the end: the first one a test failed in, or the last"),
-            ("pin", "give each vCPU, the I/O thread and the rest of QEMU a core of the host for itself"),
-            ("strict", "fail, and do not skip, what this host cannot do"),
-            ("plan", "print cells, guests, disk space and estimated time of the selected tests, and run nothing"),
-        ),
-    )
-
-
-def add_values(group: pytest.OptionGroup, parser: pytest.Parser, options: Sequence[Option]) -> None:
-    """Declare options that have a value."""
-    for option in options:
-        text = f"{option.help} [{option.default}]" if option.default else option.help
-        # percent signs are argparse's own
-        group.addoption(f"--vm-{option.name}", metavar=option.metavar, default=None, help=text.replace("%", "%%"))
-        parser.addini(_ini(option.name), text, default=option.default)
-
-
-def add_flags(group: pytest.OptionGroup, parser: pytest.Parser, flags: Iterable[tuple[str, str]]) -> None:
-    """Declare options that are on or off, each with its text."""
-    for name, text in flags:
-        group.addoption(f"--vm-{name}", action="store_true", default=None, help=text)
-        parser.addini(_ini(name), text, type="bool", default=False)
-
-
-def value(config: pytest.Config, name: str) -> Any:
-    """An option's value: the command line's, else the ini file's, else the default."""
-    given = config.getoption(f"vm_{name.replace('-', '_')}")
-    return config.getini(_ini(name)) if given is None else given
-
-
-def any_given(config: pytest.Config, others: Sequence[Option]) -> bool:
-    """Whether the user chose anything, of these options or of `others`, so that there is something to check."""
-    values = (*OPTIONS, *others)
-    defaults: dict[str, object] = {option.name: option.default for option in values} | {"report": [], "without": []}
-    return any(value(config, name) != default for name, default in defaults.items())
 
 
 def lab_settings(config: pytest.Config) -> LabSettings:
@@ -298,10 +201,6 @@ def timeline_path(config: pytest.Config) -> Path | None:
 
 def base_of(config: pytest.Config, name: str) -> Path:
     """What an option's relative path begins at: the shell's folder, or that of the ini file it stands in."""
-    if config.getoption(f"vm_{name}") is not None or config.inipath is None:
+    if config.getoption(ini_name(name)) is not None or config.inipath is None:
         return config.invocation_params.dir
     return config.inipath.parent
-
-
-def _ini(name: str) -> str:
-    return f"vm_{name.replace('-', '_')}"

@@ -14,6 +14,7 @@ from pytest_vmstorage.loss import Loss
 from pytest_vmstorage.matrix import by_reason, listed
 from pytest_vmstorage.plugin import gate_options, options
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
+from pytest_vmstorage.plugin.option_table import value
 from pytest_vmstorage.plugin.passes import are_taken
 from pytest_vmstorage.plugin.sharing import division_line, homes_of, work_of
 from pytest_vmstorage.plugin.sweep import CELLLESS, matrix_sweep
@@ -168,7 +169,7 @@ class LeftOutReport:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print it, unless the plan did."""
-        if self._lines and not options.value(terminalreporter.config, "plan"):
+        if self._lines and not value(terminalreporter.config, "plan"):
             terminalreporter.ensure_newline()
             terminalreporter.section("VM storage left out")
             for line in self._lines:

@@ -13,6 +13,7 @@ from pytest_vmstorage.plugin.devices import device_lines
 from pytest_vmstorage.plugin.emulators import check_emulators
 from pytest_vmstorage.plugin.keys import CONFIG, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
 from pytest_vmstorage.plugin.machines import machine_lines
+from pytest_vmstorage.plugin.option_table import value
 from pytest_vmstorage.plugin.sweep import matrix_sweep
 from pytest_vmstorage.plugin.timing import begin_timing
 from pytest_vmstorage.tolerance import parse_tolerated
@@ -72,7 +73,7 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     if items and not is_worker:
         check_gate(config, items)
     devices = [] if is_worker else _look_at_host(config, items)
-    if options.value(config, "plan"):
+    if value(config, "plan"):
         from pytest_vmstorage.plugin.plan import print_plan
 
         print_plan(config, items, devices)

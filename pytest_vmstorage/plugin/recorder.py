@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vmstorage.plugin import options
+from pytest_vmstorage.plugin.keys import DESELECTED
+from pytest_vmstorage.plugin.option_table import value
 
 if TYPE_CHECKING:
     from pytest_vmstorage.results import Measurement, Run
@@ -31,7 +33,8 @@ class Recorder:
         self._against: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] = []
         self._failures: dict[str, dict[str, Any]] = {}
-        self._left_out: set[str] = set()
+        # before there was a recorder: it is made when the first storage test is known
+        self._left_out = {item.nodeid for item in config.stash.get(DESELECTED, [])}
         self._notes: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -75,7 +78,7 @@ class Recorder:
                 "measurements": self._measurements,
                 "failures": list(self._failures.values()),
                 "against": self._against,
-                "recipe": options.value(self._config, "against") if self._against else "",
+                "recipe": value(self._config, "against") if self._against else "",
                 "timelines": timelines(self._config),
             }
         )

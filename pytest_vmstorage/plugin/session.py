@@ -21,6 +21,7 @@ from pytest_vmstorage.plugin.ending import end_orderly_on_sigterm, journal_path
 from pytest_vmstorage.plugin.gating import Gate
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, tolerated_by, uses
 from pytest_vmstorage.plugin.live import LiveLine
+from pytest_vmstorage.plugin.option_table import value
 from pytest_vmstorage.plugin.post import post_of
 from pytest_vmstorage.plugin.timing import recorder_of
 from pytest_vmstorage.plugin.turns import OTHER, Turn, Turns, alike
@@ -248,7 +249,7 @@ class StorageSession:
             yield
         except UnsupportedError as error:
             item.stash[FAILED] = str(error)
-            if options.value(self._config, "strict"):
+            if value(self._config, "strict"):
                 raise pytest.fail.Exception(f"--vm-strict: {error}", pytrace=False) from None
             raise pytest.skip.Exception(str(error)) from None
         except VmStorageError as error:

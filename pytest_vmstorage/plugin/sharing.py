@@ -14,6 +14,7 @@ from pytest_vmstorage.inventory import find_host
 from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.forecast import forecast
 from pytest_vmstorage.plugin.keys import CONFIG, host_of, is_storage_item, uses
+from pytest_vmstorage.plugin.option_table import value
 from pytest_vmstorage.provision.block import choose_listed, needs_block
 from pytest_vmstorage.units import format_duration
 
@@ -69,7 +70,7 @@ def homes_of(config: pytest.Config, hosts: Sequence[str], places: Mapping[str, i
 
 def _saved_days(config: pytest.Config) -> Baseline | None:
     """What --vm-save adds a day to, if there is any: another host's figures would be no day of it."""
-    name = options.value(config, "save")
+    name = value(config, "save")
     try:
         return load_baseline(name, options.storage_folder(config)) if name else None
     except ConfigError:
