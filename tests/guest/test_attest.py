@@ -223,6 +223,7 @@ def test_emulation_labelled_kvm_is_caught(lab: Lab, patch: pytest.MonkeyPatch) -
     assert "QMP query-kvm" in str(error)
 
 
+@pytest.mark.quick
 def test_an_honest_cell_is_handed_out_with_its_proof(lab: Lab) -> None:
     """The checks above do not catch what is right; the disk is filled later, and that is the one thing left open."""
     guest = lab.guest(label())

@@ -16,6 +16,7 @@ from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.base import Workload
 
 
+@pytest.mark.quick
 def test_fio_figures_are_those_of_its_json(lab: Lab) -> None:
     """IOPS and percentiles are read from the real tool's output, and the bytes reached the host's image."""
     guest = lab.guest(StorageConfig(size="256M"))

@@ -152,6 +152,7 @@ def test_the_clock_is_right(saved: Saved) -> None:
     assert before - 0.5 < told < time.time() + 0.5
 
 
+@pytest.mark.quick
 def test_a_damaged_state_is_made_anew(saved: Saved) -> None:
     """Whatever was written into the file: the next run neither restores it nor fails."""
     cell = StorageConfig(size="64M")

@@ -111,6 +111,7 @@ def started(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.stdout.close()
 
 
+@pytest.mark.quick
 def test_two_cells_make_a_matrix(tmp_path: Path) -> None:
     """A run of two cells ends green with a matrix, three report files and nothing left behind."""
     write(tmp_path, MATRIX)
@@ -175,6 +176,7 @@ def test_interrupt_leaves_nothing(
     assert not Path(f"/tmp/vms-{run_id}").exists()
 
 
+@pytest.mark.quick
 def test_next_run_clears_what_a_killed_one_left(started: tuple[subprocess.Popen[str], str], tmp_path: Path) -> None:
     """After SIGKILL the guest goes on; `vmstorage reap` removes it, and says so, and leaves a living run alone."""
     process, run_id = started
