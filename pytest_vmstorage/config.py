@@ -253,10 +253,13 @@ FIELDS = tuple(StorageConfig.model_fields)
 """All that `@pytest.mark.storage(...)` takes."""
 
 AXES = tuple(name for name in FIELDS if name != "size")
-"""What can be swept, in the order in which it stands in a test id; `size` is what tests call other things."""
+"""What can be swept, in the order in which it stands in a test id.
+
+`size` can be, too, where a test does not call something else so: see plugin/axes.py.
+"""
 
 _SPEAKING = ("format", "cache", "bus", "preallocation", "state", "subformat", "io")
-_SIZES = ("total_bytes_sec", "cluster_size", "l2_cache_size", "memory")
+_SIZES = ("total_bytes_sec", "cluster_size", "l2_cache_size", "memory", "size")
 
 
 def axis_text(name: str, value: object) -> str:

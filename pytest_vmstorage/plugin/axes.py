@@ -23,6 +23,10 @@ HIDDEN = "_vm_"
 """Stands before an axis's name where a test uses a fixture of that name, such as pytest's own `cache`."""
 
 
+SIZE = "size"
+"""Swept like an axis where the test function does not list it: where it does, it is a parameter of the test's own."""
+
+
 class Call(NamedTuple):
     """A call of `metafunc.parametrize`."""
 
@@ -89,18 +93,25 @@ class DeferredParametrize:
         del metafunc.parametrize
         ours = [Call([HOST], [pytest.param(host, id=host) for host in hosts], {})] if hosts else []
         ours += [sweep] if sweep else []
-        for call in [*ours, *in_order(self._calls)]:
+        for call in [*ours, *in_order([self._of_disk(call) for call in self._calls])]:
             for name in call.names:
                 # an axis need not be an argument of the test function
-                if (name in AXES or call in ours) and name not in metafunc.fixturenames:
+                if (name in (*AXES, HIDDEN + SIZE) or call in ours) and name not in metafunc.fixturenames:
                     metafunc.fixturenames.append(name)
             metafunc.parametrize(call.argnames, call.argvalues, **{**_speaking_ids(call), **call.options})
+
+    def _of_disk(self, call: Call) -> Call:
+        """The call with the disk's size by its hidden name, where `size` is no argument of the test's own."""
+        if SIZE not in call.names or SIZE in self._metafunc.fixturenames:
+            return call
+        names = [HIDDEN + SIZE if name == SIZE else name for name in call.names]
+        return call._replace(argnames=names[0] if isinstance(call.argnames, str) and len(names) == 1 else names)
 
 
 def _speaking_ids(call: Call) -> dict[str, Any]:
     """Ids for an axis of numbers or of yes and no: "queues=4" where pytest would write "4"."""
-    name = call.names[0] if len(call.names) == 1 else ""
-    if name not in AXES:
+    name = call.names[0].removeprefix(HIDDEN) if len(call.names) == 1 else ""
+    if name not in AXES and call.names != [HIDDEN + SIZE]:
         return {}
 
     def text(value: object) -> str:
@@ -172,6 +183,8 @@ def item_config(item: pytest.Item, base: Mapping[str, Any] | None = None) -> Sto
     if callspec is not None:
         swept = {name.removeprefix(HIDDEN): value for name, value in callspec.params.items()}
         values.update({name: swept[name] for name in AXES if name in swept})
+        if HIDDEN + SIZE in callspec.params:
+            values[SIZE] = callspec.params[HIDDEN + SIZE]
     return make_config(values)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from projects import RANDOM_WRITE
+from projects import RANDOM_WRITE, assert_refused
 
 AXES = {
     "format": '@pytest.mark.parametrize("format", ["raw", "qcow2"])',
@@ -267,3 +267,52 @@ def test_it(storage):
         for iothread in ("iothread=no", "iothread=yes")
         for size in ("cluster_size=64k", "cluster_size=2M")
     ]
+
+
+def test_the_size_of_the_disk_is_swept_like_an_axis(project):
+    """Where the test does not list it: with its name in the id, as a column, over a mark's, and beside other names."""
+    project.write(
+        test_it="""
+import pytest
+from pytest_vmstorage import Fio
+@pytest.mark.parametrize("size", ["64M", 2**30])
+@pytest.mark.parametrize("format", ["raw", "qcow2"])
+@pytest.mark.storage(size="2G")
+def test_it(storage, measure):
+    assert storage.size in (2**26, 2**30)
+    measure(Fio(rw="randread", size="16M", runtime=5))
+
+@pytest.mark.parametrize("size,cache", [("96M", "unsafe")])
+def test_both(storage):
+    assert (storage.size, storage.cache) == (96 * 2**20, "unsafe")
+"""
+    )
+    ids = project.ids()
+    assert ids[:4] == [f"test_it[{kind}-size={size}]" for kind in ("raw", "qcow2") for size in ("64M", "1G")]
+    result = project.run("--vm-report=r.csv")
+    result.assert_outcomes(passed=5)
+    heads = [line.split() for line in result.outlines if line.startswith("format")]
+    assert heads[0][:2] == ["format", "size"]
+    assert (project.path / "r.csv").read_text().count("size=64M") > 0
+
+
+def test_a_parameter_that_a_test_calls_size_is_its_own(project):
+    """It is no statement about the disk where the test function takes it."""
+    project.write(
+        test_it="""
+import pytest
+@pytest.mark.parametrize("size", ["4k", "8k"])
+@pytest.mark.storage(size="2G")
+def test_it(storage, size):
+    assert storage.size == 2**31 and size in ("4k", "8k")
+"""
+    )
+    assert project.ids() == ["test_it[4k]", "test_it[8k]"]
+    project.run().assert_outcomes(passed=2)
+
+
+def test_a_size_that_cannot_be_is_refused_before_anything_is_made(project):
+    """With the remedy, as in a mark."""
+    project.write(test_it="import pytest\n@pytest.mark.parametrize('size', ['10X'])\ndef test_it(storage): ...\n")
+    assert_refused(project.run(), "'10X' is not a size.")
+    assert not project.events
