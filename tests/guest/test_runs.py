@@ -83,6 +83,18 @@ def qemus(run_id: str) -> list[str]:
     ).stdout.split()
 
 
+def written_bytes(run_id: str) -> int:
+    """What the guest that is measured has written on the host, 0 where it is not there."""
+    found = 0
+    for pid in qemus(f"{run_id}-[0-9]+,"):
+        try:
+            lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        except OSError:
+            continue
+        found = max(found, *(int(line.split()[1]) for line in lines if line.startswith("write_bytes")))
+    return found
+
+
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A pytest run that is in the middle of a measurement, and its run id."""
@@ -94,7 +106,7 @@ def started(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 180
     run_id = ""
     while time.monotonic() < deadline and process.poll() is None:
         run_id = next(iter(run_ids(tmp_path)), "")
@@ -103,7 +115,10 @@ def started(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
             break
         time.sleep(0.1)
     assert run_id, process.communicate(timeout=10)[0]
-    time.sleep(6)
+    # the disk's 16 MiB are written once before they are measured
+    while time.monotonic() < deadline and process.poll() is None and written_bytes(run_id) < 24 * 2**20:
+        time.sleep(0.1)
+    assert process.poll() is None, process.communicate(timeout=10)[0]
     yield process, run_id
     process.kill()
     process.wait()
