@@ -65,7 +65,8 @@ def test_without_storage_tests_it_is_not_there(project, monkeypatch):
         seen.append(set((project.path / "modules").read_text().split()))
     ours, others = seen
     added = {name.partition(".")[0] for name in ours - others}
-    assert "pytest_vmstorage.plugin.recorder" in ours
+    assert "pytest_vmstorage.plugin.option_table" in ours
+    assert not {"pytest_vmstorage.plugin.recorder", "pytest_vmstorage.plugin.options"} & ours
     assert not added & {"pydantic", "pydantic_core", "libvirt", "testinfra", "tabulate"}
     assert not {"pytest_vmstorage.config", "pytest_vmstorage.lab", "pytest_vmstorage.results"} & ours
     assert not (project.path / ".vmstorage").exists()
