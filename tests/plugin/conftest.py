@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from projects import HERE, TWO_CELLS, Project
 
 # kept in sys.modules over in-process runs, which forget what they import
 import pytest_vmstorage.plugin.session
 import pytest_vmstorage.report.files  # noqa: F401
+
+# a shell's background job ignores Ctrl-C, and so would all that is started here, of which some are sent one
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
