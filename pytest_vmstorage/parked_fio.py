@@ -35,7 +35,8 @@ done
 """Lines of sh, for `set -e`, that begin it and wait until it waits for who writes its job file, which is a pipe."""
 
 _BY_PARKED_FIO = f"""
-if [ -s {_PID} ] && read -r pid <{_PID} && kill -0 "$pid" 2>/dev/null; then
+# one that was killed and not asked for yet still has its pid, but no program any more, and reads nothing
+if [ -s {_PID} ] && read -r pid <{_PID} && [ -e "/proc/$pid/exe" ]; then
     for word; do
         case $word in
             fio | --output*) ;;

@@ -137,6 +137,21 @@ def test_one_that_was_killed_is_not_waited_for(guest: Guest) -> None:
     assert guest.read("words") is not None
 
 
+def test_one_that_was_killed_and_not_asked_for_yet_is_not_waited_for(guest: Guest) -> None:
+    """Its parent, which stands still here, has not taken its exit status: it still has its pid."""
+    pid = guest.pid
+    parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(parent, signal.SIGSTOP)
+    try:
+        os.kill(pid, signal.SIGKILL)
+        assert_gone(pid)
+        assert Path(f"/proc/{pid}").exists()
+        assert guest.fio(*FILL).returncode == 0
+    finally:
+        os.kill(parent, signal.SIGCONT)
+    assert guest.read("words") is not None
+
+
 def test_a_guest_whose_fio_does_not_wait_is_not_saved(tmp_path: Path, guest: Guest) -> None:
     """Nobody would restore one that cannot fill its disk."""
     (tmp_path / "bin" / "fio").write_text("#!/bin/sh\necho 'fio: no such library' >&2\nexit 127\n")
