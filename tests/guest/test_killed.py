@@ -84,16 +84,22 @@ class Scene:
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 
-    def kill(self, part: float, *options: str) -> float:
-        """Start a run and kill its process group after that part of its time; after how many seconds that was."""
+    def kill(self, part: float, *options: str, saving: bool = False) -> float:
+        """Start a run and kill its process group after that part of its time; after how many seconds that was.
+
+        With saving the moment is the one in which a guest is being saved, whenever that comes.
+        """
         while True:
             begin, process = time.monotonic(), self.start(*options)
             try:
-                process.wait(part * self.seconds)
+                if saving:
+                    while not (self.cache / "states").exists() and process.poll() is None:
+                        time.sleep(0.01)
+                process.wait(part if saving else part * self.seconds)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-                return part * self.seconds
+                return time.monotonic() - begin
             # others let the machine go meanwhile
             self.seconds = time.monotonic() - begin
 
@@ -227,7 +233,8 @@ def test_one_reap_clears_a_killed_run(scene: Scene, number: int) -> None:
         (scene.cache / "accel.json").unlink(missing_ok=True)
     before = scene.left()
     # the reap before removed the saved guests, so that such a run saves one, and restores two
-    after_s = scene.kill(moment(number, KILLS), "--vm-boot=" + ("restore" if number % 2 else "fresh"))
+    part, boot = moment(number, KILLS), "restore" if number % 2 else "fresh"
+    after_s = scene.kill(part, f"--vm-boot={boot}", saving=number == 1)
     there = sorted(set(scene.left()) - set(before))
     similar = alike(scene)
     try:
