@@ -7,6 +7,10 @@ editable install has other costs. Two states are measured in turns:
   is there, which pip writes; pytest's is not, so that it rewrites the assertions of each plugin at each start.
 - "cached": pytest's bytecode was kept by an earlier run.
 
+Python's collector goes over all objects (20 ms here) each time that so many were made, and a few more or less decide
+whether it does so once more before pytest ends. So each pair begins with a number of objects drawn for it, lest the
+luck of a single one decide about all of them.
+
 The last line is JSON: for each state `added_ms` (median of the pairs' differences), `pytest_benchmark_adds_ms`, and
 `share`, the one over the other; and the same in processor time.
 
@@ -19,6 +23,7 @@ import argparse
 import importlib.metadata
 import json
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -31,6 +36,10 @@ ROOT = Path(__file__).parents[1]
 
 KINDS = {"wall": "_ms", "processor": "_cpu_ms"}
 """What is measured of each run, and how the last line names it; processor time bears a machine that is busy."""
+
+
+PASS_OBJECTS = 700 * 10 * 10
+"""How many objects are made between two passes over all of them, by Python's own thresholds."""
 
 
 class State:
@@ -47,10 +56,11 @@ class State:
         self.benchmark: dict[str, list[float]] = {kind: [] for kind in KINDS}
         self.bare: dict[str, list[float]] = {kind: [] for kind in KINDS}
 
-    def seconds(self, *without: str) -> tuple[float, float]:
+    def seconds(self, *without: str, objects: int = 0) -> tuple[float, float]:
         """Wall and processor seconds of a pytest run of one empty test, with plugins of these entry points blocked."""
         blocked = [word for name in without for word in ("-p", f"no:{name}")]
-        argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *blocked]
+        begun = f"objects = [[] for _ in range({objects})]\nimport pytest\nraise SystemExit(pytest.main())"
+        argv = [sys.executable, "-c", begun, "-q", "-p", "no:cacheprovider", *blocked]
         quiet = subprocess.DEVNULL
         begin = time.monotonic()
         process = subprocess.Popen(argv, cwd=self._tests, env=self._environ, stdout=quiet, stderr=quiet)
@@ -61,9 +71,11 @@ class State:
             sys.exit(f"pytest ended with status {process.returncode}.")
         return wall_s, usage.ru_utime + usage.ru_stime
 
-    def pair(self) -> None:
+    def pair(self, objects: int) -> None:
         """Measure once with all, without ours, and without both."""
-        all_of_it, without, neither = self.seconds(), self.seconds("vmstorage"), self.seconds("vmstorage", "benchmark")
+        all_of_it, without, neither = (
+            self.seconds(*blocked, objects=objects) for blocked in ((), ("vmstorage",), ("vmstorage", "benchmark"))
+        )
         for place, kind in enumerate(KINDS):
             self.added[kind].append(all_of_it[place] - without[place])
             self.benchmark[kind].append(without[place] - neither[place])
@@ -107,9 +119,11 @@ def main() -> None:
         ]
         for state in states:
             state.seconds()
+        draw = random.Random(pairs)
         for _ in range(pairs):
+            objects = draw.randrange(PASS_OBJECTS)
             for state in states:
-                state.pair()
+                state.pair(objects)
         assert not list(uncached.rglob("*-pytest-*.pyc")), "pytest kept what it was not to keep"
         assert list(cached.rglob("*-pytest-*.pyc")), "pytest kept nothing"
     print(json.dumps({**{state.name: state.found() for state in states}, "pairs": pairs}))

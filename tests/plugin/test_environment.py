@@ -72,6 +72,23 @@ def test_without_storage_tests_it_is_not_there(project, monkeypatch):
     assert not (project.path / ".vmstorage").exists()
 
 
+def test_no_module_of_ours_is_compiled_by_pytest(project, monkeypatch):
+    """Where bytecode cannot be kept pytest would parse and rewrite each of them in each run, for nothing."""
+    project.write(
+        test_it="import sys\ndef test_x(storage):\n    for name, module in list(sys.modules.items()):\n"
+        "        if name.startswith('pytest_vmstorage'):\n"
+        "            print('loaded', name, 'by', type(module.__spec__.loader).__name__)\n"
+    )
+    monkeypatch.delenv("PYTEST_PLUGINS")
+    text = text_of(project.run("-s", own_process=True))
+    found = dict(line.split()[1::2] for line in text.splitlines() if line.startswith("loaded "))
+    rewritten = {name for name, loader in found.items() if loader != "SourceFileLoader"}
+    assert "pytest_vmstorage.plugin.hooks" in found
+    assert "pytest_vmstorage.config" in found
+    # those two are on their way before ours can say so
+    assert rewritten <= {"pytest_vmstorage", "pytest_vmstorage.plugin"}
+
+
 def test_options_alone_open_nothing(project):
     """A good option in the ini file is checked and does no more in a run without storage tests."""
     project.write(pytest__ini="[pytest]\nvm_accel = tcg\n", test_it="def test_x(): ...\n")
