@@ -47,6 +47,7 @@ from pytest_vmstorage.provision.libvirt_text import null_lacks
 from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.provision.pinning import check_pinning
 from pytest_vmstorage.provision.pool import GuestPool
+from pytest_vmstorage.provision.states import is_meant_for
 from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.rows import Row, Rows
@@ -122,7 +123,9 @@ class Lab:
     def _begin(self, config: StorageConfig, say: Say) -> Row:
         """Make that cell's row, and beside it guests whose turns come next."""
         self._rows.make_room(config)
-        ahead = [one for one in self._rows.ahead(config, self.at_once - 1) if one not in self._broken]
+        is_quick = self._is_restored(config)
+        ahead = self._rows.ahead(config, self.at_once - 1, lambda one: self._is_restored(one) is is_quick)
+        ahead = [one for one in ahead if one not in self._broken]
         try:
             return make_beside(
                 lambda: self._rows.begin(self._make_here(config, say)).row,
@@ -133,6 +136,13 @@ class Lab:
         except VmStorageError as error:
             self._broken[config] = error
             raise
+
+    def _is_restored(self, config: StorageConfig) -> bool:
+        """Whether that cell's guest is there sooner than by a boot: who is made beside one that boots waits for it."""
+        settings = self.settings
+        if self.restoring is None or settings.image is not None:
+            return False
+        return is_meant_for(config, settings.boot, self.accel.used)
 
     def _make_here(self, config: StorageConfig, say: Say) -> Row:
         while True:

@@ -20,6 +20,10 @@ Row = Guest | Native
 """Where a cell's workloads run: a guest, or the host itself."""
 
 
+AHEAD = 8
+"""Among how many cells one is looked for whose guest is made beside another: it may wait so much longer."""
+
+
 class Room(Protocol):
     """What a host has left for guests that wait, in bytes; None where it does not say."""
 
@@ -112,11 +116,17 @@ class Rows:
         while self.waiting and not self._has_room((config,)):
             self.let_one_go()
 
-    def ahead(self, config: StorageConfig, most: int) -> list[StorageConfig]:
-        """Up to so many cells whose turns come next, and whose guests there is room for beside all and that cell's."""
+    def ahead(
+        self, config: StorageConfig, most: int, is_alike: Callable[[StorageConfig], bool] = lambda _one: True
+    ) -> list[StorageConfig]:
+        """Up to so many cells whose turns come next, and whose guests there is room for beside all and that cell's.
+
+        Among the next few those that are alike come first: they take as long to make as that cell's guest.
+        """
         there = {config, *self.waiting}
         next_ones = (one for one in dict.fromkeys(self.upcoming) if one not in there and one.has_guest)
-        found = list(itertools.islice(filter(_may_wait, next_ones), most))
+        next_few = list(itertools.islice(filter(_may_wait, next_ones), most * AHEAD))
+        found = sorted(next_few, key=lambda one: not is_alike(one))[:most]
         while found and not self._has_room((config, *found)):
             found.pop()
         return found

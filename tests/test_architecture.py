@@ -289,7 +289,7 @@ LOADED = (
     ".plugin.keys",
     ".plugin.option_table",
 )
-"""What a pytest run loads of us that has no storage test: pytest compiles the first two anew where bytecode cannot be kept."""
+"""What a run without storage tests loads of us; pytest compiles the first two anew where bytecode cannot be kept."""
 
 
 def test_a_run_without_storage_tests_loads_little(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import Shell, check
+from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.provenance import Provenance
-from pytest_vmstorage.provision.domain import NOBODY, GuestSpec, domain_xml
+from pytest_vmstorage.provision.domain import NOBODY, Accel, GuestSpec, domain_xml
 from pytest_vmstorage.provision.save_image import SaveImage, read_save_image
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS
 
@@ -170,13 +171,23 @@ class States:
 
 def is_restorable(spec: GuestSpec) -> bool:
     """Whether a guest like that may be restored, and all of its disk still be what it sees afresh."""
-    config = spec.config
-    return config is not None and config.bus in RESTORED and not config.is_null and spec.image is None
+    return spec.config is not None and spec.image is None and has_restorable_disk(spec.config)
+
+
+def has_restorable_disk(config: StorageConfig) -> bool:
+    """Whether a guest that was saved looks at such a disk afresh."""
+    return config.bus in RESTORED and not config.is_null
 
 
 def is_proven(spec: GuestSpec) -> bool:
     """Whether a guest like that, restored, was shown to have the figures of a booted one."""
     return is_restorable(spec) and spec.config is not None and spec.config.bus in PROVEN.get(spec.accel, ())
+
+
+def is_meant_for(config: StorageConfig, boot: str | None, accel: Accel) -> bool:
+    """Whether with --vm-boot=`boot` the appliance is to be restored for that cell, if all goes well."""
+    buses = PROVEN.get(accel, ()) if boot is None else RESTORED if boot == "restore" else ()
+    return config.bus in buses and has_restorable_disk(config)
 
 
 def neutral_xml(spec: GuestSpec) -> str:

@@ -18,6 +18,7 @@ from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError,
 from pytest_vmstorage.parking import park, wait_until_awake, wake
 from pytest_vmstorage.provision.domain import Accel, GuestSpec
 from pytest_vmstorage.provision.machine import Begun
+from pytest_vmstorage.provision.states import is_meant_for
 from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
 
@@ -306,6 +307,32 @@ def test_where_nobody_says_how_what_is_not_proven_is_booted(tmp_path: Path, acce
     scene = Scene(tmp_path)
     scene.restoring.begin(on(accel, bus=bus))
     assert [scene.restoring.begin_proven(on(accel, bus=bus)).is_restored for _ in range(3)] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("boot", "accel", "fields", "is_meant"),
+    [
+        (None, "tcg", {"bus": "virtio-blk"}, True),
+        (None, "tcg", {"bus": "usb"}, None),
+        (None, "tcg", {"bus": "nvme"}, False),
+        (None, "kvm", {"bus": "virtio-blk"}, False),
+        ("restore", "kvm", {"bus": "sata"}, True),
+        ("restore", "tcg", {"bus": "nvme"}, False),
+        ("restore", "tcg", {"bus": "virtio-blk", "backing": "null"}, False),
+        ("fresh", "tcg", {"bus": "virtio-blk"}, False),
+    ],
+)
+def test_what_is_meant_to_be_restored_is_known_before(
+    tmp_path: Path, boot: str | None, accel: Accel, fields: dict[str, object], is_meant: bool | None
+) -> None:
+    """By the cell alone, as guests are then begun."""
+    scene = Scene(tmp_path)
+    one = on(accel, **fields)
+    assert one.config is not None
+    way = scene.restoring.way(boot, accel)
+    is_restored = way is not None and way(one).is_restored
+    assert is_meant_for(one.config, boot, accel) is is_restored
+    assert is_meant in (is_restored, None)
 
 
 @pytest.mark.parametrize("what", ["restore", "park", "agent"])

@@ -184,6 +184,18 @@ def test_guests_of_the_next_turns_are_made_ahead() -> None:
     assert host.rows.ahead(A, 2) == []
 
 
+def test_guests_made_ahead_are_as_quick_to_make_where_there_are_such() -> None:
+    """Of the next few: what is restored beside what boots would wait for it, and the next boot has none beside it."""
+    host = Host()
+    booted = [StorageConfig(bus="nvme", size=f"{64 + n}M", memory="512M") for n in range(12)]
+    host.rows.upcoming = (A, *booted[:2], B, *booted[2:], C)
+    assert host.rows.ahead(A, 1, lambda one: one.bus != "nvme") == [B]
+    assert host.rows.ahead(booted[0], 1, lambda one: one.bus == "nvme") == [booted[1]]
+    # C is too far away: its guest would wait for long
+    host.rows.upcoming = (A, *booted, C)
+    assert host.rows.ahead(A, 1, lambda one: one.bus != "nvme") == [booted[0]]
+
+
 def test_a_guest_that_dies_as_it_begins_to_wait_is_found_dead_in_its_turn() -> None:
     """Made ahead or put by: nothing is told of it in another cell's test."""
     host = Host()
