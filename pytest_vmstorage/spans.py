@@ -23,7 +23,7 @@ SLOW_S = 5.0
 """A step is slow that takes so many times its usual, and so long at least."""
 
 _LOOK_S = 0.5
-_DIGITS = 4
+_DIGITS = 6
 
 
 @dataclass
@@ -144,12 +144,13 @@ class SpanRecorder:
         return max([*([statistics.median(seen)] if seen else []), step.usual_s or 0.0])
 
     def _made(self, opened: _Open, end: float, thread: str, *, within_s: float = 0.0) -> Span:
-        seconds = end - opened.begin
+        # both ends are rounded, and not the duration: the next span would begin before this one ends
+        begin_s, end_s = (round(moment - self._begin, _DIGITS) for moment in (opened.begin, end))
         return Span(
             step=opened.step,
-            begin_s=round(opened.begin - self._begin, _DIGITS),
-            seconds=round(seconds, _DIGITS),
-            own_s=round(max(0.0, seconds - opened.inner_s - within_s), _DIGITS),
+            begin_s=begin_s,
+            seconds=round(end_s - begin_s, _DIGITS),
+            own_s=round(max(0.0, end - opened.begin - opened.inner_s - within_s), _DIGITS),
             cell=opened.cell,
             workload=opened.workload,
             round=opened.round,

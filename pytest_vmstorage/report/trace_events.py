@@ -6,6 +6,7 @@ The format is Google's "Trace Event Format": complete events ("X") with times in
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,15 +16,24 @@ _US = 1_000_000
 
 
 def trace_events(timelines: Sequence[Timeline]) -> dict[str, Any]:
-    """All spans as one JSON object: a process for each timeline, a track for each of its threads."""
+    """All spans as one JSON object: a process for each timeline, a track for each of its threads.
+
+    Catapult's viewer takes the earlier of two events that begin together for the one around the other, so each span
+    stands before those within it.
+    """
     events: list[dict[str, Any]] = []
     first = min((_seconds(one.began) for one in timelines), default=0.0)
-    for pid, timeline in enumerate(timelines, start=1):
-        events.append(_name("process_name", pid, 0, timeline.process))
-        tracks = {name: tid for tid, name in enumerate(dict.fromkeys(["", *(s.thread for s in timeline.spans)]))}
+    ids = itertools.count(1)
+    for timeline in timelines:
+        pid = next(ids)
+        events.append(_name("process_name", pid, pid, timeline.process))
+        # the thread whose number is the process's own is its main one for Perfetto, whichever thread that is
+        threads = dict.fromkeys(span.thread for span in timeline.spans if span.thread)
+        tracks = {"": pid, **{name: next(ids) for name in threads}}
         events += [_name("thread_name", pid, tid, name or "pytest") for name, tid in tracks.items()]
         shift_s = _seconds(timeline.began) - first
-        events += [_event(span, pid, tracks[span.thread], shift_s) for span in timeline.spans]
+        spans = [_event(span, pid, tracks[span.thread], shift_s) for span in timeline.spans]
+        events += sorted(spans, key=lambda one: (one["ts"], -one["dur"]))
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
@@ -36,13 +46,16 @@ def _name(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 
 def _event(span: Span, pid: int, tid: int, shift_s: float) -> dict[str, Any]:
+    # both ends are rounded, and not the duration: what follows would begin before the end
+    begin_us = round((span.begin_s + shift_s) * _US)
+    end_us = round((span.begin_s + span.seconds + shift_s) * _US)
     about = {"cell": span.cell, "workload": span.workload, "round": span.round}
     return {
         "ph": "X",
         "name": span.step,
         "cat": STEPS[span.step].group if span.step in STEPS else span.step,
-        "ts": round((span.begin_s + shift_s) * _US),
-        "dur": round(span.seconds * _US),
+        "ts": begin_us,
+        "dur": end_us - begin_us,
         "pid": pid,
         "tid": tid,
         "args": {name: value for name, value in about.items() if value not in ("", None)},

@@ -54,6 +54,16 @@ def test_a_step_has_its_time_without_that_of_the_steps_within_it(recorder: SpanR
     assert recorder.timeline().unaccounted_s == 0.0
 
 
+def test_no_step_reaches_into_the_next(recorder: SpanRecorder, clock: Clock) -> None:
+    """However their times are rounded: viewers of the timeline drop what overlaps."""
+    for _ in range(200):
+        with span("looks"):
+            clock.now += 1.00000037
+    ends = [round(one.begin_s + one.seconds, 9) for one in recorder.timeline().spans]
+    begins = [one.begin_s for one in recorder.timeline().spans]
+    assert ends[:-1] == begins[1:]
+
+
 def test_a_step_that_fails_is_timed_too(recorder: SpanRecorder, clock: Clock) -> None:
     """Its error goes on, and the next step is not taken to lie within it."""
 

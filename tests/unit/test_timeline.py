@@ -90,15 +90,31 @@ def test_trace_events_are_complete_ones_in_microseconds() -> None:
     events = trace_events([RUN, later])["traceEvents"]
     names = [(one["name"], one["pid"], one["tid"], one["args"]["name"]) for one in events if one["ph"] == "M"]
     assert names == [
-        ("process_name", 1, 0, "pytest"),
-        ("thread_name", 1, 0, "pytest"),
-        ("thread_name", 1, 1, "vmstorage-boot_0"),
-        ("process_name", 2, 0, "gw1"),
-        ("thread_name", 2, 0, "pytest"),
+        ("process_name", 1, 1, "pytest"),
+        ("thread_name", 1, 1, "pytest"),
+        ("thread_name", 1, 2, "vmstorage-boot_0"),
+        ("process_name", 3, 3, "gw1"),
+        ("thread_name", 3, 3, "pytest"),
     ]
     complete = [one for one in events if one["ph"] == "X"]
     window = next(one for one in complete if one["name"] == "window")
     assert (window["ts"], window["dur"], window["cat"]) == (7_000_000, 10_000_000, "windows")
     assert window["args"] == {"cell": CELL, "workload": "fio", "round": 1}
-    assert [one["ts"] for one in complete if one["pid"] == 2] == [2_000_000]
-    assert [one["tid"] for one in complete if one["name"] == "restore"] == [0, 1]
+    assert [one["ts"] for one in complete if one["pid"] == 3] == [2_000_000]
+    assert {one["tid"]: one["dur"] for one in complete if one["name"] == "restore"} == {1: 2_000_000, 2: 1_500_000}
+
+
+def test_trace_events_of_a_thread_stand_within_each_other_or_apart() -> None:
+    """A span comes before those that begin with it and end sooner, and none reaches into the next, however short."""
+    spans = (
+        Span(step="forgetting", begin_s=1.0, seconds=0.5, own_s=0.5),
+        Span(step="journal", begin_s=1.50000049, seconds=0.0000004, own_s=0.0),
+        Span(step="looks", begin_s=1.50000089, seconds=0.1, own_s=0.1),
+        Span(step="set-up", begin_s=1.0, seconds=3.0, own_s=2.0),
+    )
+    run = RUN.model_copy(update={"spans": spans})
+    complete = [one for one in trace_events([run])["traceEvents"] if one["ph"] == "X"]
+    assert [one["name"] for one in complete] == ["set-up", "forgetting", "journal", "looks"]
+    _, forgetting, journal, looks = complete
+    assert forgetting["ts"] + forgetting["dur"] <= journal["ts"]
+    assert journal["ts"] + journal["dur"] <= looks["ts"]
