@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
+import signal
 import socket
 from collections.abc import Iterator
 
 import pytest
 
+from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import open_lab
 from pytest_vmstorage.provision.appliance import cache_folder
+from pytest_vmstorage.provision.domain import GuestSpec
+from pytest_vmstorage.provision.machine import Begun
+from pytest_vmstorage.provision.states import is_proven, neutral_xml
 
 _CLONE_NEWUTS = 0x04000000
 _SHARED = ("appliance", "test-images", "openssh-server")
@@ -22,6 +28,7 @@ _SHARED = ("appliance", "test-images", "openssh-server")
 def pytest_configure(config: pytest.Config) -> None:
     """Marks of these tests; and with pytest-xdist a machine for each worker, as far as leases and caches go."""
     config.addinivalue_line("markers", "own_image: boots a cloud image, which is built once; takes minutes")
+    config.addinivalue_line("markers", "restored: guests of the common kind may be restored, as runs do by default")
     config.addinivalue_line("markers", "alone: judges figures, or changes the host; nothing else runs meanwhile")
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker and hasattr(config, "workerinput"):
@@ -50,9 +57,34 @@ def _be_a_machine(worker: str) -> None:
     os.environ["VMSTORAGE_CACHE"] = str(own)
 
 
+# a shell's background job ignores Ctrl-C, and so would the runs that are started here, of which some are sent one
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+COMMON = StorageConfig()
+"""Its bus, its memory and the like are those of most tests' guests."""
+
+
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """A lab on this machine for the tests that need no pytest run of their own; a process can open only one."""
     opened = open_lab(LabSettings(boot="fresh"), print)
     yield opened
     opened.close()
+
+
+@pytest.fixture(autouse=True)
+def _beginning(request: pytest.FixtureRequest) -> None:
+    """Have guests begin as the test has it: each by a boot, or those of the common kind as a saved one."""
+    if "lab" in request.fixturenames and "saved" not in request.fixturenames:
+        lab: Lab = request.getfixturevalue("lab")
+        is_restored = request.node.get_closest_marker("restored") is not None
+        lab.pool.begin_by(functools.partial(_begin_quickly, lab) if is_restored else None)
+
+
+def _begin_quickly(lab: Lab, spec: GuestSpec) -> Begun:
+    """Restored if it is of the kind that most tests have; to save one of another kind takes longer than to boot it."""
+    assert lab.restoring is not None
+    if is_proven(spec) and neutral_xml(spec) == neutral_xml(spec.model_copy(update={"config": COMMON})):
+        return lab.restoring.begin(spec)
+    return Begun(lab.hypervisor.start(lab.pool.xml(spec)))

@@ -28,6 +28,8 @@ from pytest_vmstorage.runner import measure
 from pytest_vmstorage.scheduler import set_scheduler
 from pytest_vmstorage.subject import Plan
 
+pytestmark = pytest.mark.restored
+
 JOB = Fio(rw="randrw", bs="4k", iodepth=8, size="16M", runtime=1, time_based=True)
 
 # sizes that no other test uses: the lab remembers which cells failed

@@ -17,6 +17,8 @@ from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.base import Target, Workload
 
+pytestmark = pytest.mark.restored
+
 DISK = StorageConfig(size="257M")
 EXT4 = StorageConfig(size="258M", guest_fs="ext4")
 

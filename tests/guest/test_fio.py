@@ -15,6 +15,8 @@ from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.fio_job import FioJob
 
+pytestmark = pytest.mark.restored
+
 ONCE = Plan(rounds=1, warmup=0)
 CONFIG = StorageConfig(size="64M")
 

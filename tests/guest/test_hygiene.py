@@ -24,6 +24,8 @@ from pytest_vmstorage.runner import measure
 from pytest_vmstorage.show import show_cell
 from pytest_vmstorage.subject import Plan
 
+pytestmark = pytest.mark.restored
+
 THREADS = StorageConfig(size="256M", io="threads", iothread=True)
 JOB = Fio(rw="randwrite", bs="4k", iodepth=8, size="32M", runtime=1, time_based=True)
 SYNCED = Fio(rw="randwrite", bs="4k", size="32M", runtime=1, time_based=True, fsync=1)

@@ -25,6 +25,8 @@ from pytest_vmstorage.provision.domain import GuestSpec, domain_xml
 from pytest_vmstorage.provision.layers import Piece, pattern, pieces_after_snapshot, pieces_of_layer, whole_disk
 from pytest_vmstorage.provision.lease import Lease
 
+pytestmark = pytest.mark.restored
+
 FIELDS = {
     *("format", "subformat", "cache", "bus", "io", "discard", "detect_zeroes", "preallocation", "size"),
     *("cluster_size", "extended_l2", "l2_cache_size", "compression", "encryption", "backing_chain", "snapshots"),

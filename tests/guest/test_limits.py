@@ -19,6 +19,8 @@ from pytest_vmstorage.results import Measurement
 from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan
 
+pytestmark = pytest.mark.restored
+
 MIB = 2**20
 READ = Fio(rw="randread", bs="4k", iodepth=8, size="8M", runtime=3, time_based=True)
 ONCE = Plan(rounds=1, warmup=0)

@@ -15,6 +15,8 @@ from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan
 from pytest_vmstorage.workloads.base import Workload
 
+pytestmark = pytest.mark.restored
+
 
 @pytest.mark.quick
 def test_fio_figures_are_those_of_its_json(lab: Lab) -> None:

@@ -17,6 +17,8 @@ from pytest_vmstorage.results import Measurement
 from pytest_vmstorage.runner import measure
 from pytest_vmstorage.subject import Plan
 
+pytestmark = pytest.mark.restored
+
 MIB = 2**20
 READ = Fio(rw="read", bs="256k", iodepth=4, size="16M")
 ONCE = Plan(rounds=1, warmup=0)
