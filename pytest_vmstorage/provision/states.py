@@ -197,9 +197,10 @@ def neutral_xml(spec: GuestSpec) -> str:
     """
     config = spec.config
     assert config is not None
-    assert config.cache in CACHE_FLAGS
+    has_write_cache = CACHE_FLAGS[config.cache][2]
     of_guest = ("bus", "machine", "iothread", "queues", "queue_size", "vcpus", "memory", "emulator")
-    kept = {"cache": config.cache} if config.bus in ATA else {}
+    # of the host's side of its cache a disk says nothing: one mode stands for all that have a write cache
+    kept = {"cache": "none" if has_write_cache else "directsync"} if config.bus in ATA else {}
     plain = type(config)(**{name: getattr(config, name) for name in of_guest}, **kept, size="1G")
     paths = {what: what for what in ("name", "disk", "console")}
     update = {**paths, "uuid": NOBODY, "genid": NOBODY, "config": plain, "is_block": False, "pinning": None}

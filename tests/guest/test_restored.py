@@ -186,10 +186,17 @@ def test_a_restored_guest_that_fails_is_booted(saved: Saved, monkeypatch: pytest
 def test_disks_of_ata_have_states_of_their_own(saved: Saved) -> None:
     """QEMU saves what a SATA disk says of itself with it, so that another one would go by its name."""
     before = saved.kept
-    for size, states in (("64M", 1), ("96M", 2), ("64M", 2)):
-        made = saved.guest(StorageConfig(bus="sata", size=size))
+    for size, cache, states in (
+        ("64M", "none", 1),
+        ("96M", "none", 2),
+        ("64M", "unsafe", 2),
+        ("64M", "directsync", 3),
+        ("96M", "writeback", 3),
+    ):
+        made = saved.guest(StorageConfig.model_validate({"bus": "sata", "size": size, "cache": cache}))
         assert made.machine.is_restored, saved.said
         assert made.facts.disk_bytes == made.config.size
+        assert made.facts.write_cache == ("write through" if cache == "directsync" else "write back")
         assert len([path for path in saved.kept if path not in before]) == states
 
 

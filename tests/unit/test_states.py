@@ -109,6 +109,9 @@ def test_a_state_is_bound_to_where_it_was_made(tmp_path: Path) -> None:
     ata = [of.name(spec(bus="sata", **more)) for more in ({}, {"size": "4G"}, {"cache": "writethrough"})]
     assert len(set(ata)) == 3
     assert of.name(spec(bus="sata", format="qcow2")) == ata[0]
+    # what its guest sees of these is one write cache
+    assert {of.name(spec(bus="sata", cache=cache)) for cache in ("none", "writeback", "unsafe")} == {ata[0]}
+    assert of.name(spec(bus="sata", cache="directsync")) == ata[2]
 
 
 def test_names_of_two_guests_of_a_kind_are_the_same(tmp_path: Path) -> None:
