@@ -7,9 +7,9 @@ editable install has other costs. Two states are measured in turns:
   is there, which pip writes; pytest's is not, so that it rewrites the assertions of each plugin at each start.
 - "cached": pytest's bytecode was kept by an earlier run.
 
-Python's collector goes over all objects (20 ms here) each time that so many were made, and a few more or less decide
-whether it does so once more before pytest ends. So each pair begins with a number of objects drawn for it, lest the
-luck of a single one decide about all of them.
+Python's garbage collector visits all objects after each 70,000 or so that were made, which takes as long as what is
+measured here. A few objects more or less decide whether it does so once more before pytest ends, so each pair begins
+with a random number of objects: otherwise one and the same coincidence would be in every pair.
 
 The last line is JSON: for each state `added_ms` (median of the pairs' differences), `pytest_benchmark_adds_ms`, and
 `share`, the one over the other; and the same in processor time.

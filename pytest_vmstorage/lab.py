@@ -123,8 +123,8 @@ class Lab:
     def _begin(self, config: StorageConfig, say: Say) -> Row:
         """Make that cell's row, and beside it guests whose turns come next."""
         self._rows.make_room(config)
-        is_quick = self._is_restored(config)
-        ahead = self._rows.ahead(config, self.at_once - 1, lambda one: self._is_restored(one) is is_quick)
+        is_restored = self._is_to_be_restored(config)
+        ahead = self._rows.ahead(config, self.at_once - 1, lambda one: self._is_to_be_restored(one) is is_restored)
         ahead = [one for one in ahead if one not in self._broken]
         try:
             return make_beside(
@@ -137,8 +137,8 @@ class Lab:
             self._broken[config] = error
             raise
 
-    def _is_restored(self, config: StorageConfig) -> bool:
-        """Whether that cell's guest is there sooner than by a boot: who is made beside one that boots waits for it."""
+    def _is_to_be_restored(self, config: StorageConfig) -> bool:
+        """Whether that cell's guest is to be restored, which takes a fraction of the time of a boot."""
         settings = self.settings
         if self.restoring is None or settings.image is not None:
             return False

@@ -21,7 +21,7 @@ Row = Guest | Native
 
 
 AHEAD = 8
-"""Among how many cells one is looked for whose guest is made beside another: it may wait so much longer."""
+"""How many of the next cells are considered for each guest that is made ahead; a later one waits paused for longer."""
 
 
 class Room(Protocol):
@@ -121,7 +121,7 @@ class Rows:
     ) -> list[StorageConfig]:
         """Up to so many cells whose turns come next, and whose guests there is room for beside all and that cell's.
 
-        Among the next few those that are alike come first: they take as long to make as that cell's guest.
+        Among the next few, cells for which `is_alike` holds come first: their guests take as long to make.
         """
         there = {config, *self.waiting}
         next_ones = (one for one in dict.fromkeys(self.upcoming) if one not in there and one.has_guest)

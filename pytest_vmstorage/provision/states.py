@@ -181,7 +181,7 @@ def has_restorable_disk(config: StorageConfig) -> bool:
 
 def is_proven(spec: GuestSpec) -> bool:
     """Whether a guest like that, restored, was shown to have the figures of a booted one."""
-    return is_restorable(spec) and spec.config is not None and spec.config.bus in PROVEN.get(spec.accel, ())
+    return is_restorable(spec) and spec.config is not None and is_meant_for(spec.config, None, spec.accel)
 
 
 def is_meant_for(config: StorageConfig, boot: str | None, accel: Accel) -> bool:

@@ -72,14 +72,13 @@ def test_without_storage_tests_it_is_not_there(project, monkeypatch):
     assert not (project.path / ".vmstorage").exists()
 
 
-def test_no_module_of_ours_is_compiled_by_pytest(project, monkeypatch):
+def test_no_module_of_ours_is_compiled_by_pytest(project):
     """Where bytecode cannot be kept pytest would parse and rewrite each of them in each run, for nothing."""
     project.write(
         test_it="import sys\ndef test_x(storage):\n    for name, module in list(sys.modules.items()):\n"
         "        if name.startswith('pytest_vmstorage'):\n"
         "            print('loaded', name, 'by', type(module.__spec__.loader).__name__)\n"
     )
-    monkeypatch.delenv("PYTEST_PLUGINS")
     text = text_of(project.run("-s", own_process=True))
     found = dict(line.split()[1::2] for line in text.splitlines() if line.startswith("loaded "))
     rewritten = {name for name, loader in found.items() if loader != "SourceFileLoader"}
