@@ -108,8 +108,8 @@ def test_trace_events_of_a_thread_stand_within_each_other_or_apart() -> None:
     """A span comes before those that begin with it and end sooner, and none reaches into the next, however short."""
     spans = (
         Span(step="forgetting", begin_s=1.0, seconds=0.5, own_s=0.5),
-        Span(step="journal", begin_s=1.50000049, seconds=0.0000004, own_s=0.0),
-        Span(step="looks", begin_s=1.50000089, seconds=0.1, own_s=0.1),
+        Span(step="journal", begin_s=1.5000006, seconds=0.0000016, own_s=0.0),
+        Span(step="looks", begin_s=1.5000022, seconds=0.1, own_s=0.1),
         Span(step="set-up", begin_s=1.0, seconds=3.0, own_s=2.0),
     )
     run = RUN.model_copy(update={"spans": spans})
