@@ -91,6 +91,25 @@ def test_an_earlier_guest_goes_in_the_background_and_is_gone_when_its_follower_i
     assert host.hypervisor.running == [second.machine.domain]
 
 
+def test_beside_a_guest_that_boots_the_next_that_boots_is_made(host: Host) -> None:
+    """And not one that is to be restored, though its turn comes sooner; where none is restored, the next in turn is."""
+    lab = host.lab()
+    lab.at_once = 2
+    host.shell.answer(re.compile("^du "), "0 folder\n")
+    other = IDE.model_copy(update={"cache": "unsafe"})
+    lab.expect([IDE, RAW, other])
+    lab.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None))
+    lab.guest(IDE)
+    assert sorted(host.booted) == ["ide", "ide"]
+    lab.drop()
+    lab.expect([])
+    host.booted.clear()
+    lab.restoring = None
+    lab.expect([IDE, RAW, other])
+    lab.guest(IDE)
+    assert sorted(host.booted) == ["ide", "raw"]
+
+
 def test_a_cell_that_failed_fails_again_without_another_try(host: Host) -> None:
     """With the same error, console and all; the other cells go on."""
     lab = host.lab()
