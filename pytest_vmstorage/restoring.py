@@ -119,14 +119,23 @@ class Restoring:
     def _restored(self, spec: GuestSpec, name: str) -> Begun | None:
         try:
             with span("restore"):
-                # the beginning of the run's copy of a state is that of one guest at a time
-                with waiting_for("another guest of its kind"), self._locks.setdefault(name, threading.Lock()):
+                with self._alone(name):
                     domain = self._next_from(spec, name)
                 return Begun(self._woken(domain, spec), is_restored=True) if domain is not None else None
         except VmStorageError as error:
             self._check_goes_on()
             self.distrust(spec, error)
             return None
+
+    @contextlib.contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """Within it no other thread takes that state: the run's copy begins as one guest at a time."""
+        lock = self._locks.setdefault(name, threading.Lock())
+        with contextlib.ExitStack() as held:
+            # a step of its own: who waits until the first guest of its kind is saved is not slow to be restored
+            with span("queue"), waiting_for("another guest of its kind"):
+                held.enter_context(lock)
+            yield
 
     def _next_from(self, spec: GuestSpec, name: str) -> Domain | None:
         self._check_goes_on()

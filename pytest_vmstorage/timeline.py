@@ -31,6 +31,8 @@ STEPS: Mapping[str, Step] = {
     "boot": Step("guests", 4.0),
     "restore": Step("guests", 0.7),
     "save": Step("guests", 8.0),
+    # what takes long then is said of the guest that is waited for
+    "queue": Step("guests"),
     "beside": Step("guests"),
     "file system": Step("guests"),
     "proof": Step("guests", 0.5),
@@ -58,6 +60,7 @@ MEANINGS: Mapping[str, str] = {
     "boot": "a guest boots",
     "restore": "a guest is restored from a saved one",
     "save": "a guest is booted and saved, from which others are restored",
+    "queue": "waiting for another guest of the same kind, which is saved or restored first",
     "beside": "waiting for guests that are made beside the first one",
     "file system": "making the cell's file system in the guest",
     "proof": "proving that the guest is what its cell says",

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 from test_states import FILE, spec, states
 
-from pytest_vmstorage import parking
+from pytest_vmstorage import parking, spans
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError, LostError
 from pytest_vmstorage.parking import park, wait_until_awake, wake
@@ -20,6 +20,7 @@ from pytest_vmstorage.provision.domain import Accel, GuestSpec
 from pytest_vmstorage.provision.machine import Begun
 from pytest_vmstorage.provision.states import is_meant_for
 from pytest_vmstorage.restoring import Restoring
+from pytest_vmstorage.spans import SpanRecorder, recording
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
 
 PARK = re.compile("unbind")
@@ -104,6 +105,36 @@ def test_one_is_restored_while_another_wakes(tmp_path: Path) -> None:
     scene.hypervisor.restore = slowly  # type: ignore[method-assign]
     with ThreadPoolExecutor(2) as workers:
         assert [one.is_restored for one in workers.map(lambda _number: scene.begin(), range(2))] == [True] * 2
+
+
+def test_who_waits_until_the_first_of_its_kind_is_saved_is_not_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a minute of saving is not one of restoring, which takes less than a second."""
+    scene, recorder = Scene(tmp_path), SpanRecorder()
+    now = time.monotonic()
+    told: list[list[str]] = []
+
+    class Slow(Saving):
+        def save(self, path: str) -> None:
+            limit = now + 60
+            while not any(steps[-1:] == ["queue"] for steps in _open_steps(recorder)):
+                assert time.monotonic() < limit
+                time.sleep(0.01)
+            with monkeypatch.context() as context:
+                context.setattr(spans, "time", Mock(monotonic=lambda: time.monotonic() + 30))
+                told.append(recorder.slow())
+            super().save(path)
+
+    scene.hypervisor.start = lambda _xml: Slow(scene.guest)  # type: ignore[method-assign]
+    with recording(recorder, scene.said.append), ThreadPoolExecutor(2) as workers:
+        assert [one.is_restored for one in workers.map(lambda _number: scene.begin(), range(2))] == [True] * 2
+    assert told == [[]]
+    assert {one.step for one in recorder.timeline().spans} == {"queue", "save", "restore"}
+
+
+def _open_steps(recorder: SpanRecorder) -> list[list[str]]:
+    return [[one.step for one in thread.open] for thread in list(recorder._threads.values())]
 
 
 def test_guests_of_two_kinds_are_restored_side_by_side(tmp_path: Path) -> None:
