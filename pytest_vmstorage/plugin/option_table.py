@@ -84,17 +84,21 @@ _CHECKED_LATER = ("keep", "pin", "strict", "plan")
 def add_options(parser: pytest.Parser) -> None:
     """Declare the options to pytest."""
     group = parser.getgroup("vmstorage", "VM storage measurements")
+    # with its attribute given, pytest need not compare it with that of each option so far
     for name, text, default, metavar in VALUES:
         shown = f"{text} [{default}]" if default else text
+        attribute = ini_name(name)
         # percent signs are argparse's own
-        group.addoption(f"--vm-{name}", metavar=metavar, default=None, help=shown.replace("%", "%%"))
-        parser.addini(ini_name(name), shown, default=default)
+        group.addoption(f"--vm-{name}", dest=attribute, metavar=metavar, default=None, help=shown.replace("%", "%%"))
+        parser.addini(attribute, shown, default=default)
     for name, text, metavar in LISTS:
-        group.addoption(f"--vm-{name}", metavar=metavar, action="append", default=None, help=text)
-        parser.addini(ini_name(name), text, type="linelist", default=[])
+        attribute = ini_name(name)
+        group.addoption(f"--vm-{name}", dest=attribute, metavar=metavar, action="append", default=None, help=text)
+        parser.addini(attribute, text, type="linelist", default=[])
     for name, text in FLAGS:
-        group.addoption(f"--vm-{name}", action="store_true", default=None, help=text)
-        parser.addini(ini_name(name), text, type="bool", default=False)
+        attribute = ini_name(name)
+        group.addoption(f"--vm-{name}", dest=attribute, action="store_true", default=None, help=text)
+        parser.addini(attribute, text, type="bool", default=False)
 
 
 def ini_name(name: str) -> str:
