@@ -10,7 +10,8 @@ What tests import from here:
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
 
 Names are loaded when first used, by `names`: the plugin is imported in every pytest run of everybody who installed it,
-and pytest parses this file in each of them where bytecode cannot be kept.
+and pytest parses this file in each of them where bytecode cannot be kept. It finds no assertion here:
+PYTEST_DONT_REWRITE
 """
 
 TYPE_CHECKING = False
