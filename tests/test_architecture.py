@@ -110,7 +110,7 @@ LAYERS = """
     doctor.examine
     doctor.text
     cli
-    plugin.option_table  plugin.measure
+    plugin.option_table  plugin.measure  plugin.plain_imports
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark  plugin.post  plugin.schedule
     plugin.timing
     plugin.options  plugin.axes  plugin.turns  plugin.ending
@@ -289,6 +289,7 @@ LOADED = (
     ".plugin.hookspecs",
     ".plugin.keys",
     ".plugin.option_table",
+    ".plugin.plain_imports",
 )
 """What a run without storage tests loads of us; pytest compiles the first two anew where bytecode cannot be kept."""
 
