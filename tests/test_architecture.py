@@ -125,6 +125,7 @@ LAYERS = """
     plugin.recorder
     plugin.carry  plugin.preflight  plugin.controller
     plugin.own
+    plugin.measuring
     plugin.hooks
     plugin
 """

@@ -1,7 +1,9 @@
 """The hooks that pytest calls in every run of everybody who installed the package, whether it measures or not.
 
 So this module imports what pytest wants to know of every plugin, and nothing else; what it needs for a storage test it
-imports when it meets one.
+imports when it meets one. Hooks that have something to do only then are in `measuring`, a plugin of its own. These are
+here although they are about storage tests, since a conftest.py's hooks may count on being called before or after them:
+pytest calls the hooks of the plugin that came last first.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from pytest_vmstorage.plugin.fixtures import (
     measure_image,
     storage,
 )
-from pytest_vmstorage.plugin.keys import ASSERTED, BEGAN, DESELECTED, SESSION, SPANS, asserts_between, is_storage_item
+from pytest_vmstorage.plugin.keys import BEGAN, DESELECTED, SESSION, asserts_between, is_storage_item
 from pytest_vmstorage.plugin.option_table import add_options, any_given, value
 
 __all__ = [
@@ -48,11 +50,7 @@ __all__ = [
     "pytest_report_header",
     "pytest_runtest_call",
     "pytest_runtest_makereport",
-    "pytest_runtest_protocol",
     "pytest_runtest_setup",
-    "pytest_runtestloop",
-    "pytest_sessionfinish",
-    "pytest_terminal_summary",
     "pytest_xdist_auto_num_workers",
     "storage",
 ]
@@ -89,6 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
             check_options(config)
     if value(config, "plan"):
+        _take_part(config)
         # a plan is of the whole selection, which only a process that collects sees: no workers of xdist
         config.option.dist, config.option.tx = "no", []
     if getattr(config.option, "tx", None) and config.option.dist != "no":
@@ -97,19 +96,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(Controller(config, hosts(config)), "vmstorage-controller")
         # a controller sees no tests, only their reports
-        _record(config)
+        _take_part(config)
+        from pytest_vmstorage.plugin.measuring import record
+
+        record(config)
     if value(config, "matrix") or value(config, "budget"):
         from pytest_vmstorage.plugin.plan import LeftOutReport
 
         config.pluginmanager.register(LeftOutReport(), "vmstorage-left-out")
 
 
-def _record(config: pytest.Config) -> None:
-    """Gather what tests measured, unless this is a worker of xdist, whose controller does."""
-    if not hasattr(config, "workerinput") and not config.pluginmanager.has_plugin("vmstorage-recorder"):
-        from pytest_vmstorage.plugin.recorder import Recorder
+def _take_part(config: pytest.Config) -> None:
+    """Let the run know the hooks of those that measure; other runs never load them."""
+    from pytest_vmstorage.plugin import measuring
 
-        config.pluginmanager.register(Recorder(config), "vmstorage-recorder")
+    if not config.pluginmanager.is_registered(measuring):
+        config.pluginmanager.register(measuring, "vmstorage-measuring")
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -185,6 +187,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each storage test its cell, bring the tests of one cell together, and those between cells to the end."""
     if any(is_storage_item(item) for item in items):
+        _take_part(config)
         from pytest_vmstorage.plugin import axes
         from pytest_vmstorage.plugin.sweep import matrix_sweep
 
@@ -194,18 +197,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             sweep.deselect_cellless(config, items)
         axes.group_by_config(items)
     if any(asserts_between(item) for item in items):
+        _take_part(config)
         from pytest_vmstorage.plugin.between import put_last
 
         put_last(items)
-
-
-def _is_our_worker(config: pytest.Config) -> bool:
-    """Whether this is a worker of xdist whose controller has this plugin, too."""
-    if not hasattr(config, "workerinput"):
-        return False
-    from pytest_vmstorage.plugin.post import post_of
-
-    return post_of(config) is not None
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -224,46 +219,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from pytest_vmstorage.plugin.forecast import keep_within_budget
 
         keep_within_budget(session)
-    if _is_our_worker(session.config) and any(is_storage_item(item) for item in session.items):
+    if hasattr(session.config, "workerinput") and any(is_storage_item(item) for item in session.items):
         from pytest_vmstorage.plugin.own import tell_cells
+        from pytest_vmstorage.plugin.post import post_of
 
-        tell_cells(session)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Refuse, before any test runs, what cannot be; then open the lab, so that its faults are found here too.
-
-    Not when collection ends: `pytest --fixtures` collects as well. With --vm-plan nothing is opened or run.
-    """
-    items = [item for item in session.items if is_storage_item(item)]
-    if items or any(asserts_between(item) for item in session.items):
-        _record(session.config)
-    if items or value(session.config, "plan"):
-        from pytest_vmstorage.plugin.passes import take_turns
-        from pytest_vmstorage.plugin.preflight import prepare
-
-        ended = prepare(session, items)
-        # a worker of xdist does not know its tests yet
-        if not ended and not _is_our_worker(session.config):
-            take_turns(session, session.items)
-        return ended
-    return None
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """On a worker of xdist, before its first test: it knows by now which cells are its own, and they take turns."""
-    if SPANS not in item.config.stash:
-        return (yield)
-    from pytest_vmstorage.plugin.timing import timed_test
-
-    if SESSION in item.config.stash and _is_our_worker(item.config):
-        from pytest_vmstorage.plugin.own import take_own_turns
-
-        take_own_turns(item.session)
-    with timed_test(item):
-        return (yield)
+        if post_of(session.config) is not None:
+            tell_cells(session)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -298,43 +259,6 @@ def pytest_runtest_makereport(
 
         load_report(item, report, call)
     return report
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
-    """Remove all that was made, also after Ctrl-C, before other plugins' summaries can fail."""
-    storage_session = session.config.stash.get(SESSION, None)
-    recorder = session.config.pluginmanager.get_plugin("vmstorage-recorder")
-    controller = session.config.pluginmanager.get_plugin("vmstorage-controller")
-    if controller is not None and recorder is not None:
-        recorder.add(*controller.unreported())
-    if storage_session is not None:
-        try:
-            if recorder is not None:
-                recorder.add(
-                    storage_session.turns.unreported(storage_session.reported, storage_session.order),
-                    storage_session.hosts(),
-                )
-        finally:
-            storage_session.close()
-    if SPANS not in session.config.stash:
-        return (yield)
-    from pytest_vmstorage.plugin.timing import hand_on, timed_report
-
-    hand_on(session.config)
-    with timed_report():
-        return (yield)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say below the matrix what assertions between cells came to: of one that holds nothing else does."""
-    if config.stash.get(ASSERTED, []):
-        from pytest_vmstorage.plugin.between import assertion_lines
-
-        terminalreporter.section("VM storage assertions")
-        for line in assertion_lines(config, terminalreporter._tw.fullwidth):  # noqa: SLF001 (no public name for it)
-            terminalreporter.write_line(line)
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:

@@ -72,6 +72,54 @@ def test_without_storage_tests_it_is_not_there(project, monkeypatch):
     assert not (project.path / ".vmstorage").exists()
 
 
+PLUGINS = """
+def pytest_unconfigure(config):
+    names = [name for name, plugin in config.pluginmanager.list_name_plugin() if plugin and "vmstorage" in name]
+    print("plugins", *sorted(names))
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "args", "expected"),
+    [
+        ("def test_x(): ...\n", (), []),
+        ("def test_x(): ...\n", ("--vm-plan",), ["vmstorage-measuring"]),
+        ("def test_x(): ...\n", ("-n1",), ["vmstorage-controller", "vmstorage-measuring", "vmstorage-recorder"]),
+        ("def test_x(storage): ...\n", (), ["vmstorage-measuring", "vmstorage-recorder"]),
+        ("def test_x(cells): ...\n", (), ["vmstorage-measuring", "vmstorage-recorder"]),
+        ("def test_x(storage): ...\n", ("--co",), ["vmstorage-measuring", "vmstorage-recorder"]),
+        (
+            "import pytest, unittest\n@pytest.mark.usefixtures('storage')\nclass TestX(unittest.TestCase):\n"
+            "    def test_x(self): ...\n",
+            (),
+            ["vmstorage-measuring", "vmstorage-recorder"],
+        ),
+    ],
+    ids=["no-test", "plan", "controller", "storage", "cells", "collect-only", "unittest"],
+)
+def test_only_a_run_that_measures_has_the_hooks_for_it(project, test, args, expected):
+    """pytest keeps, and calls for each test of others, none that have nothing to do there."""
+    project.write(conftest=PLUGINS, test_it=test)
+    text = text_of(project.run("-s", *args, own_process=True))
+    line = next(line for line in text.splitlines() if line.startswith("plugins "))
+    assert [name for name in line.split()[1:] if name.startswith("vmstorage-")] == expected
+
+
+def test_nothing_of_ours_is_asked_for_modules_when_python_ends(project):
+    """A finder that is still there then makes the end of every run take 3 ms longer."""
+    project.write(
+        test_it="def test_x(): ...\n",
+        run="import atexit, sys, pytest\n"
+        "atexit.register(lambda: print('left', *(getattr(one, '__module__', '') for one in sys.meta_path)))\n"
+        "pytest.main()\n"
+        "print('used', *(getattr(one, '__module__', '') for one in sys.meta_path))\n",
+    )
+    text = text_of(project.pytester.runpython(project.path / "run.py"))
+    used, left = (next(line for line in text.splitlines() if line.startswith(word)) for word in ("used", "left"))
+    assert "pytest_vmstorage.plugin.plain_imports" in used
+    assert "pytest_vmstorage" not in left
+
+
 def test_no_module_of_ours_is_compiled_by_pytest(project):
     """Where bytecode cannot be kept pytest would parse and rewrite each of them in each run, for nothing."""
     project.write(

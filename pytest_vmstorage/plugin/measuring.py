@@ -1,0 +1,96 @@
+"""The hooks of a run that measures: a plugin of its own, which `hooks` registers when it meets a storage test.
+
+So it does for a controller of xdist, and for --vm-plan. All other runs neither load nor call these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from pytest_vmstorage.plugin.keys import ASSERTED, SESSION, SPANS, asserts_between, is_storage_item
+from pytest_vmstorage.plugin.option_table import value
+from pytest_vmstorage.plugin.post import post_of
+
+
+def record(config: pytest.Config) -> None:
+    """Gather what tests measured, unless this is a worker of xdist, whose controller does."""
+    if not hasattr(config, "workerinput") and not config.pluginmanager.has_plugin("vmstorage-recorder"):
+        from pytest_vmstorage.plugin.recorder import Recorder
+
+        config.pluginmanager.register(Recorder(config), "vmstorage-recorder")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Refuse, before any test runs, what cannot be; then open the lab, so that its faults are found here too.
+
+    Not when collection ends: `pytest --fixtures` collects as well. With --vm-plan nothing is opened or run.
+    """
+    items = [item for item in session.items if is_storage_item(item)]
+    if items or any(asserts_between(item) for item in session.items):
+        record(session.config)
+    if items or value(session.config, "plan"):
+        from pytest_vmstorage.plugin.passes import take_turns
+        from pytest_vmstorage.plugin.preflight import prepare
+
+        ended = prepare(session, items)
+        # a worker of xdist does not know its tests yet
+        if not ended and post_of(session.config) is None:
+            take_turns(session, session.items)
+        return ended
+    return None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """On a worker of xdist, before its first test: it knows by now which cells are its own, and they take turns."""
+    if SPANS not in item.config.stash:
+        return (yield)
+    from pytest_vmstorage.plugin.timing import timed_test
+
+    if SESSION in item.config.stash and post_of(item.config) is not None:
+        from pytest_vmstorage.plugin.own import take_own_turns
+
+        take_own_turns(item.session)
+    with timed_test(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    """Remove all that was made, also after Ctrl-C, before other plugins' summaries can fail."""
+    storage_session = session.config.stash.get(SESSION, None)
+    recorder = session.config.pluginmanager.get_plugin("vmstorage-recorder")
+    controller = session.config.pluginmanager.get_plugin("vmstorage-controller")
+    if controller is not None and recorder is not None:
+        recorder.add(*controller.unreported())
+    if storage_session is not None:
+        try:
+            if recorder is not None:
+                recorder.add(
+                    storage_session.turns.unreported(storage_session.reported, storage_session.order),
+                    storage_session.hosts(),
+                )
+        finally:
+            storage_session.close()
+    if SPANS not in session.config.stash:
+        return (yield)
+    from pytest_vmstorage.plugin.timing import hand_on, timed_report
+
+    hand_on(session.config)
+    with timed_report():
+        return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say below the matrix what assertions between cells came to: of one that holds nothing else does."""
+    if config.stash.get(ASSERTED, []):
+        from pytest_vmstorage.plugin.between import assertion_lines
+
+        terminalreporter.section("VM storage assertions")
+        for line in assertion_lines(config, terminalreporter._tw.fullwidth):  # noqa: SLF001 (no public name for it)
+            terminalreporter.write_line(line)
