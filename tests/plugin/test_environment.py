@@ -100,8 +100,8 @@ def pytest_unconfigure(config):
 def test_only_a_run_that_measures_has_the_hooks_for_it(project, test, args, expected):
     """pytest keeps, and calls for each test of others, none that have nothing to do there."""
     project.write(conftest=PLUGINS, test_it=test)
-    text = text_of(project.run("-s", *args, own_process=True))
-    line = next(line for line in text.splitlines() if line.startswith("plugins "))
+    result = project.run("-s", *args, own_process=True)
+    line = next(line for line in result.outlines if line.startswith("plugins "))
     assert [name for name in line.split()[1:] if name.startswith("vmstorage-")] == expected
 
 
