@@ -77,6 +77,7 @@ def inject_errors(guest: Guest) -> None:
     guest.machine.domain.monitor("blockdev-reopen", options=[reopened])
 
 
+@pytest.mark.restored
 def test_a_full_host_is_told_as_such(lab: Lab) -> None:
     """The folder fills up behind the guest's back; QEMU and the guest say only that a write failed."""
     guest = lab.guest(cell(host_fs="ext4"))
@@ -108,6 +109,7 @@ def device(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
     lab.shell.run(["losetup", "--detach", node])
 
 
+@pytest.mark.restored
 def test_an_image_that_no_longer_fits_its_device_is_told(lab: Lab, device: str, tmp_path: Path) -> None:
     """The device below a qcow2 becomes smaller than the image wants to grow."""
     guest = lab.guest(cell(format="qcow2", backing="device", size="192M"))
@@ -118,6 +120,7 @@ def test_an_image_that_no_longer_fits_its_device_is_told(lab: Lab, device: str, 
     assert "I/O errors of the disk: No space left on device; guest's kernel: " in error.what
 
 
+@pytest.mark.restored
 def test_a_full_file_system_in_the_guest_is_told(lab: Lab) -> None:
     """Its test file is sparse, and something else took the room."""
     guest = lab.guest(cell(guest_fs="ext4"))
@@ -199,6 +202,7 @@ def disks(lab: Lab) -> list[str]:
     return [path.name for path in Path(lab.pool.folder).glob("disk-*")]
 
 
+@pytest.mark.restored
 def test_an_injected_error_is_told_with_the_kernels_words(lab: Lab) -> None:
     """QEMU's blkdebug fails the writes; the guest's kernel logs them."""
     guest = lab.guest(cell())
@@ -210,6 +214,7 @@ def test_an_injected_error_is_told_with_the_kernels_words(lab: Lab) -> None:
     lab.drop()
 
 
+@pytest.mark.restored
 def test_a_mount_that_becomes_read_only_is_told(lab: Lab) -> None:
     """As IDE with writeback did in a published study, again and again: here because its journal cannot be written."""
     guest = lab.guest(cell(guest_fs="ext4", guest_mount="errors=remount-ro"))
@@ -247,6 +252,7 @@ def test_a_guest_that_is_gone_is_told_and_the_next_cell_is_measured(lab: Lab, nu
     assert measure(lab.subject(lab.guest(cell())), WRITE, ONCE).bw > 0
 
 
+@pytest.mark.restored
 def test_a_tool_past_its_limit_is_told_and_its_guest_lives(lab: Lab) -> None:
     """It is killed in the guest."""
     guest = lab.guest(cell())
@@ -257,6 +263,7 @@ def test_a_tool_past_its_limit_is_told_and_its_guest_lives(lab: Lab) -> None:
     assert guest.run("true").ok
 
 
+@pytest.mark.restored
 def test_a_line_past_its_limit_is_killed_with_what_it_runs(lab: Lab) -> None:
     """One that says little, as those around rounds are; the next one is answered."""
     guest = lab.guest(StorageConfig())
@@ -269,6 +276,7 @@ def test_a_line_past_its_limit_is_killed_with_what_it_runs(lab: Lab) -> None:
     assert "sleep" not in left
 
 
+@pytest.mark.restored
 def test_a_file_that_stays_open_is_read_as_it_is_now(lab: Lab) -> None:
     """By a real agent: a setting that changes between two looks, and a mount that comes and becomes read-only."""
     guest = lab.guest(StorageConfig())
@@ -286,6 +294,7 @@ def test_a_file_that_stays_open_is_read_as_it_is_now(lab: Lab) -> None:
     assert reread(guest.shell, "/proc/mounts") == guest.shell.read("/proc/mounts")
 
 
+@pytest.mark.restored
 def test_a_fill_past_its_limit_is_told(lab: Lab) -> None:
     """A disk that is slow, as QEMU throttles it: what is done before the rounds has a limit too."""
     guest = lab.guest(cell())
@@ -299,6 +308,7 @@ def test_a_fill_past_its_limit_is_told(lab: Lab) -> None:
     assert guest.run("true").ok
 
 
+@pytest.mark.restored
 def test_what_qemu_refuses_is_a_sentence(lab: Lab) -> None:
     """libvirt hands QEMU's refusal on as an answer."""
     domain = lab.guest(cell()).machine.domain

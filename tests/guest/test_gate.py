@@ -19,7 +19,7 @@ from pytest_vmstorage import Fio
 
 @pytest.mark.storage(size="32M", total_iops_sec=400)
 def test_random_read(measure):
-    measure(Fio(rw="randread", bs="4k", iodepth=4, size="16M", runtime=1, time_based=True), warmup=0)
+    measure(Fio(rw="randread", bs="4k", iodepth=4, size="4M", runtime=1, time_based=True), warmup=0)
 """
 TRUE_LOSS = 500 / 400 - 1
 """What libvirt's <iotune> takes from the cell: each operation takes a quarter longer than on the other side."""
