@@ -6,7 +6,7 @@ layout, so that the luck of one boot would stand in every pair. `ratio` is the s
 booted ones: the Hodges-Lehmann estimate of the pairs' ratios, `low` and `high` its exact interval of 95 % by the signed
 ranks. The last line is JSON: a list `ratios` of `bus`, `workload`, `ratio`, `low`, `high`, `pairs`.
 
-    python benchmarks/restored.py [--pairs 20] [--buses virtio-blk,virtio-scsi,sata] [--markdown]
+    python benchmarks/restored.py [--pairs 20] [--buses virtio-blk,virtio-scsi,sata,ide,usb] [--markdown]
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="restored guests against booted ones")
     parser.add_argument("--pairs", type=int, default=20)
-    parser.add_argument("--buses", default="virtio-blk,virtio-scsi,sata")
+    parser.add_argument("--buses", default="virtio-blk,virtio-scsi,sata,ide,usb")
     parser.add_argument("--accel", default="auto")
     parser.add_argument("--markdown", action="store_true", help="print a table for the docs, too")
     arguments = parser.parse_args()

@@ -23,7 +23,7 @@ from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell, make
 
 RAW = StorageConfig()
 QCOW2 = StorageConfig(format="qcow2")
-IDE = StorageConfig(bus="ide")
+USB = StorageConfig(bus="usb")
 
 
 class Host:
@@ -37,9 +37,9 @@ class Host:
         self.hypervisor = FakeHypervisor(self._boot)
 
     def _boot(self, xml: str) -> FakeDomain:
-        kind = "qcow2" if 'type="qcow2"' in xml else "ide" if 'bus="ide"' in xml else "raw"
+        kind = "qcow2" if 'type="qcow2"' in xml else "usb" if 'bus="usb"' in xml else "raw"
         self.booted.append(kind)
-        config = {"qcow2": QCOW2, "ide": IDE, "raw": RAW}[kind]
+        config = {"qcow2": QCOW2, "usb": USB, "raw": RAW}[kind]
         return FakeDomain(make_guest_shell(config), boots=config not in self.mute)
 
     def lab(self, **settings: object) -> Lab:
@@ -96,18 +96,18 @@ def test_beside_a_guest_that_boots_the_next_that_boots_is_made(host: Host) -> No
     lab = host.lab()
     lab.at_once = 2
     host.shell.answer(re.compile("^du "), "0 folder\n")
-    other = IDE.model_copy(update={"cache": "unsafe"})
-    lab.expect([IDE, RAW, other])
+    other = USB.model_copy(update={"cache": "unsafe"})
+    lab.expect([USB, RAW, other])
     lab.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None))
-    lab.guest(IDE)
-    assert sorted(host.booted) == ["ide", "ide"]
+    lab.guest(USB)
+    assert sorted(host.booted) == ["usb", "usb"]
     lab.drop()
     lab.expect([])
     host.booted.clear()
     lab.restoring = None
-    lab.expect([IDE, RAW, other])
-    lab.guest(IDE)
-    assert sorted(host.booted) == ["ide", "raw"]
+    lab.expect([USB, RAW, other])
+    lab.guest(USB)
+    assert sorted(host.booted) == ["raw", "usb"]
 
 
 def test_a_cell_that_failed_fails_again_without_another_try(host: Host) -> None:
@@ -156,7 +156,7 @@ def test_a_disk_that_cannot_be_made_breaks_its_cell_alone(host: Host) -> None:
         with pytest.raises(ProvisionError, match="I/O error"):
             lab.guest(QCOW2)
     assert sum("qemu-img" in line for line in host.shell.lines) == 1
-    assert lab.guest(IDE).config == IDE
+    assert lab.guest(USB).config == USB
 
 
 def test_a_guest_that_died_between_its_tests_breaks_its_cell(host: Host) -> None:

@@ -306,7 +306,7 @@ def on(accel: str, **fields: object) -> GuestSpec:
     return spec(**fields).model_copy(update={"accel": accel})
 
 
-@pytest.mark.parametrize("bus", ["virtio-blk", "virtio-scsi"])
+@pytest.mark.parametrize("bus", ["virtio-blk", "virtio-scsi", "sata", "ide"])
 def test_where_nobody_says_how_what_is_proven_is_restored(tmp_path: Path, bus: str) -> None:
     """The first guest of a kind too: all rows of a run begin alike."""
     scene = Scene(tmp_path)
@@ -332,7 +332,7 @@ def test_who_did_not_ask_for_it_has_guests_restored_where_a_bus_is_proven(
     assert restoring.way(boot, accel) == (getattr(restoring, way) if way else None)
 
 
-@pytest.mark.parametrize(("accel", "bus"), [("kvm", "virtio-blk"), ("tcg", "sata"), ("tcg", "usb"), ("tcg", "nvme")])
+@pytest.mark.parametrize(("accel", "bus"), [("kvm", "virtio-blk"), ("kvm", "sata"), ("tcg", "usb"), ("tcg", "nvme")])
 def test_where_nobody_says_how_what_is_not_proven_is_booted(tmp_path: Path, accel: str, bus: str) -> None:
     """However many there are, and though a saved one may lie there."""
     scene = Scene(tmp_path)
