@@ -221,7 +221,7 @@ def _state(config: StorageConfig, evidence: Evidence) -> Proof:
     if config.arrives_filled:
         return unprovable("state", config, "the image arrives filled, and QEMU did not write it", where=where)
     if config.state != "fresh":
-        return unprovable("state", config, "the first measurement writes the disk, after this proof", where=where)
+        return unprovable("state", config, "the disk is written for its first measurement, which tells", where=where)
     if evidence.written_bytes is None:
         return unprovable("state", config, "QEMU does not count for this device", where=where)
     found = f"{evidence.written_bytes} bytes written"

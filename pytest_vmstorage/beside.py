@@ -7,11 +7,13 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.looks import Looks
+from pytest_vmstorage.provision.host_fill import may_be_filled
 from pytest_vmstorage.rows import Held, Row, Rows
 from pytest_vmstorage.subject import Subject
 from pytest_vmstorage.subjects import Subjects
@@ -26,6 +28,7 @@ class Beside:
 
     def __init__(self, rows: Rows, looks: Looks, subjects: Subjects, *, is_emulated: bool) -> None:
         self.alike: Collection[StorageConfig] = ()
+        self._needs: dict[StorageConfig, int] = {}
         self._rows = rows
         self._looks = looks
         self._subjects = subjects
@@ -39,7 +42,22 @@ class Beside:
         made = self._subjects.of(row, held.regions)
         # the host itself is not emulated, nor are its figures
         is_emulated = self._is_emulated and isinstance(row, Guest)
-        return dataclasses.replace(made, alongside=self._alongside) if is_emulated else made
+        if not is_emulated:
+            return made
+        return dataclasses.replace(made, alongside=self._alongside, note_need=partial(self._note_need, row.config))
+
+    def fill_bytes(self, config: StorageConfig) -> int:
+        """Up to which byte that cell's disk is to be written when it is made, 0 where that is left to its guest.
+
+        What its first test needs is known from the same test in a cell that came before, and from its earlier guests.
+        """
+        return self._needs.get(config, 0) if may_be_filled(config) else 0
+
+    def _note_need(self, config: StorageConfig, end: int) -> None:
+        for one in (config, *self.alike):
+            # of another size it may be that it has to be filled to its own end, or that the test does not fit at all
+            if one.size == config.size:
+                self._needs[one] = end
 
     @contextmanager
     def _alongside(self, do: Callable[[Subject], None]) -> Iterator[None]:

@@ -35,6 +35,11 @@ _LEAST_REQUEST_BYTES = 2**16
 """Guests' kernels cut larger blocks into requests, on no bus into smaller ones (120 KiB on usb, 128 KiB on sata)."""
 
 
+def end_of_fill(region_bytes: int, size_bytes: int) -> int:
+    """Up to which byte a disk of that size is filled for such a region: in whole blocks, for fio writes no others."""
+    return min(-(-region_bytes // FILL_BYTES) * FILL_BYTES, size_bytes)
+
+
 def write_disk(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> None:
     """Write the disk from that byte to that one by FILL_ARGV or AGE_ARGV; raises WorkloadError, LateError."""
     # a disk that ends within a block is filled in blocks of the largest power of two that its size is a multiple of

@@ -188,7 +188,8 @@ class Lab:
         if config.emulator:
             check_emulator(self.shell, config.emulator, self.host.name)
         # the acceleration is the one that the host's own QEMU has; what another one makes of it, its proof tells
-        machine = self.pool.make(config, self.accel.used, say, fresh=fresh)
+        fill_bytes = self._beside.fill_bytes(config)
+        machine = self.pool.make(config, self.accel.used, say, fresh=fresh, fill_bytes=fill_bytes)
         try:
             return self._proven(config, machine, say)
         except (GuestError, ProvisionError, AttestationError) as error:

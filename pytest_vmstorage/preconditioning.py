@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pytest_vmstorage.command import check_time
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.filling import AGE_ARGV, FILL_ARGV, FILL_BYTES, write_disk
+from pytest_vmstorage.filling import AGE_ARGV, FILL_ARGV, FILL_BYTES, end_of_fill, write_disk
 from pytest_vmstorage.parked_fio import end_parked_fio
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.say import Say
@@ -123,6 +123,9 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
     if subject.has_parked_fio and not region:
         with span("set-up"):
             end_parked_fio(subject.shell)
+    # where the user wants the host's caches as they are, they are not to have another disk's data in them
+    if plan.hygiene.has("host-caches"):
+        subject.note_need(end_of_fill(region, regions.size_bytes))
     if config.state in ("rewritten", "aged"):
         with span("filling", cell=config):
             _condition(subject, plan, say)
@@ -151,15 +154,14 @@ def _alongside(subject: Subject, workload: Workload, plan: Plan) -> AbstractCont
             # what is left to be written, or takes memory, would be so while others are measured
             other.drop_host_caches()
 
-    # where the user wants the host's caches as they are, they are not to have another disk's data in them
+    # as with what is written on the host: other disks' data are not to lie in its caches, where it keeps them
     return subject.alongside(fill) if plan.hygiene.has("host-caches") else nullcontext()
 
 
 def _fill(subject: Subject, region: int, plan: Plan) -> None:
     """Write from its start what of that region was not written yet."""
     regions = subject.regions
-    # whole blocks: fio writes none that is not whole
-    end = min(-(-region // FILL_BYTES) * FILL_BYTES, regions.size_bytes)
+    end = end_of_fill(region, regions.size_bytes)
     write_disk(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
     regions.written_bytes = end
 
@@ -241,6 +243,11 @@ def _state_proof(subject: Subject) -> Proof:
         why = "the workload makes files of its own, and each block of theirs is written for the first time"
         return Proof(field="state", asked=config.state, found="0 written", status="unprovable", where=where, why=why)
     found = f"{written} written{' twice' if config.state == 'rewritten' else ''} before the rounds"
+    on_host = subject.regions.filled_on_host_bytes
+    if on_host == subject.regions.written_bytes:
+        found, where = f"{written} written on the host before the guest began", "exit status of qemu-img"
+    elif on_host:
+        found, where = f"{found}, {format_size(on_host)} of it on the host", f"{where}, and of qemu-img"
     return Proof(field="state", asked=config.state, found=found, status="proven", where=where)
 
 

@@ -159,7 +159,7 @@ class Restoring:
     def _woken(self, domain: Domain, spec: GuestSpec) -> Domain:
         """Have it look at its disk, while it is looked at from outside."""
         config = spec.config
-        fills = config is not None and config.state != "fresh" and not config.arrives_filled
+        fills = config is not None and config.state != "fresh" and not (config.arrives_filled or spec.is_filled)
         try:
             with self._unready_meanwhile(domain):
                 self._wait(domain, "restored")

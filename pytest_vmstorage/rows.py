@@ -188,6 +188,11 @@ def _call_back(row: Row) -> None:
 
 
 def _held(row: Row) -> Held:
-    """The row with nothing written yet of what there is for workloads: the disk, or the test file in its guest."""
+    """The row with what is written so far of what there is for workloads: the disk, or the test file in its guest.
+
+    Nothing is, but what the host wrote before the guest began.
+    """
     made = row.file_system if isinstance(row, Guest) else None
-    return Held(row, Regions(made.size_bytes if made is not None else row.config.size))
+    filled = row.machine.host_disk.filled_bytes if isinstance(row, Guest) else 0
+    size = made.size_bytes if made is not None else row.config.size
+    return Held(row, Regions(size, written_bytes=filled, filled_on_host_bytes=filled))

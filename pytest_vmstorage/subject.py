@@ -34,10 +34,11 @@ class Plan(BaseModel):
 
 @dataclass
 class Regions:
-    """How much of a disk, from its start, has been written in the life of its guest; in bytes."""
+    """How much of a disk, from its start, was written, and how much of that on the host, before its guest began."""
 
     size_bytes: int
     written_bytes: int = 0
+    filled_on_host_bytes: int = 0
 
 
 @dataclass
@@ -54,9 +55,10 @@ class Subject:
     `has_parked_fio` says of a restored guest that a fio may wait in it for what it is to write before the first round.
     `boot` is the life of the guest, "" without one; `next_order` counts the rounds of a run over all its cells.
     `settle` waits until the guests of earlier rows are gone. While `alongside` is entered, its argument is done to rows
-    that wait for their first turn and are to need the same. `look` counts around each round; `watch` begins to watch
-    the host, and what it returns tells its state since then. These three and
-    `recheck` are called in a thread beside the shell.
+    that wait for their first turn and are to need the same; `note_need` is told up to which byte the disk is to be
+    filled, which rows that are made later may have from the start. `look` counts around each round; `watch` begins to
+    watch the host, and what it returns tells its state since then. These two, `settle` and `recheck` are called in a
+    thread beside the shell.
     """
 
     shell: Shell
@@ -75,6 +77,7 @@ class Subject:
     alongside: Callable[[Callable[[Subject], None]], AbstractContextManager[None]] = field(
         default=lambda _do: nullcontext()
     )
+    note_need: Callable[[int], None] = field(default=lambda _bytes: None)
     watch: Callable[[], Callable[[], HostState]] = field(default=lambda: HostState)
     before_round: Callable[[], None] = field(default=lambda: None)
     is_file: bool = False

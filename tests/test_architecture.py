@@ -69,7 +69,7 @@ LAYERS = """
     provision.caches  provision.save_image  provision.event_loop  provision.exclusive
     provision.libvirt_text  provision.starts
     provision
-    provision.host_fs  provision.image_files  provenance  guest_facts
+    provision.host_fs  provision.host_fill  provision.image_files  provenance  guest_facts
     provision.block  provision.image_volumes  provision.connection  provision.guest_events
     attest_image  attest_block  attest_fs  guest_fs  scheduler  provision.fragments  provision.hostdisk
     provision.hypervisor  provision.accel  provision.appliance

@@ -32,11 +32,12 @@ AGENT_PORT = "org.qemu.guest_agent.0"
 class GuestSpec(BaseModel):
     """All that a guest's XML is made from: paths on the lab host, memory in bytes, the cell's disk.
 
-    With `is_block` the disk is a block device of the host, of which the guest gets the cell's size. `pinning` is None
-    where nobody asked for it. With `image` the guest boots from that, and not from kernel and root. `root_sha256` is
-    that of the file which is its root, or lies below it; the XML does not say it. With `is_relabeled` a daemon gives
-    QEMU's user what it opens. `genid` is the guest's generation, None for a guest that no other is restored from: its
-    kernel takes another one for the sign to forget what random numbers it had.
+    With `is_block` the disk is a block device of the host, of which the guest gets the cell's size; with `is_filled` it
+    was written on the host already. `pinning` is None where nobody asked for it. With `image` the guest boots from
+    that, and not from kernel and root. `root_sha256` is that of the file which is its root, or lies below it; the XML
+    does not say it. With `is_relabeled` a daemon gives QEMU's user what it opens. `genid` is the guest's generation,
+    None for a guest that no other is restored from: its kernel takes another one for the sign to forget what random
+    numbers it had.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -47,6 +48,7 @@ class GuestSpec(BaseModel):
     config: StorageConfig | None
     disk: str
     is_block: bool = False
+    is_filled: bool = False
     is_relabeled: bool = False
     kernel: str
     initrd: str

@@ -12,16 +12,19 @@ from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.block import BlockPlace, make_block, needs_block, reap_blocks, remove_block
 from pytest_vmstorage.provision.disk import ImageFacts, check_room, check_space, folder_facts, make_disk, remove_disk
+from pytest_vmstorage.provision.host_fill import HostFill
 from pytest_vmstorage.provision.host_fs import HostFs, host_fs_bytes, make_host_fs, remove_folder, remove_host_fs
 from pytest_vmstorage.provision.image_files import room_needed
 from pytest_vmstorage.provision.space import HEADROOM_BYTES, space_needed
+from pytest_vmstorage.spans import span
 
 
 class HostDisk(BaseModel):
     """A cell's disk on the host: its path there, what its image takes, and what was made under it.
 
-    `block` is the host's block device and `host_fs` the file system that were made or taken for it, None where the
-    image lies in the folder as it was found.
+    `filled_bytes` is how much of it, from its start, was written on the host once its image was looked at. `block` is
+    the host's block device and `host_fs` the file system that were made or taken for it, None where the image lies in
+    the folder as it was found.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -29,6 +32,7 @@ class HostDisk(BaseModel):
     config: StorageConfig
     path: str
     image: ImageFacts | None = None
+    filled_bytes: int = 0
     block: BlockPlace | None = None
     host_fs: HostFs | None = None
 
@@ -71,11 +75,13 @@ class HostDisks:
         self._folder = folder
         self._run_id = run_id
         self._has_blocks = False
+        self._fill = HostFill(shell, folder)
 
-    def make(self, config: StorageConfig, number: int) -> HostDisk:
+    def make(self, config: StorageConfig, number: int, *, fill_bytes: int = 0) -> HostDisk:
         """Make the cell's disk and what lies under it; what was half made is removed.
 
-        Raises ConfigError, HostError, UnsupportedError, ProvisionError, AttestationError.
+        So many of its bytes are written, from its start, unless that is too much for the host. Raises ConfigError,
+        HostError, UnsupportedError, ProvisionError, AttestationError.
         """
         disk = HostDisk(config=config, path="")
         try:
@@ -89,7 +95,11 @@ class HostDisks:
                 folder = disk.host_fs.mountpoint if disk.host_fs else self._folder
                 disk = disk.model_copy(update={"path": f"{folder}/disk-{number}.{config.format}"})
                 check_space(folder_facts(self._shell, folder), config)
-            return disk.model_copy(update={"image": make_disk(self._shell, config, disk.path)})
+            disk = disk.model_copy(update={"image": make_disk(self._shell, config, disk.path)})
+            if not fill_bytes:
+                return disk
+            with span("filling", cell=config):
+                return disk.model_copy(update={"filled_bytes": self._fill.fill(config, disk.path, fill_bytes)})
         except BaseException:
             self._undo(disk)
             raise

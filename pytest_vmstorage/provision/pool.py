@@ -95,17 +95,26 @@ class GuestPool:
         taken = self._shell.run(["du", "-sx", "-B1", "--", self.folder]).stdout.split()
         return self.folder_facts().free_bytes + (int(taken[0]) if taken else 0)
 
-    def make(self, config: StorageConfig | None, accel: Accel, say: Say = silent, *, fresh: bool = False) -> Machine:
+    def make(
+        self,
+        config: StorageConfig | None,
+        accel: Accel,
+        say: Say = silent,
+        *,
+        fresh: bool = False,
+        fill_bytes: int = 0,
+    ) -> Machine:
         """Make the cell's disk and start its guest, by a boot if `fresh`; a None config is one without disk (a canary).
 
-        Raises ProvisionError, HypervisorError, AttestationError, UnsupportedError; what was half made is removed.
+        Before that so many bytes of the disk are written, unless it is filled by its guest. Raises ProvisionError,
+        HypervisorError, AttestationError, UnsupportedError; what was half made is removed.
         """
         confined = self._confined(config)
         number, domain_uuid = self.next_number(), str(uuid.uuid4())
         name = f"vms-{self._lease.run_id}-{number}"
         self.note_domain(domain_uuid)
         with span("disk", cell=config or ""):
-            disk = self._make_disk(config, number, say) if config else None
+            disk = self._make_disk(config, number, say, fill_bytes) if config else None
         try:
             spec = self.spec(name, domain_uuid, disk, accel)
             self._boot.make(self._shell, config, self.folder, name)
@@ -175,19 +184,19 @@ class GuestPool:
             # what made `make` fail is told first
             self._leftovers.append(error)
 
-    def _make_disk(self, config: StorageConfig, number: int, say: Say) -> HostDisk:
+    def _make_disk(self, config: StorageConfig, number: int, say: Say, fill_bytes: int = 0) -> HostDisk:
         say("making disk")
         if needs_block(config):
             # the guest before this one may still have the device open
             self.settle()
         try:
-            return self._disks.make(config, number)
+            return self._disks.make(config, number, fill_bytes=fill_bytes)
         except SpaceError:
             # the disk of the guest before this one may be on its way out
             if not self._teardowns:
                 raise
         self.settle()
-        return self._disks.make(config, number)
+        return self._disks.make(config, number, fill_bytes=fill_bytes)
 
     def spec(self, name: str, domain_uuid: str, disk: HostDisk | None, accel: Accel) -> GuestSpec:
         """What a guest with that disk is made from."""
@@ -199,6 +208,7 @@ class GuestPool:
             config=config,
             disk=disk.path if disk is not None else "",
             is_block=disk is not None and disk.is_block,
+            is_filled=disk is not None and disk.filled_bytes > 0,
             is_relabeled=self._is_relabeled,
             kernel=self._boot.kernel,
             initrd=self._boot.initrd,

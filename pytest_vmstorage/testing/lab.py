@@ -104,6 +104,7 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     shell.answer(re.compile(r"^sh -c 'ls "), returncode=2)
     shell.answer(re.compile(r"^df "), f"Type Avail Filesystem\next4 {free_bytes} /dev/vda\n")
     shell.answer(re.compile(r"^tail "), CONSOLE)
+    shell.answer(re.compile(r"^sh -c 'for one; do dd "))
     shell.answer(re.compile(r"^(mkdir|sync) "))
     shell.answer(re.compile(r"drop_caches"), "dropped\n")
     shell.do(re.compile(r"sha256sum"), lambda asked: said(asked, f"{sha256(asked.argv[-1].encode()).hexdigest()}  -\n"))

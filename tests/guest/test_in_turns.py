@@ -193,6 +193,35 @@ def test_guests_boot_side_by_side(lab: Lab) -> None:
     lab.drop()
 
 
+@pytest.mark.parametrize(
+    "fields", [{}, {"format": "qcow2", "bus": "usb"}, {"format": "vdi", "cache": "writeback"}], ids=str
+)
+def test_a_disk_made_later_is_filled_on_the_host(lab: Lab, fields: dict[str, str]) -> None:
+    """Under emulation: up to the byte that the same test filled in the cell before; its guest writes nothing."""
+    first, second = StorageConfig(size="53M"), StorageConfig(size="53M", scheduler="none", **fields)
+    work = Fio(rw="randread", bs="4k", size="16M", runtime=1, time_based=True)
+    lab.drop()
+    lab.expect((first,), alike=(second,))
+    measure(lab.subject(lab.row(first)), work, Plan(rounds=1, warmup=0))
+    lab.expect((second,))
+    guest = lab.guest(second)
+    is_emulated = lab.accel.used == "tcg"
+    measured = measure(lab.subject(guest), work, Plan(rounds=1, warmup=0))
+    stat = guest.shell.read(f"/sys/block/{Path(guest.disk).name}/stat").split()
+    assert int(stat[6]) * 512 == (0 if is_emulated else 2**24)
+    (state,) = [proof.found for proof in measured.proof if proof.field == "state"]
+    assert state == (
+        "16M written on the host before the guest began" if is_emulated else "16M written before the rounds"
+    )
+    count = "dd if=$1 bs=1M skip=$2 count=1 status=none | tr -d '\\0' | wc -c"
+    bytes_of = [int(guest.run(["sh", "-c", count, "sh", guest.disk, str(mib)]).stdout) for mib in (0, 7, 15, 16, 52)]
+    assert all(one > 0.99 * 2**20 for one in bytes_of[:3])
+    assert bytes_of[3:] == [0, 0]
+    assert guest.run("pgrep -x fio").returncode == 1
+    lab.expect(())
+    lab.drop()
+
+
 def test_disks_are_filled_side_by_side(lab: Lab) -> None:
     """Under emulation: the next cell's disk is full, and its guest stands still, when the first round begins."""
     if (os.cpu_count() or 1) < 2:

@@ -73,6 +73,23 @@ def test_those_that_begin_alike_are_prepared_and_wait_again() -> None:
     assert [waiting[one].regions.written_bytes for one in (B, C)] == [2**20, 0]
 
 
+def test_what_a_test_needs_of_one_disk_those_alike_have_from_the_start() -> None:
+    """Also the cell itself, should its guest be made anew; not one of another size, nor one that begins otherwise."""
+    larger, other = B.model_copy(update={"size": 2**27}), C.model_copy(update={"guest_fs": "ext4"})
+    bench = Bench(alike=(B, larger, other))
+    assert bench.beside.fill_bytes(B) == 0
+    bench.beside.subject(bench.row).note_need(2**20)
+    bench.beside.alike = ()
+    assert [bench.beside.fill_bytes(one) for one in (A, B, C, larger, other)] == [2**20, 2**20, 0, 0, 0]
+
+
+def test_under_kvm_no_disk_is_filled_on_the_host() -> None:
+    """There the guest's own writing takes as long."""
+    bench = Bench(is_emulated=False)
+    bench.beside.subject(bench.row).note_need(2**20)
+    assert bench.beside.fill_bytes(B) == 0
+
+
 def test_those_that_had_a_turn_wait_on() -> None:
     """What was written to their disks is there; nobody wakes them."""
     bench = Bench()

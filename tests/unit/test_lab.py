@@ -251,6 +251,21 @@ def test_the_hosts_caches_of_the_guests_disk_are_dropped(host: Host) -> None:
     assert asked.argv[-2] == guest.machine.spec.disk
 
 
+def test_a_cell_alike_has_its_disk_filled_when_it_is_made(host: Host) -> None:
+    """By the host, as far as the same test needed it of the cell before; nothing waits in its guest to fill it."""
+    lab = host.lab()
+    host.shell.answer(re.compile("^du "), "0 folder\n")
+    for config in (RAW, QCOW2):
+        lab.expect([RAW, QCOW2], alike=[QCOW2])
+        subject = lab.subject(lab.guest(config))
+        subject.note_need(2**24)
+        assert subject.regions.written_bytes == (0 if config is RAW else 2**24)
+        assert not subject.has_parked_fio
+    (filling,) = (one for one in host.shell.asked if one.argv[:2] == ("qemu-img", "convert"))
+    assert filling.argv[-1] == lab.guest(QCOW2).machine.spec.disk
+    assert lab.guest(QCOW2).machine.spec.is_filled
+
+
 def test_this_machine_is_used_without_a_daemon() -> None:
     """No name, or "local": the embedded driver, and a folder of this user's that is no tmpfs by custom."""
     for name in (None, "local"):

@@ -89,6 +89,18 @@ def test_the_first_is_saved_and_all_are_restored(tmp_path: Path) -> None:
     assert scene.said == ["saving a guest from which others are restored"]
 
 
+@pytest.mark.parametrize(
+    ("state", "is_filled", "fills"), [("filled", False, "yes"), ("filled", True, "no"), ("fresh", False, "no")]
+)
+def test_nothing_waits_to_fill_what_is_filled(tmp_path: Path, state: str, fills: str, *, is_filled: bool) -> None:
+    """The host wrote it already; such a guest is restored from the same saved one."""
+    scene = Scene(tmp_path)
+    scene.begin()
+    scene.restoring.begin(spec(state=state).model_copy(update={"is_filled": is_filled}))
+    assert scene.guest.files[WAKE].decode().split()[1] == fills
+    assert scene.booted == ["vms-r-1-saved"]
+
+
 def test_one_is_restored_while_another_wakes(tmp_path: Path) -> None:
     """Each from the run's copy with its own name in it, which no other one writes until that one was restored."""
     scene, met = Scene(tmp_path), threading.Barrier(2)

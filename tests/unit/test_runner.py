@@ -540,6 +540,39 @@ def test_a_region_is_filled_once_and_then_only_what_is_new() -> None:
     assert scene.targets()[-1] == (0, 64)
 
 
+@pytest.mark.parametrize(
+    ("on_host", "fills", "found", "where"),
+    [
+        (16, 0, "16M written on the host before the guest began", "exit status of qemu-img"),
+        (4, 1, "16M written before the rounds, 4M of it on the host", "exit status of the fill, and of qemu-img"),
+        (0, 1, "16M written before the rounds", "exit status of the fill"),
+    ],
+)
+def test_what_the_host_filled_is_not_filled_again_and_the_row_says_who_did(
+    on_host: int, fills: int, found: str, where: str
+) -> None:
+    """Only what is missing of the region is written in the guest."""
+    scene = Scene()
+    scene.regions.written_bytes = scene.regions.filled_on_host_bytes = on_host * MIB
+    scene.subject.proof = (BUS, STATE)
+    _, state = scene.measure(Tool(region=16 * MIB), rounds=1).proof
+    assert (state.status, state.found, state.where) == ("proven", found, where)
+    lines = [line for line in scene.shell.lines if "--name=fill" in line]
+    assert len(lines) == fills
+    assert all(f"--offset={on_host * MIB} " in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("region", "without", "told"), [(16 * MIB, (), [16 * MIB]), (5000, (), [MIB]), (16 * MIB, ("host-caches",), [])]
+)
+def test_it_is_told_how_much_is_to_be_filled(region: int, without: tuple[str, ...], told: list[int]) -> None:
+    """In whole blocks; not where the host is to keep what it has in its caches."""
+    scene, said = Scene(), list[int]()
+    scene.subject = dataclasses.replace(scene.subject, note_need=said.append)
+    scene.measure(Tool(region=region), rounds=1, hygiene=Hygiene(without=without))
+    assert said == told
+
+
 class Packer(Tool):
     """A tool that makes files of its own."""
 

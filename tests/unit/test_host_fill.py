@@ -1,0 +1,159 @@
+"""Disks that the host fills before their guests begin: which, with what, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage.command import CommandResult, LocalShell
+from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.errors import ProvisionError
+from pytest_vmstorage.inventory import LabHost
+from pytest_vmstorage.provision.caches import evict
+from pytest_vmstorage.provision.disk import make_disk
+from pytest_vmstorage.provision.host_fill import MOST_BYTES, SHIFTS, HostFill, may_be_filled
+from pytest_vmstorage.provision.hostdisk import HostDisks
+from pytest_vmstorage.say import silent
+from pytest_vmstorage.spans import SpanRecorder, recording
+from pytest_vmstorage.testing import Asked, FakeShell, make_host_shell
+
+MIB = 2**20
+FOLDER = "/srv/vm/run-0123456789"
+
+
+@pytest.mark.parametrize(
+    ("fields", "may"),
+    [
+        ({}, True),
+        ({"format": "qcow2", "preallocation": "metadata", "cluster_size": "2M"}, True),
+        ({"format": "vmdk", "cache": "directsync", "bus": "nvme"}, True),
+        ({"state": "fresh"}, False),
+        ({"state": "rewritten"}, False),
+        ({"state": "aged"}, False),
+        ({"guest_fs": "ext4"}, False),
+        ({"format": "qcow2", "encryption": "luks"}, False),
+        ({"format": "qcow2", "backing_chain": 1}, False),
+        ({"format": "qcow2", "snapshots": 1}, False),
+        ({"format": "qcow2", "compression": "zstd"}, False),
+        ({"format": "vmdk", "subformat": "streamOptimized"}, False),
+        ({"total_iops_sec": 100}, False),
+        ({"total_bytes_sec": "50M"}, False),
+        ({"emulator": "/opt/qemu/bin/qemu-system-x86_64"}, False),
+        ({"backing": "lvm"}, False),
+        ({"backing": "null"}, False),
+        ({"backing": "native"}, False),
+    ],
+    ids=str,
+)
+def test_the_host_fills_what_comes_to_the_same(fields: dict[str, object], *, may: bool) -> None:
+    """Plain image files that are to be filled; all others are written from where they are measured."""
+    assert may_be_filled(StorageConfig(**fields)) is may
+
+
+@pytest.mark.parametrize(("cache", "mode"), [("none", "none"), ("directsync", "none"), ("unsafe", "writeback")])
+def test_it_is_written_by_the_cells_own_way_through_the_hosts_cache(cache: str, mode: str) -> None:
+    """From the start, in order, as much as asked for; of it nothing is left in that cache."""
+    shell = make_host_shell()
+    assert HostFill(shell, FOLDER).fill(StorageConfig(cache=cache, format="vdi"), "/d/disk-1.vdi", 9 * MIB) == 9 * MIB
+    filling, evicting = shell.asked[-2:]
+    *words, source, target = filling.argv
+    assert words == ["qemu-img", "convert", "-n", "-t", mode, "-O", "vdi"]
+    window = json.loads(source.removeprefix("json:"))
+    assert (window["size"], window["file"]["filename"]) == (9 * MIB, f"{FOLDER}/fill.data")
+    assert target == evicting.argv[-1] == "/d/disk-1.vdi"
+
+
+def test_data_are_made_once_and_no_disk_has_them_from_the_same_byte_on() -> None:
+    """Also where several are filled at once; what a larger one lacks is added."""
+    shell = make_host_shell()
+    fill = HostFill(shell, FOLDER)
+    with ThreadPoolExecutor(4) as workers:
+        list(workers.map(lambda number: fill.fill(StorageConfig(), f"/d/disk-{number}.raw", 2 * MIB), range(8)))
+    fill.fill(StorageConfig(), "/d/disk-9.raw", 5 * MIB)
+    made = [one.argv[-1] for one in shell.asked if "urandom" in one.line]
+    assert made == [str(2 * MIB + SHIFTS), str(3 * MIB)]
+    begins = [json.loads(one.argv[-2][5:])["offset"] for one in shell.asked if one.argv[1] == "convert"]
+    assert len(set(begins)) == len(begins) == 9
+
+
+@pytest.mark.parametrize(("free", "size"), [(2**40, MOST_BYTES + MIB), (StorageConfig().size + 66 * MIB, 8 * MIB)])
+def test_what_is_too_much_is_left_to_the_guest(free: int, size: int) -> None:
+    """A large region, or data that would take the room which the disk itself needs."""
+    shell = make_host_shell(free_bytes=free)
+    assert HostFill(shell, FOLDER).fill(StorageConfig(), "/d/disk-1.raw", size) == 0
+    assert not [line for line in shell.lines if "convert" in line or "urandom" in line]
+
+
+def disks(shell: FakeShell) -> HostDisks:
+    """The disks of a run on that host."""
+    return HostDisks(shell, LabHost(name="here", uri=None, ssh=None, folder="/srv/vm"), FOLDER, "01")
+
+
+@pytest.mark.parametrize(
+    ("fails", "told"), [("^qemu-img convert", f"filling {FOLDER}/disk-1.raw"), ("urandom", "making data")]
+)
+def test_a_disk_that_is_not_filled_is_none(fails: str, told: str) -> None:
+    """What was half written is removed, and the cell told why."""
+    shell = make_host_shell()
+    shell.answer(re.compile(fails), stderr="No space left on device", returncode=1)
+    with pytest.raises(ProvisionError, match=f"{told}(.|\n)*No space left"):
+        disks(shell).make(StorageConfig(), 1, fill_bytes=MIB)
+    assert shell.files == {}
+
+
+def test_the_disk_knows_what_was_written_and_the_run_how_long_it_took() -> None:
+    """A step of its own within that in which the disk is made; its image was looked at before."""
+    shell, recorder = make_host_shell(), SpanRecorder()
+    made = disks(shell)
+    with recording(recorder, silent):
+        filled, plain = made.make(StorageConfig(), 1, fill_bytes=MIB), made.make(StorageConfig(), 2)
+    assert (filled.filled_bytes, plain.filled_bytes) == (MIB, 0)
+    assert [span.step for span in recorder.timeline().spans] == ["filling"]
+    words = [" ".join(one.argv[:2]) for one in shell.asked if "disk-1" in one.line]
+    assert words.index("stat -c") < words.index("qemu-img convert")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"format": "qcow2"}, {"format": "qcow2", "preallocation": "metadata"}, {"format": "vpc"}, {"format": "vmdk"}],
+    ids=str,
+)
+def test_qemu_writes_what_nothing_shrinks(fields: dict[str, object], tmp_path: Path) -> None:
+    """No block like another on all disks, none left out, and nothing behind the end."""
+    if shutil.which("qemu-img") is None:
+        pytest.skip("qemu-utils is not installed")
+    config, shell = StorageConfig(size="16M", cache="writeback", **fields), LocalShell()
+    fill, blocks, flat = HostFill(shell, str(tmp_path)), set[bytes](), str(tmp_path / "flat")
+    for number in (1, 2):
+        path = str(tmp_path / f"disk-{number}.{config.format}")
+        make_disk(shell, config, path)
+        assert fill.fill(config, path, 9 * MIB) == 9 * MIB
+        assert shell.run(["qemu-img", "convert", "-f", config.format, "-O", "raw", path, flat]).ok
+        data = Path(flat).read_bytes()
+        assert len(data) == 16 * MIB
+        assert not any(data[9 * MIB :])
+        blocks.update(data[begin : begin + 4096] for begin in range(0, 9 * MIB, 4096))
+        assert len(zlib.compress(data[: 9 * MIB])) > 9 * MIB
+    assert len(blocks) == 2 * 9 * 256
+
+
+def test_evicting_touches_no_other_file(tmp_path: Path) -> None:
+    """Here and over ssh; the image is as it was."""
+    image = tmp_path / "disk-1.raw"
+    image.write_bytes(b"data")
+    evict(LocalShell(), str(image))
+    asked: list[tuple[str, ...]] = []
+
+    def run(one: Asked) -> CommandResult:
+        asked.append(tuple(one.argv))
+        return LocalShell().run(one.argv)
+
+    evict(FakeShell().do(re.compile("^sh -c"), run), str(image))
+    assert [argv[-1] for argv in asked] == [str(image)]
+    assert image.read_bytes() == b"data"
