@@ -55,8 +55,8 @@ class Beside:
 
     def _note_need(self, config: StorageConfig, end: int) -> None:
         for one in (config, *self.alike):
-            # of another size it may be that it has to be filled to its own end, or that the test does not fit at all
-            if one.size == config.size:
+            # what went to the end of this disk may go to that of any
+            if one.size == config.size or end < min(one.size, config.size):
                 self._needs[one] = end
 
     @contextmanager

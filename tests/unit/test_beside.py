@@ -74,13 +74,22 @@ def test_those_that_begin_alike_are_prepared_and_wait_again() -> None:
 
 
 def test_what_a_test_needs_of_one_disk_those_alike_have_from_the_start() -> None:
-    """Also the cell itself, should its guest be made anew; not one of another size, nor one that begins otherwise."""
-    larger, other = B.model_copy(update={"size": 2**27}), C.model_copy(update={"guest_fs": "ext4"})
-    bench = Bench(alike=(B, larger, other))
+    """Also the cell itself, should its guest be made anew; not one that begins otherwise, or is filled by its guest."""
+    other = C.model_copy(update={"guest_fs": "ext4"})
+    bench = Bench(alike=(B, other))
     assert bench.beside.fill_bytes(B) == 0
     bench.beside.subject(bench.row).note_need(2**20)
     bench.beside.alike = ()
-    assert [bench.beside.fill_bytes(one) for one in (A, B, C, larger, other)] == [2**20, 2**20, 0, 0, 0]
+    assert [bench.beside.fill_bytes(one) for one in (A, B, C, other)] == [2**20, 2**20, 0, 0]
+
+
+@pytest.mark.parametrize(("end", "known"), [(2**20, [True, True, True]), (2**26, [False, True, False])])
+def test_what_goes_to_a_disks_end_says_nothing_of_another_size(end: int, known: list[bool]) -> None:
+    """What ends before that needs the same of a larger one, and of a smaller one that it ends within."""
+    sizes = [B.model_copy(update={"size": size}) for size in (2**25, 2**26, 2**27)]
+    bench = Bench(alike=sizes)
+    bench.beside.subject(bench.row).note_need(end)
+    assert [bench.beside.fill_bytes(one) for one in sizes] == [end * is_known for is_known in known]
 
 
 def test_under_kvm_no_disk_is_filled_on_the_host() -> None:
