@@ -194,7 +194,7 @@ def test_guests_boot_side_by_side(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"format": "qcow2", "bus": "usb"}, {"format": "vdi", "cache": "writeback"}], ids=str
+    "fields", [{}, {"format": "qcow2", "bus": "usb"}, {"format": "vmdk", "cache": "writeback"}], ids=str
 )
 def test_a_disk_made_later_is_filled_on_the_host(lab: Lab, fields: dict[str, str]) -> None:
     """Under emulation: up to the byte that the same test filled in the cell before; its guest writes nothing."""

@@ -33,6 +33,10 @@ FOLDER = "/srv/vm/run-0123456789"
         ({}, True),
         ({"format": "qcow2", "preallocation": "metadata", "cluster_size": "2M"}, True),
         ({"format": "vmdk", "cache": "directsync", "bus": "nvme"}, True),
+        ({"format": "vpc"}, True),
+        ({"format": "vdi"}, False),
+        ({"format": "qed"}, False),
+        ({"format": "vpc", "subformat": "fixed"}, False),
         ({"state": "fresh"}, False),
         ({"state": "rewritten"}, False),
         ({"state": "aged"}, False),
@@ -60,13 +64,13 @@ def test_the_host_fills_what_comes_to_the_same(fields: dict[str, object], *, may
 def test_it_is_written_by_the_cells_own_way_through_the_hosts_cache(cache: str, mode: str) -> None:
     """From the start, in order, as much as asked for; of it nothing is left in that cache."""
     shell = make_host_shell()
-    assert HostFill(shell, FOLDER).fill(StorageConfig(cache=cache, format="vdi"), "/d/disk-1.vdi", 9 * MIB) == 9 * MIB
+    assert HostFill(shell, FOLDER).fill(StorageConfig(cache=cache, format="vpc"), "/d/disk-1.vpc", 9 * MIB) == 9 * MIB
     filling, evicting = shell.asked[-2:]
     *words, source, target = filling.argv
-    assert words == ["qemu-img", "convert", "-n", "-t", mode, "-O", "vdi"]
+    assert words == ["qemu-img", "convert", "-n", "-t", mode, "-O", "vpc"]
     window = json.loads(source.removeprefix("json:"))
     assert (window["size"], window["file"]["filename"]) == (9 * MIB, f"{FOLDER}/fill.data")
-    assert target == evicting.argv[-1] == "/d/disk-1.vdi"
+    assert target == evicting.argv[-1] == "/d/disk-1.vpc"
 
 
 def test_data_are_made_once_and_no_disk_has_them_from_the_same_byte_on() -> None:
