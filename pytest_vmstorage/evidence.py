@@ -197,12 +197,17 @@ def _written(domain: Domain) -> int | None:
     return None
 
 
-def io_counters(machine: Machine, host: HostLook, guest: Mapping[str, int]) -> IoCounters:
-    """What the guest's disk, QEMU's block layer and QEMU's process have moved so far; `guest` are the disk's own."""
+def block_counters(machine: Machine) -> Mapping[str, int]:
+    """What QEMU's block layer has moved so far for the guest's disk; nothing where QEMU does not count for it."""
     stats = [one for one in machine.domain.monitor("query-blockstats") if TEST_ALIAS in one.get("qdev", "")]
+    return read_block_stats(stats[0]["stats"]) if stats else {}
+
+
+def io_counters(host: HostLook, block: Mapping[str, int], guest: Mapping[str, int]) -> IoCounters:
+    """What the guest's disk, QEMU's block layer and QEMU's process have moved so far; `guest` are the disk's own."""
     return IoCounters(
         **guest,
-        **(read_block_stats(stats[0]["stats"]) if stats else {}),
+        **block,
         **host.io,
         **(host.device.as_counters() if host.device is not None else {}),
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_vmstorage.accounting import guest_counters, read_guest_stat
 from pytest_vmstorage.agent import AgentShell
 from pytest_vmstorage.command import Shell
-from pytest_vmstorage.evidence import fallback_lines, io_counters
+from pytest_vmstorage.evidence import block_counters, fallback_lines, io_counters
 from pytest_vmstorage.guest import Guest
-from pytest_vmstorage.host_look import Look
+from pytest_vmstorage.host_look import HostLook, Look
 from pytest_vmstorage.host_state import HostWatch
 from pytest_vmstorage.native import Native
 from pytest_vmstorage.provision.caches import drop_caches, sync_disk
@@ -51,8 +51,12 @@ class Looks:
     def look(self, guest: Guest, watch: HostWatch | None = None) -> Look:
         """What guest, QEMU's block layer and host have counted so far for the guest's disk."""
         host = (watch or self.watch(guest)).look()
-        moved = io_counters(guest.machine, host, _moved_in(guest))
-        return Look(moved=moved, process=host.process, pressure=host.pressure)
+        return _look(host, block_counters(guest.machine), _moved_in(guest))
+
+    def begin_look(self, guest: Guest, watch: HostWatch) -> Callable[[], Look]:
+        """Look at what guest and QEMU's block layer have counted; what is returned looks at the host, too."""
+        moved, block = _moved_in(guest), block_counters(guest.machine)
+        return lambda: _look(watch.look(), block, moved)
 
     def watch(self, guest: Guest) -> HostWatch:
         """The host around that guest's disk; its process and the device below do not change while it lives."""
@@ -70,6 +74,10 @@ class Looks:
         if fallen and guest.config.io != "threads":
             return f"io is no longer {guest.config.io}: {'; '.join(fallen)} (QEMU's log)"
         return changed_in_guest(guest.shell, guest.facts, self._shell.read(guest.machine.spec.console))
+
+
+def _look(host: HostLook, block: Mapping[str, int], moved: Mapping[str, int]) -> Look:
+    return Look(moved=io_counters(host, block, moved), process=host.process, pressure=host.pressure)
 
 
 def _moved_in(guest: Guest) -> Mapping[str, int]:

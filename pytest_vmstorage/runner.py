@@ -13,6 +13,7 @@ from pytest_vmstorage.caution import host_cautions
 from pytest_vmstorage.command import CommandResult, check_time
 from pytest_vmstorage.errors import VmStorageError, WorkloadError
 from pytest_vmstorage.forgetting import forget_in_guest, forget_on_host
+from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostState, merged
 from pytest_vmstorage.meanwhile import meanwhile
 from pytest_vmstorage.preconditioning import check_fits, check_folder, check_zeros, prepare, prove_state, uses_untouched
@@ -200,10 +201,10 @@ def _whole_round(
         # what tears guests down writes to the host's disks, too
         with span("looks"):
             watching()
-        with span("forgetting"):
+        with span("forgetting"), meanwhile(_look_within(subject, plan)) as looking:
             host_caches = forget_on_host(subject, plan.hygiene)
         subject.before_round()
-        sample = _round(subject, workload, target, plan, step)
+        sample = _round(subject, workload, target, plan, step, looking())
     except BaseException:
         # what failed is told, whatever its files do
         with contextlib.suppress(VmStorageError):
@@ -228,10 +229,24 @@ def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[s
             raise WorkloadError(f"{what} failed with exit status {done.returncode}.", output=done.tail(15))
 
 
-def _round(subject: Subject, workload: Workload, target: Target, plan: Plan, step: str) -> Sample:
+def _look_within(subject: Subject, plan: Plan) -> Callable[[], Callable[[], Look]]:
+    """A look before a round, as far as it can be done while the host forgets: guest and QEMU move nothing meanwhile.
+
+    They may where their caches are left as they are.
+    """
+    has_all = all(map(plan.hygiene.has, ("guest-caches", "host-caches", "sync")))
+    if subject.begin_look is not None and has_all:
+        return subject.begin_look
+    return lambda: subject.look
+
+
+def _round(
+    subject: Subject, workload: Workload, target: Target, plan: Plan, step: str, look: Callable[[], Look]
+) -> Sample:
+    """A round; `look` is that before it, as far as it is still to be done."""
     started = datetime.datetime.now(datetime.UTC)
     with span("looks"):
-        before = subject.look()
+        before = look()
     with span(step):
         result = subject.shell.run(workload.argv(target), timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
     # of a tool that failed nothing is counted

@@ -56,9 +56,10 @@ class Subject:
     `boot` is the life of the guest, "" without one; `next_order` counts the rounds of a run over all its cells.
     `settle` waits until the guests of earlier rows are gone. While `alongside` is entered, its argument is done to rows
     that wait for their first turn and are to need the same; `note_need` is told up to which byte the disk is to be
-    filled, which rows that are made later may have from the start. `look` counts around each round; `watch` begins to
-    watch the host, and what it returns tells its state since then. These two, `settle` and `recheck` are called in a
-    thread beside the shell.
+    filled, which rows that are made later may have from the start. `look` counts around each round; `begin_look`
+    does so for guest and QEMU, and what it returns for the host, None where there is no guest; `watch` begins to watch
+    the host, and what it returns tells its state since then. These three, `settle` and `recheck` are called in a thread
+    beside the shell.
     """
 
     shell: Shell
@@ -73,6 +74,7 @@ class Subject:
     tools: Mapping[str, str] = field(default_factory=dict)
     proof: tuple[Proof, ...] = ()
     look: Callable[[], Look] = Look
+    begin_look: Callable[[], Callable[[], Look]] | None = None
     settle: Callable[[], None] = field(default=lambda: None)
     alongside: Callable[[Callable[[Subject], None]], AbstractContextManager[None]] = field(
         default=lambda _do: nullcontext()

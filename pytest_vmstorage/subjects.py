@@ -81,6 +81,7 @@ class Subjects:
             sync_host=lambda: sync_disk(self._shell, row.machine.spec.disk),
             zeros_vanish=lambda: zeros_vanish(self._shell, row.machine.host_disk, made.found if made else None),
             look=lambda: self._looks.look(row, watch),
+            begin_look=lambda: self._looks.begin_look(row, watch),
             watch=watch.begin,
             fragments=lambda: fragments(self._shell, row.config, row.machine.spec.disk),
             recheck=lambda: self._looks.changed(row),

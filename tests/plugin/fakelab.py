@@ -266,6 +266,9 @@ def fake_lab_type():
         def look(self, guest, watch=None):
             return look()
 
+        def begin_look(self, guest, watch):
+            return look
+
     class FakeLab(Lab):
         """The lab itself with its ways to the world cut."""
 

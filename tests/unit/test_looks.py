@@ -98,6 +98,7 @@ def test_a_guests_agent_tells_what_its_disk_moved(tmp_path: Path, shell: FakeShe
     assert still == old, "an agent that does not know it is asked once"
     guest.shell = AgentShell(domain)
     new = lab.looks.look(guest).moved
+    assert lab.looks.begin_look(guest, lab.looks.watch(guest))().moved == new
     assert (new.guest_read_bytes, new.guest_written_bytes) == (114 * 512, 58416 * 512)
     for told in ([], DISKSTATS[:1], [{**DISKSTATS[1], "stats": {"read-ios": 15}}]):
         Telling.told = told

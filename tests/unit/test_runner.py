@@ -285,6 +285,33 @@ def test_host_and_guest_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -
     assert measured.around.governor == "performance"
 
 
+@pytest.mark.parametrize("without", [(), ("host-caches",), ("guest-caches",)])
+def test_guest_and_qemu_are_looked_at_while_the_host_forgets(without: tuple[str, ...]) -> None:
+    """And the host once it has; where caches are left as they are all of them are, right before the round."""
+    scene, met = Scene(), threading.Barrier(2)
+    scene.shell.do(re.compile("sync;"), scene._note("forget"))
+
+    def note(event: str) -> Look:
+        scene.events.append(event)
+        return Look()
+
+    def begin() -> Callable[[], Look]:
+        met.wait(60)
+        return lambda: note("looked at host")
+
+    def drop() -> str:
+        if not without:
+            met.wait(60)
+        return scene._drop()
+
+    scene.subject = dataclasses.replace(
+        scene.subject, begin_look=begin, look=lambda: note("looked"), drop_host_caches=drop
+    )
+    scene.measure(rounds=1, warmup=0, hygiene=Hygiene(without=without))
+    said = [one for one in scene.events if one not in ("fill", "forget", "drop")]
+    assert said == ["looked" if without else "looked at host", "tool 1", "looked", "kept 1"]
+
+
 def test_of_a_tool_that_failed_nothing_is_counted() -> None:
     """Who looks into a guest that hangs waits, and what the tool said is to be told."""
     scene = Scene()
