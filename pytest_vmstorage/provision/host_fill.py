@@ -1,7 +1,8 @@
 """Disks that are filled on the host, before their guests begin: as a guest would, by QEMU's own block layer.
 
 In the same order, up to the same byte, with random data that no layer can shrink. It takes a fraction of the time that
-an emulated guest needs for it, which spends most of that on fio's start.
+an emulated guest needs for it, which spends most of that on fio's start. So it is for guests that are restored, whose
+fio is warm: a booted one's first round takes a second longer after it (tried on TCG), which is what its fill took.
 """
 
 from __future__ import annotations
