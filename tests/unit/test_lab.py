@@ -256,8 +256,8 @@ def test_a_cell_alike_has_its_disk_filled_when_it_is_made(host: Host) -> None:
     lab = host.lab()
     lab.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None))
     host.shell.answer(re.compile("^du "), "0 folder\n")
-    for config in (RAW, QCOW2, IDE):
-        lab.expect([RAW, QCOW2, IDE], alike=[QCOW2, IDE])
+    for config in (RAW, QCOW2, USB):
+        lab.expect([RAW, QCOW2, USB], alike=[QCOW2, USB])
         subject = lab.subject(lab.guest(config))
         subject.note_need(2**24)
         assert subject.regions.written_bytes == (2**24 if config is QCOW2 else 0)
