@@ -285,7 +285,9 @@ def translated(
         message = one_line(error)
         gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
         silent = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
-        if ended is not None and (code in gone or ended.wait(1.0 if code in silent else patience_s)):
+        # the agent's channel is reset where QEMU was killed, which is told a moment later
+        ends_soon = code in (*silent, libvirt.VIR_ERR_SYSTEM_ERROR)
+        if ended is not None and (code in gone or ended.wait(1.0 if ends_soon else patience_s)):
             raise GuestDiedError(f"The guest ended during: {doing}.") from None
         if code in silent:
             raise GuestSilentError(f"{doing}: the guest's agent does not answer ({message}).") from None

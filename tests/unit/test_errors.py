@@ -86,6 +86,17 @@ class LibvirtError(Exception):
         return self._message
 
 
+LIBVIRT = SimpleNamespace(
+    libvirtError=LibvirtError,
+    VIR_ERR_SYSTEM_ERROR=38,
+    VIR_ERR_NO_DOMAIN=42,
+    VIR_ERR_OPERATION_INVALID=55,
+    VIR_ERR_AGENT_UNRESPONSIVE=86,
+    VIR_ERR_AGENT_UNSYNCED=92,
+)
+"""As much of the module libvirt as is read, with its numbers."""
+
+
 @pytest.mark.parametrize(
     ("code", "ended", "kind", "what"),
     [
@@ -102,9 +113,7 @@ def test_libvirts_errors_become_ours(
     monkeypatch: pytest.MonkeyPatch, code: int, ended: bool | None, kind: type[VmStorageError], what: str
 ) -> None:
     """A guest can only have died where there was one: else libvirt's own words are told, with its code."""
-    codes = {"NO_DOMAIN": 42, "OPERATION_INVALID": 55, "AGENT_UNRESPONSIVE": 86, "AGENT_UNSYNCED": 92}
-    stub = SimpleNamespace(libvirtError=LibvirtError, **{f"VIR_ERR_{name}": number for name, number in codes.items()})
-    monkeypatch.setattr(hypervisor, "load_libvirt", lambda: stub)
+    monkeypatch.setattr(hypervisor, "load_libvirt", lambda: LIBVIRT)
     event = None if ended is None else threading.Event()
     if event is not None and ended:
         event.set()
@@ -113,3 +122,15 @@ def test_libvirts_errors_become_ours(
     assert type(caught.value) is kind
     assert caught.value.what == what
     assert getattr(caught.value, "code", code) == code
+
+
+def test_a_channel_that_breaks_is_that_of_a_guest_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libvirt's agent channel is reset by a QEMU that was killed; that it ended libvirt tells a moment later."""
+    monkeypatch.setattr(hypervisor, "load_libvirt", lambda: LIBVIRT)
+    ended = threading.Event()
+    threading.Timer(0.1, ended.set).start()
+    with (
+        pytest.raises(GuestDiedError, match="The guest ended during: asking it"),
+        hypervisor.translated("asking it", ended=ended),
+    ):
+        raise LibvirtError(38, "Unable to read from agent: Connection reset by peer")
