@@ -18,7 +18,13 @@ from pytest_vmstorage.provision.driver_modules import count_all_modules
 from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.event_loop import start_event_loop
 from pytest_vmstorage.provision.guest_events import GuestEvents
-from pytest_vmstorage.provision.libvirt_text import bus_names, one_line, refusal_hint, version_text
+from pytest_vmstorage.provision.libvirt_text import (
+    bus_names,
+    is_broken_channel,
+    one_line,
+    refusal_hint,
+    version_text,
+)
 from pytest_vmstorage.provision.passphrases import Passphrases
 from pytest_vmstorage.provision.starts import Starts
 from pytest_vmstorage.spans import waiting_for
@@ -285,8 +291,8 @@ def translated(
         message = one_line(error)
         gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
         silent = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
-        # the agent's channel is reset where QEMU was killed, which is told a moment later
-        ends_soon = code in (*silent, libvirt.VIR_ERR_SYSTEM_ERROR)
+        # where QEMU was killed the agent's channel breaks first, and its end is told a moment later
+        ends_soon = code in silent or is_broken_channel(message)
         if ended is not None and (code in gone or ended.wait(1.0 if ends_soon else patience_s)):
             raise GuestDiedError(f"The guest ended during: {doing}.") from None
         if code in silent:

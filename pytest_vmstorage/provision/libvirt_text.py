@@ -49,6 +49,11 @@ def connection_error(uri: str, error: Any) -> HostError:
     return HostError(what, hint=next(hint for words, hint in _WHY_NO_CONNECTION if re.search(words, message)))
 
 
+def is_broken_channel(message: str) -> bool:
+    """Whether that is libvirt's sentence on an agent's channel at whose other end nobody is any more (qemu_agent.c)."""
+    return re.search("from agent socket|(read from|write to) agent", message) is not None
+
+
 def refusal_hint(message: str) -> str:
     """What to do where a daemon's QEMU could not open a file, "" for another refusal."""
     if "Permission denied" not in message and "Operation not permitted" not in message:

@@ -294,7 +294,6 @@ def test_a_file_that_stays_open_is_read_as_it_is_now(lab: Lab) -> None:
     assert reread(guest.shell, "/proc/mounts") == guest.shell.read("/proc/mounts")
 
 
-@pytest.mark.restored
 def test_a_fill_past_its_limit_is_told(lab: Lab) -> None:
     """A disk that is slow, as QEMU throttles it: what is done before the rounds has a limit too."""
     guest = lab.guest(cell())

@@ -88,7 +88,6 @@ class LibvirtError(Exception):
 
 LIBVIRT = SimpleNamespace(
     libvirtError=LibvirtError,
-    VIR_ERR_SYSTEM_ERROR=38,
     VIR_ERR_NO_DOMAIN=42,
     VIR_ERR_OPERATION_INVALID=55,
     VIR_ERR_AGENT_UNRESPONSIVE=86,
@@ -124,13 +123,21 @@ def test_libvirts_errors_become_ours(
     assert getattr(caught.value, "code", code) == code
 
 
-def test_a_channel_that_breaks_is_that_of_a_guest_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (38, "Unable to read from agent: Connection reset by peer"),
+        (38, "Unable to write to agent: Broken pipe"),
+        (1, "internal error: End of file from agent socket"),
+    ],
+)
+def test_a_channel_that_breaks_is_that_of_a_guest_that_ends(
+    monkeypatch: pytest.MonkeyPatch, code: int, message: str
+) -> None:
     """libvirt's agent channel is reset by a QEMU that was killed; that it ended libvirt tells a moment later."""
     monkeypatch.setattr(hypervisor, "load_libvirt", lambda: LIBVIRT)
     ended = threading.Event()
     threading.Timer(0.1, ended.set).start()
-    with (
-        pytest.raises(GuestDiedError, match="The guest ended during: asking it"),
-        hypervisor.translated("asking it", ended=ended),
-    ):
-        raise LibvirtError(38, "Unable to read from agent: Connection reset by peer")
+    asking = hypervisor.translated("asking it", ended=ended)
+    with pytest.raises(GuestDiedError, match="The guest ended during: asking it"), asking:
+        raise LibvirtError(code, message)
