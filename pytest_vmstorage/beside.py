@@ -49,15 +49,16 @@ class Beside:
     def fill_bytes(self, config: StorageConfig) -> int:
         """Up to which byte that cell's disk is to be written when it is made, 0 where that is left to its guest.
 
-        What its first test needs is known from the same test in a cell that came before, and from its earlier guests.
+        What its first test needs is known from the same test in a cell that came before, or from its own first guest.
         """
         return self._needs.get(config, 0) if may_be_filled(config) else 0
 
     def _note_need(self, config: StorageConfig, end: int) -> None:
         for one in (config, *self.alike):
-            # what went to the end of this disk may go to that of any
+            # a need that ends with this disk may be of all of a disk, whatever its size
             if one.size == config.size or end < min(one.size, config.size):
-                self._needs[one] = end
+                # later tests may need more: their cell's next guest is to meet the first one with as much as this one
+                self._needs.setdefault(one, end)
 
     @contextmanager
     def _alongside(self, do: Callable[[Subject], None]) -> Iterator[None]:

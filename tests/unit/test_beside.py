@@ -92,6 +92,14 @@ def test_what_goes_to_a_disks_end_says_nothing_of_another_size(end: int, known: 
     assert [bench.beside.fill_bytes(one) for one in sizes] == [end * is_known for is_known in known]
 
 
+def test_a_guest_that_is_made_anew_has_what_its_first_test_needs() -> None:
+    """And not what a later one needed: in all guests of a cell its tests meet disks that are written as far."""
+    bench = Bench(alike=(B,))
+    for end in (2**21, 2**25, 2**20):
+        bench.beside.subject(bench.row).note_need(end)
+    assert [bench.beside.fill_bytes(one) for one in (A, B)] == [2**21, 2**21]
+
+
 def test_under_kvm_no_disk_is_filled_on_the_host() -> None:
     """There the guest's own writing takes as long."""
     bench = Bench(is_emulated=False)
