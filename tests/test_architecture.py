@@ -110,7 +110,7 @@ LAYERS = """
     doctor.examine
     doctor.text
     cli
-    plugin.option_table  plugin.measure  plugin.plain_imports
+    plugin.option_table  plugin.plain_imports
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark  plugin.post  plugin.schedule
     plugin.timing
     plugin.options  plugin.axes  plugin.turns  plugin.ending

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -13,11 +13,23 @@ if TYPE_CHECKING:
 
     from pytest_vmstorage.config import StorageConfig
     from pytest_vmstorage.plugin.between import Cells
-    from pytest_vmstorage.plugin.measure import Measure, MeasureImage
     from pytest_vmstorage.results import Measurement
     from pytest_vmstorage.rows import Row
     from pytest_vmstorage.workloads.base import Workload
     from pytest_vmstorage.workloads.image_operations import ImageOperations
+
+    # only here: to make such a class costs every pytest run a part of a millisecond
+    class Measure(Protocol):
+        """What the `measure` fixture is."""
+
+        def __call__(self, workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
+            """Run the workload on the disk under test; all rounds' figures come back in one Measurement."""
+
+    class MeasureImage(Protocol):
+        """What the `measure_image` fixture is."""
+
+        def __call__(self, workload: ImageOperations, *, rounds: int | None = None, warmup: int = 0) -> Measurement:
+            """Make an image of the cell in each round and time what is done to it; all figures in one Measurement."""
 
 
 _TOO_LATE = (
