@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from pytest_vmstorage.provision.appliance import cache_folder
 
-MODULES = "/usr/lib/x86_64-linux-gnu/libvirt/connection-driver"
-"""Where Debian's libvirt has them on the only processor that this project knows."""
-
-# a passphrase makes libvirt load a module that no other guest needs, in the middle of the run
-TEST = """
-import pytest
-from pytest_vmstorage import Fio
-
-@pytest.mark.storage(size="64M", format="qcow2", encryption="luks")
-def test_read(measure):
-    measure(Fio(rw="randread", bs="4k", size="16M", runtime=1), rounds=1, warmup=0)
-"""
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "probing.py"
+pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="benchmarks are not part of a source distribution")
+SHARED = runpy.run_path(str(SCRIPT)) if SCRIPT.is_file() else {}
+"""The test that is run, where libvirt's modules lie, and what makes copies of them: times are measured there."""
 
 UNCOUNTED = """
 from pytest_vmstorage.provision import hypervisor
@@ -36,19 +28,11 @@ hypervisor.count_all_modules = lambda: 0
 @pytest.fixture
 def apart(tmp_path: Path) -> Path:
     """A copy of libvirt's modules of which the QEMU driver's is older than the others, in whole seconds."""
-    folder = tmp_path / "modules"
-    folder.mkdir()
-    first = "libvirt_driver_qemu.so"
-    names = [path.name for path in Path(MODULES).glob("*.so")]
-    assert {first, "libvirt_driver_secret.so"} < set(names)
-    for name in names:
-        (folder / name).write_bytes(Path(MODULES, name).read_bytes())
-    # change times cannot be set, only be waited for
-    while int((folder / first).stat().st_ctime) >= min(int((folder / one).stat().st_ctime) for one in names[1:]):
-        names.sort(key=lambda one: one != first)
-        for name in names[1:]:
-            (folder / name).touch()
-        time.sleep(0.05)
+    folder: Path = SHARED["copies"](tmp_path / "modules", apart=True)
+    first = SHARED["FIRST"]
+    seconds = {path.name: int(path.stat().st_ctime) for path in folder.iterdir()}
+    assert "libvirt_driver_secret.so" in seconds
+    assert seconds[first] < min(second for name, second in seconds.items() if name != first)
     return folder
 
 
@@ -63,12 +47,24 @@ def cache(tmp_path: Path) -> Path:
 
 def run(folder: Path, modules: Path, cache: Path) -> str:
     """What libvirt logs of the commands that it runs in a pytest run that sees these modules."""
-    (folder / "test_it.py").write_text(TEST)
+    (folder / "test_it.py").write_text(SHARED["TEST"])
     log = folder / "libvirt.log"
     log.unlink(missing_ok=True)
     script = 'mount --bind "$0" "$1" && shift && exec "$@"'
     as_root = [] if os.geteuid() == 0 else ["-r"]
-    argv = ["unshare", "-m", *as_root, "sh", "-c", script, str(modules), MODULES, sys.executable, "-m", "pytest"]
+    argv = [
+        "unshare",
+        "-m",
+        *as_root,
+        "sh",
+        "-c",
+        script,
+        str(modules),
+        str(SHARED["MODULES"]),
+        sys.executable,
+        "-m",
+        "pytest",
+    ]
     done = subprocess.run(
         [*argv, "-q", "-p", "no:cacheprovider", "--vm-boot=fresh", f"--vm-dir={folder}/disks"],
         cwd=folder,
