@@ -74,7 +74,7 @@ class Subjects:
             proof=row.proof,
             regions=regions,
             made_from=self._provenance.of(row.machine.spec),
-            has_parked_fio=row.machine.is_restored and not row.machine.spec.is_filled,
+            has_parked_fio=row.machine.is_restored,
             boot=row.machine.spec.uuid,
             next_order=self._order.__next__,
             drop_host_caches=lambda: self._looks.drop_host_caches(row.machine.spec.disk),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import CommandResult, LocalShell
+from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.inventory import LabHost
@@ -21,7 +21,7 @@ from pytest_vmstorage.provision.host_fill import MOST_BYTES, SHIFTS, HostFill, m
 from pytest_vmstorage.provision.hostdisk import HostDisks
 from pytest_vmstorage.say import silent
 from pytest_vmstorage.spans import SpanRecorder, recording
-from pytest_vmstorage.testing import Asked, FakeShell, make_host_shell
+from pytest_vmstorage.testing import FakeShell, make_host_shell
 
 MIB = 2**20
 FOLDER = "/srv/vm/run-0123456789"
@@ -94,6 +94,12 @@ def test_what_is_too_much_is_left_to_the_guest(free: int, size: int) -> None:
     assert not [line for line in shell.lines if "convert" in line or "urandom" in line]
 
 
+def test_as_much_as_it_may_the_host_fills() -> None:
+    """Up to the last byte of the bound."""
+    shell = make_host_shell(free_bytes=2**40)
+    assert HostFill(shell, FOLDER).fill(StorageConfig(), "/d/disk-1.raw", MOST_BYTES) == MOST_BYTES
+
+
 def disks(shell: FakeShell) -> HostDisks:
     """The disks of a run on that host."""
     return HostDisks(shell, LabHost(name="here", uri=None, ssh=None, folder="/srv/vm"), FOLDER, "01")
@@ -147,17 +153,16 @@ def test_qemu_writes_what_nothing_shrinks(fields: dict[str, object], tmp_path: P
     assert len(blocks) == 2 * 9 * 256
 
 
-def test_evicting_touches_no_other_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_here", [True, False])
+def test_the_host_forgets_the_image_and_no_other_file(tmp_path: Path, is_here: bool) -> None:
     """Here and over ssh; the image is as it was."""
-    image = tmp_path / "disk-1.raw"
-    image.write_bytes(b"data")
-    evict(LocalShell(), str(image))
-    asked: list[tuple[str, ...]] = []
-
-    def run(one: Asked) -> CommandResult:
-        asked.append(tuple(one.argv))
-        return LocalShell().run(one.argv)
-
-    evict(FakeShell().do(re.compile("^sh -c"), run), str(image))
-    assert [argv[-1] for argv in asked] == [str(image)]
-    assert image.read_bytes() == b"data"
+    image, other = tmp_path / "disk-1.raw", tmp_path / "disk-2.raw"
+    for path in (image, other):
+        path.write_bytes(b"x" * MIB)
+    assert LocalShell().run(["sync", str(image), str(other)]).ok
+    there = FakeShell().do(re.compile("^sh -c"), lambda one: LocalShell().run(one.argv))
+    evict(LocalShell() if is_here else there, str(image))
+    cached = LocalShell().run(["fincore", "-nb", "-o", "PAGES", str(image), str(other)])
+    assert LocalShell().run(["stat", "-f", "-c", "%T", str(tmp_path)]).stdout != "tmpfs\n", "no page of a tmpfs goes"
+    assert cached.stdout.split() == ["0", "256"]
+    assert image.read_bytes() == b"x" * MIB

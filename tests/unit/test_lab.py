@@ -19,6 +19,7 @@ from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.provision.lease import LeaseBook
 from pytest_vmstorage.restoring import Restoring
+from pytest_vmstorage.say import silent
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell, make_guest_shell, make_host_shell, make_lab
 
 RAW = StorageConfig()
@@ -261,10 +262,18 @@ def test_a_cell_alike_has_its_disk_filled_when_it_is_made(host: Host) -> None:
         subject = lab.subject(lab.guest(config))
         subject.note_need(2**24)
         assert subject.regions.written_bytes == (2**24 if config is QCOW2 else 0)
-        assert not subject.has_parked_fio
     (filling,) = (one for one in host.shell.asked if one.argv[:2] == ("qemu-img", "convert"))
     assert filling.argv[-1] == lab.guest(QCOW2).machine.spec.disk
     assert lab.guest(QCOW2).machine.spec.is_filled
+
+
+def test_a_guest_that_is_booted_instead_of_restored_fills_its_disk_itself(host: Host) -> None:
+    """As when a restored one failed its proof: what the host knows of the cell's need is not used."""
+    lab = host.lab()
+    lab.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None))
+    lab.subject(lab.guest(RAW)).note_need(2**24)
+    assert lab._make(RAW, silent).machine.spec.is_filled
+    assert not lab._make(RAW, silent, fresh=True).machine.spec.is_filled
 
 
 def test_this_machine_is_used_without_a_daemon() -> None:
