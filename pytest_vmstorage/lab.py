@@ -187,10 +187,10 @@ class Lab:
             raise UnsupportedError(f"backing=null cannot be had on {config.bus} here: {lacking}. Measure it on nvme.")
         if config.emulator:
             check_emulator(self.shell, config.emulator, self.host.name)
+        # a booted guest's own fill warms its fio for the first round, which takes as much longer without it
+        is_to_be_restored = not fresh and self._is_to_be_restored(config)
+        fill_bytes = self._beside.fill_bytes(config) if is_to_be_restored else 0
         # the acceleration is the one that the host's own QEMU has; what another one makes of it, its proof tells
-        # a booted guest's own fill warms its fio for the first round, which is slower by as much without it
-        is_restored = not fresh and self._is_to_be_restored(config)
-        fill_bytes = self._beside.fill_bytes(config) if is_restored else 0
         machine = self.pool.make(config, self.accel.used, say, fresh=fresh, fill_bytes=fill_bytes)
         try:
             return self._proven(config, machine, say)

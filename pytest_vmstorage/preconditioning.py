@@ -123,7 +123,7 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
     if subject.has_parked_fio and not region:
         with span("set-up"):
             end_parked_fio(subject.shell)
-    # where the user wants the host's caches as they are, they are not to have another disk's data in them
+    # where the user wants the host's caches as they are, no other disk's data may get into them
     if plan.hygiene.has("host-caches"):
         subject.note_need(end_of_fill(region, regions.size_bytes))
     if config.state in ("rewritten", "aged"):
@@ -154,7 +154,7 @@ def _alongside(subject: Subject, workload: Workload, plan: Plan) -> AbstractCont
             # what is left to be written, or takes memory, would be so while others are measured
             other.drop_host_caches()
 
-    # as with what is written on the host: other disks' data are not to lie in its caches, where it keeps them
+    # for the same reason as with note_need above
     return subject.alongside(fill) if plan.hygiene.has("host-caches") else nullcontext()
 
 

@@ -129,7 +129,7 @@ class Restoring:
 
     @contextlib.contextmanager
     def _alone(self, name: str) -> Iterator[None]:
-        """Within it no other thread takes that state: the run's copy begins as one guest at a time."""
+        """Within it no other thread uses that state: its head holds the XML of one guest at a time."""
         lock = self._locks.setdefault(name, threading.Lock())
         with contextlib.ExitStack() as held:
             # a step of its own: who waits until the first guest of its kind is saved is not slow to be restored

@@ -230,12 +230,12 @@ def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[s
 
 
 def _look_within(subject: Subject, plan: Plan) -> Callable[[], Callable[[], Look]]:
-    """A look before a round, as far as it can be done while the host forgets: guest and QEMU move nothing meanwhile.
+    """A look before a round, as far as it can be taken while the host drops its caches; the rest is what is returned.
 
-    They may where their caches are left as they are.
+    Where all caches are dropped, guest and QEMU move nothing meanwhile; else all of the look is left for later.
     """
-    has_all = all(map(plan.hygiene.has, ("guest-caches", "host-caches", "sync")))
-    if subject.begin_look is not None and has_all:
+    drops_all = all(map(plan.hygiene.has, ("guest-caches", "host-caches", "sync")))
+    if subject.begin_look is not None and drops_all:
         return subject.begin_look
     return lambda: subject.look
 
@@ -243,7 +243,7 @@ def _look_within(subject: Subject, plan: Plan) -> Callable[[], Callable[[], Look
 def _round(
     subject: Subject, workload: Workload, target: Target, plan: Plan, step: str, look: Callable[[], Look]
 ) -> Sample:
-    """A round; `look` is that before it, as far as it is still to be done."""
+    """One round; `look` takes what is still to be taken of the look before it."""
     started = datetime.datetime.now(datetime.UTC)
     with span("looks"):
         before = look()

@@ -31,7 +31,7 @@ STEPS: Mapping[str, Step] = {
     "boot": Step("guests", 4.0),
     "restore": Step("guests", 0.7),
     "save": Step("guests", 8.0),
-    # what takes long then is said of the guest that is waited for
+    # never slow: where it takes long the guest that is waited for is
     "queue": Step("guests"),
     "beside": Step("guests"),
     "file system": Step("guests"),

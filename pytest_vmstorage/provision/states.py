@@ -32,7 +32,7 @@ RESTORED = ("virtio-blk", "virtio-scsi", "lsilogic", "vmpvscsi", "sata", "ide", 
 PROVEN: Mapping[str, tuple[str, ...]] = {"tcg": ("virtio-blk", "virtio-scsi", "sata", "ide")}
 """By accelerator the buses on which restored guests were shown to have the figures of booted ones.
 
-By 20 interleaved pairs or more; the table is in docs/restored.md, also of usb, where they had not.
+By 20 interleaved pairs or more. docs/restored.md has their table, and that of usb, whose pairs show a difference.
 """
 
 ATA = ("sata", "ide")
