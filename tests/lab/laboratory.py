@@ -301,19 +301,27 @@ def missing() -> list[str]:
     return lacking if layer is None or (layer / "usr/sbin/sshd").exists() else [*lacking, "sshd"]
 
 
+@contextmanager
+def _others_kept_out() -> Iterator[None]:
+    """No other process makes, sweeps or removes a laboratory's folder meanwhile: a folder and its lock are one."""
+    with (_FOLDERS / "vmstorage-laboratories.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def sweep() -> None:
     """Remove the folders of laboratories whose process is gone."""
-    for folder in _FOLDERS.glob(f"{_PREFIX}*"):
-        try:
-            with (folder / "lock").open("r") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        except FileNotFoundError:
-            # one that is being made has its lock within a moment
-            if time.time() - folder.stat().st_mtime < PATIENCE_S:
+    with _others_kept_out():
+        for folder in _FOLDERS.glob(f"{_PREFIX}*"):
+            try:
+                with (folder / "lock").open("r") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
                 continue
-        shutil.rmtree(folder)
+            except FileNotFoundError:
+                # its process was killed before it had a lock
+                pass
+            shutil.rmtree(folder)
 
 
 @contextmanager
@@ -329,17 +337,19 @@ def laboratory(*, hosts: bool = True) -> Iterator[Laboratory]:
     if Path(sys.prefix).is_relative_to("/tmp"):
         raise RuntimeError(f"The laboratory has a /tmp of its own, without {sys.prefix}: check out elsewhere.")
     sweep()
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_FOLDERS))
+    with _others_kept_out():
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_FOLDERS))
+        lock = (folder / "lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
     try:
-        with (folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            made = Laboratory(folder, cache_folder())
-            try:
-                key(made.ssh_folder / "id_ed25519")
-                if hosts:
-                    made.add_hosts()
-                yield made
-            finally:
-                made.close()
+        made = Laboratory(folder, cache_folder())
+        try:
+            key(made.ssh_folder / "id_ed25519")
+            if hosts:
+                made.add_hosts()
+            yield made
+        finally:
+            made.close()
     finally:
-        shutil.rmtree(folder)
+        with _others_kept_out(), lock:
+            shutil.rmtree(folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from laboratory import HERE, Laboratory, children, sweep, wait_for
@@ -84,8 +83,6 @@ def test_a_killed_laboratory_leaves_a_folder_which_the_next_removes() -> None:
     # its processes are dead at once; their mounts and loop devices go when the kernel comes round to it
     wait_for(lambda: not traces(str(folder)), "the end of all that was made")
     wait_for(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in firsts), "the end of its processes")
-    assert folder.exists()
-    begin = time.monotonic()
+    # another worker of this session may have been before us
     sweep()
     assert not folder.exists()
-    assert time.monotonic() - begin < 10

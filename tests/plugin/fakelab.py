@@ -12,8 +12,8 @@ as many fakes, of the names that the user gave.
 from __future__ import annotations
 
 import contextlib
-import copy
 import fnmatch
+import functools
 import itertools
 import json
 import math
@@ -30,9 +30,12 @@ ROUNDS = (1.0, 0.99, 1.0, 1.01)
 """What a warm-up and three rounds measure, of 10000 IOPS times the speed."""
 
 
+read = functools.cache(json.loads)
+
+
 def wish(name, default=None):
     """What the test at hand wants of the lab."""
-    return json.loads(os.environ.get("VMS_FAKE", "{}")).get(name, default)
+    return read(os.environ.get("VMS_FAKE", "{}")).get(name, default)
 
 
 def note(line):
@@ -75,7 +78,7 @@ class FakeShell:
     def __init__(self, config):
         self.config = config
         self.rounds = 0
-        self.fio = json.loads((RECORDINGS / "fio-3.33-randwrite.json").read_text())
+        self.fio = read((RECORDINGS / "fio-3.33-randwrite.json").read_text())
         self.files = {}
 
     def run(self, argv, *, timeout_s=None, stdin=None):
@@ -101,15 +104,15 @@ class FakeShell:
         return CommandResult(argv=tuple(argv), returncode=0, stdout="", stderr=text, seconds=0.01)
 
     def _fio(self, factor):
-        document = copy.deepcopy(self.fio)
-        job = document["jobs"][0]
-        write = job["write"]
-        write["iops"] = 10000.0 * factor
-        write["bw_bytes"] = int(10000 * factor * 4096)
-        percentiles = write["clat_ns"]["percentile"]
-        write["clat_ns"]["percentile"] = {name: value / factor for name, value in percentiles.items()}
-        job["read"] = write
-        return document
+        (job,) = self.fio["jobs"]
+        clat = job["write"]["clat_ns"]
+        percentiles = {name: value / factor for name, value in clat["percentile"].items()}
+        write = job["write"] | {
+            "iops": 10000.0 * factor,
+            "bw_bytes": int(10000 * factor * 4096),
+            "clat_ns": clat | {"percentile": percentiles},
+        }
+        return self.fio | {"jobs": [job | {"write": write, "read": write}]}
 
     def read(self, path):
         """The text of a file that the tool left."""
