@@ -110,7 +110,7 @@ def in_the_middle(process: subprocess.Popen[str], folder: Path) -> None:
     while time.monotonic() < deadline and process.poll() is None:
         journals = list((folder / ".vmstorage").glob("*.jsonl"))
         process.send_signal(signal.SIGSTOP)
-        # what is counted now is there as long as the run stands still
+        # of what is counted now one may have been told to end: a run lets its guests go one at a time
         if len(own_guests(folder)) >= 3 and journals and journals[0].read_text().count('"sample"') >= 2:
             return
         process.send_signal(signal.SIGCONT)
@@ -141,7 +141,8 @@ def test_kill_9_among_waiting_guests(tmp_path: Path) -> None:
     in_the_middle(process, tmp_path)
     process.kill()
     process.communicate()
-    assert len(own_guests(tmp_path)) >= 3
+    # the one at work and one that waits, at least
+    assert len(own_guests(tmp_path)) >= 2
     subprocess.run([sys.executable, "-m", "pytest_vmstorage.cli", "reap"], check=True, timeout=60)
     assert guests_of(tmp_path) == []
     assert list((tmp_path / "disks").iterdir()) == []
