@@ -265,7 +265,7 @@ def test_what_a_run_left_mounted_is_cleared_by_its_folder_alone(lab: Lab) -> Non
     config = cell(host_fs="xfs")
     there = make_host_fs(lab.shell, lab.pool.folder, config, number=next(NUMBERS))
     assert reap_host_fs(lab.shell, lab.pool.folder) == [f"xfs on {there.mountpoint}", there.device]
-    assert there.device not in lab.shell.run(["losetup", "-a"]).stdout
+    assert there.image not in lab.shell.run(["losetup", "-a"]).stdout
 
 
 KILLED = """
