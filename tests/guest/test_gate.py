@@ -53,12 +53,14 @@ def test_a_known_loss_is_found_with_its_size(slowed: tuple[Path, subprocess.Comp
 
 
 def test_pairs_are_of_guests_of_their_own(slowed: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
-    """Six pairs to suspect and twelve fresh ones to be sure, each of two guests that come right after each other."""
+    """Six pairs or more to suspect, twelve fresh ones to be sure, each of two guests that come one after the other."""
     run = run_of(slowed[0])
     own, other = run.measurements[0], run.against[0]
-    assert (len(own.samples), len(other.samples), own.fresh) == (18, 18, 12)
+    assert own.fresh == 12
+    # where other tests disturb them, six do not suffice
+    assert len(own.samples) == len(other.samples) >= 18
     boots = [sample.boot for one in (own, other) for sample in one.samples]
-    assert len(set(boots)) == len(boots) == 36
+    assert len(set(boots)) == len(boots)
     gaps = [after - before for before, after in zip(orders(own), orders(other), strict=True)]
     assert set(gaps) == {1, -1}, "both sides come first by chance"
     assert other.config == own.config.model_copy(update={"total_iops_sec": 500})
