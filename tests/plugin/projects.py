@@ -40,7 +40,8 @@ class Project:
         monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
         monkeypatch.setenv("COLUMNS", "120")
         monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-        for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "CI", "GITHUB_STEP_SUMMARY"):
+        names = ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_AUTO_NUM_WORKERS", "CI", "GITHUB_STEP_SUMMARY")
+        for name in names:
             monkeypatch.delenv(name, raising=False)
         self.wish()
 
