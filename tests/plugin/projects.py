@@ -40,8 +40,7 @@ class Project:
         monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
         monkeypatch.setenv("COLUMNS", "120")
         monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-        names = ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_AUTO_NUM_WORKERS", "CI", "GITHUB_STEP_SUMMARY")
-        for name in names:
+        for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "CI", "GITHUB_STEP_SUMMARY"):
             monkeypatch.delenv(name, raising=False)
         self.wish()
 
