@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from pytest_vmstorage.claim import DEFAULT, claim, unprovable
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.file_system import FileSystem, family, mount_options
-from pytest_vmstorage.mkfs_options import read_back
+from pytest_vmstorage.file_system import FileSystem, mount_options
+from pytest_vmstorage.mkfs_options import family, read_back
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.rules.ground import BLOCK_BACKINGS
 from pytest_vmstorage.units import parse_size
@@ -157,7 +157,7 @@ def _of_options(side: str, config: StorageConfig, found: FileSystem, where: str)
 
 def _of_mount(field: str, config: StorageConfig, found: FileSystem, where: str) -> Iterator[Proof]:
     shown = ",".join(found.options)
-    asked = mount_options(getattr(config, field), field=field)
+    asked = mount_options(found.kind, getattr(config, field), field=field)
     if not asked:
         yield claim(field, DEFAULT, shown, where, holds=True)
     # of two that exclude each other the last is in effect, and the kernel alone knows which do

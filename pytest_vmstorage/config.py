@@ -172,8 +172,8 @@ class StorageConfig(BaseModel):
             )
         for where, kind in (("host", self.host_fs), ("guest", self.guest_fs)):
             # options that would do something else than a file system's, or to something else than the disk
-            mount_options(getattr(self, f"{where}_mount"), field=f"{where}_mount")
             if kind not in ("as-found", "none"):
+                mount_options(kind, getattr(self, f"{where}_mount"), field=f"{where}_mount")
                 mkfs_argv(kind, getattr(self, f"{where}_mkfs"), "", field=f"{where}_mkfs", discard=False)
         return self
 

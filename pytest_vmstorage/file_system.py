@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import NOT_FOUND, CommandResult, Shell, run_line
 from pytest_vmstorage.errors import ConfigError, ProvisionError, UnsupportedError
+from pytest_vmstorage.mkfs_options import check_mkfs_options, family, split_words
 
 PACKAGES: Mapping[str, str] = {"ext3": "e2fsprogs", "ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}
 """The Debian package that holds the mkfs of each kind."""
@@ -20,16 +20,37 @@ MKFS_S = 600.0
 
 MOUNTS = "/proc/self/mountinfo"
 
-_NOT_FOR_MKFS: Mapping[str, tuple[str, ...]] = {
-    "ext": ("-t", "-n", "-S", "-V", "-d", "-l"),
-    "xfs": ("-N", "-V", "-p", "-c"),
-    "btrfs": ("-r", "--rootdir", "-V", "--version", "-h", "--help"),
-}
-_NOT_FOR_MOUNT = (
-    *("remount", "loop", "bind", "rbind", "move", "ro", "norecovery", "noload", "offset", "sizelimit", "encryption"),
-    *("device", "logdev", "rtdev", "journal_dev", "journal_path", "user", "users", "noauto", "_netdev", "subvol"),
-    "subvolid",
+_ERRORS = ("continue", "remount-ro")
+"""What a kernel may do at an error: the third is to panic."""
+
+_MOUNT_ANY = (
+    "async atime defaults dev diratime dirsync exec iversion lazytime noatime nodev nodiratime noexec noiversion"
+    " nolazytime norelatime nostrictatime nosuid relatime rw strictatime suid sync"
 )
+_MOUNT: Mapping[str, frozenset[str]] = {
+    kind: frozenset(f"{_MOUNT_ANY} {names}".split())
+    for kind, names in {
+        # Documentation/admin-guide/ext4.rst of Linux 6.12, without what names a file, a block or a cipher
+        "ext": "acl auto_da_alloc barrier block_validity bsddf bsdgroups commit data data_err dax debug delalloc"
+        " dioread_lock dioread_nolock discard errors grpid grpquota i_version init_itable inlinecrypt"
+        " inode_readahead_blks journal_async_commit journal_checksum journal_ioprio max_batch_time max_dir_size_kb"
+        " mb_optimize_scan min_batch_time minixdf no_mbcache no_prefetch_block_bitmaps noacl noauto_da_alloc nobarrier"
+        " noblock_validity nodelalloc nodioread_nolock nodiscard nogrpid noinit_itable nojournal_checksum nombcache"
+        " noquota nouser_xattr prefetch_block_bitmaps prjquota quota resgid resuid stripe sysvgroups user_xattr"
+        " usrquota",
+        # Documentation/admin-guide/xfs.rst
+        "xfs": "allocsize attr2 bsdgroups dax discard filestreams gqnoenforce gquota grpid grpquota ikeep inode32"
+        " inode64 largeio logbsize logbufs max_atomic_write noalign noattr2 nodiscard nogrpid noikeep nolargeio noquota"
+        " nouuid pqnoenforce pquota prjquota qnoenforce quota sunit swalloc swidth sysvgroups uqnoenforce uquota"
+        " usrquota wsync",
+        # btrfs(5), without what names a device, a subvolume or a rescue
+        "btrfs": "acl autodefrag barrier clear_cache commit compress compress-force datacow datasum discard"
+        " enospc_debug flushoncommit max_inline metadata_ratio noacl noautodefrag nobarrier nodatacow nodatasum"
+        " nodiscard noenospc_debug noflushoncommit nospace_cache nossd nossd_spread notreelog space_cache ssd"
+        " ssd_spread thread_pool treelog user_subvol_rm_allowed",
+    }.items()
+}
+"""What says how a file system is mounted, and not what or where: all else is refused."""
 
 
 class FileSystem(BaseModel):
@@ -54,20 +75,9 @@ class FileSystem(BaseModel):
         return bool(self.path) and str(PurePosixPath(self.path).parent) == self.mountpoint
 
 
-def family(kind: str) -> str:
-    """ext for ext3 and ext4, which share tools and driver; else the kind itself."""
-    return "ext" if kind.startswith("ext") else kind
-
-
 def mkfs_argv(kind: str, options: str, device: str, *, field: str, discard: bool) -> tuple[str, ...]:
     """The mkfs line; without `discard` the blocks below stay what they were. Raises ConfigError for bad options."""
-    words = tuple(_split(field, options))
-    for word in words:
-        if "/" in word or word in _NOT_FOR_MKFS[family(kind)] or word == "--":
-            raise ConfigError(
-                f"{field}={options!r} cannot be used: {word!r} is not an option that shapes a {kind}.",
-                hint="Device and kind are given here; name no path, no other type and no dry run.",
-            )
+    words = check_mkfs_options(kind, options, field=field)
     if family(kind) != "ext":
         return (f"mkfs.{kind}", "-q", "-f", *(() if discard else ("-K",)), *words, device)
     return (f"mkfs.{kind}", "-q", "-F", *_with_extended(words, discard=discard), device)
@@ -94,27 +104,26 @@ def _with_extended(words: Sequence[str], *, discard: bool) -> Iterator[str]:
     yield from ("-E", ",".join(asked), *others)
 
 
-def mount_options(options: str, *, field: str) -> tuple[str, ...]:
-    """Single mount options of "-o noatime,discard" or "noatime,discard"; raises ConfigError for dangerous ones."""
+def mount_options(kind: str, options: str, *, field: str) -> tuple[str, ...]:
+    """Single mount options of "-o noatime,discard" or "noatime,discard"; raises ConfigError for any that is not known.
+
+    Known are those that say how the kernel treats this file system, and nothing of what lies where.
+    """
     found: list[str] = []
-    words = iter(_split(field, options))
+    words = iter(split_words(options, field=field))
     for word in words:
         text = next(words, "") if word in ("-o", "--options") else re.sub(r"^(-o|--options=)", "", word)
         found += [option for option in text.split(",") if option]
     for option in found:
-        if option.startswith("-") or "/" in option or option.partition("=")[0] in _NOT_FOR_MOUNT:
+        name, equals, value = option.partition("=")
+        is_value = not equals or (value != "" and "/" not in value)
+        if name not in _MOUNT[family(kind)] or not is_value or (name == "errors" and value not in _ERRORS):
             raise ConfigError(
-                f"{field}={options!r} cannot be used: {option!r} says what is mounted or where, not how.",
-                hint=f'Give mount options alone, such as {field}="-o noatime"; the file system must be writable.',
+                f"{field}={options!r} cannot be used: {option!r} does not say how the {kind} is mounted.",
+                hint=f'Give mount options alone, such as {field}="-o noatime"; those of {kind} are:'
+                f" {', '.join(sorted(_MOUNT[family(kind)]))}.",
             )
     return tuple(found)
-
-
-def _split(field: str, options: str) -> list[str]:
-    try:
-        return shlex.split(options)
-    except ValueError as error:
-        raise ConfigError(f"{field}={options!r} cannot be read: {error}.", hint="Close the quote.") from None
 
 
 def make_file_system(shell: Shell, argv: Sequence[str], *, asked: str, where: str, before: str = "") -> None:

@@ -74,7 +74,7 @@ def make_guest_fs(shell: Shell, disk: str, config: StorageConfig) -> GuestFs:
     The disk is not discarded: its blocks below stay as they were. Raises ConfigError with mkfs's or mount's words
     for options they refuse, UnsupportedError where the guest lacks tool or driver, GuestError for a disk too small.
     """
-    options = mount_options(config.guest_mount, field="guest_mount")
+    options = mount_options(config.guest_fs, config.guest_mount, field="guest_mount")
     argv = mkfs_argv(config.guest_fs, config.guest_mkfs, disk, field="guest_mkfs", discard=False)
     make_file_system(shell, argv, asked=asked_words(guest_mkfs=config.guest_mkfs), where=_WHERE, before=_ENTROPY)
     asked = asked_words(guest_mkfs=config.guest_mkfs, guest_mount=config.guest_mount)

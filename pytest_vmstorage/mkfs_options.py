@@ -1,14 +1,181 @@
-"""Options of mkfs, one by one, beside what the finished file system says of them; pure."""
+"""Options of mkfs, one by one: which are taken, and what the finished file system says of each; pure.
+
+What is taken is listed, and all else is refused: mkfs has options that write to another file or device than the one it
+is given (-l logdev=, -r rtdev=, -J device=, -z), copy a folder in, or take a word for one more device.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.file_system import family
 from pytest_vmstorage.units import parse_size
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What a mkfs may be given, from its manual page.
+
+    `flags` and `values` are letters of options without and with a value; `parts` has those whose value is a list, each
+    with the names that may stand in it, or None where they are names of features; `long` has long options, each with
+    the short one that it stands for.
+    """
+
+    flags: str
+    values: str
+    parts: Mapping[str, frozenset[str] | None]
+    long: Mapping[str, str] = field(default_factory=dict)
+    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def _names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_TAKEN: Mapping[str, _Taken] = {
+    # mke2fs(8) of e2fsprogs 1.47
+    "ext": _Taken(
+        flags="DFjqv",
+        values="bCegGiILmNorTU",
+        parts={
+            "E": _names(
+                "assume_storage_prezeroed desc_size discard encoding encoding_flags hash_seed lazy_itable_init"
+                " lazy_journal_init mmp_update_interval nodiscard num_backup_sb orphan_file_size packed_meta_blocks"
+                " quotatype resize root_perms stride stripe-width stripe_width"
+            ),
+            "J": _names("size fast_commit_size location"),
+            "O": None,
+        },
+        only={
+            # an error on the host must not be the host's end
+            "e": _names("continue remount-ro"),
+            "T": _names("default small floppy news big huge largefile largefile4"),
+        },
+    ),
+    # mkfs.xfs(8) of xfsprogs 6.13
+    "xfs": _Taken(
+        flags="fKq",
+        values="L",
+        parts={
+            "b": _names("size log"),
+            "d": _names("agcount agsize size sunit su swidth sw noalign sectsize concurrency"),
+            "i": _names("size log perblock maxpct align attr projid32bit sparse nrext64 exchange"),
+            "l": _names("internal size version sunit su lazy-count sectsize agnum concurrency"),
+            "m": _names("crc finobt inobtcount uuid rmapbt reflink bigtime autofsck metadir"),
+            "n": _names("size log version ftype parent"),
+            "r": _names("extsize noalign"),
+            "s": _names("size log"),
+        },
+        only={"l internal": _names("1")},
+    ),
+    # mkfs.btrfs(8) of btrfs-progs 6.14
+    "btrfs": _Taken(
+        flags="fKMqv",
+        values="bdlLmnsU",
+        parts={"O": None, "R": None},
+        long={
+            "--byte-count": "b", "--checksum": "--csum", "--csum": "--csum", "--data": "d", "--features": "O",
+            "--force": "f", "--label": "L", "--metadata": "m", "--mixed": "M", "--nodesize": "n", "--nodiscard": "K",
+            "--quiet": "q", "--runtime-features": "R", "--sectorsize": "s", "--uuid": "U", "--verbose": "v",
+        },
+    ),
+}  # fmt: skip
+
+_NO_FILE_SYSTEM = "journal_dev"
+"""A feature by which mke2fs makes a journal for another file system, and none of its own."""
+
+_VALUE = re.compile(r"[^/\x00-\x1f\x7f]+")
+
+
+def family(kind: str) -> str:
+    """ext for ext3 and ext4, which share tools and driver; else the kind itself."""
+    return "ext" if kind.startswith("ext") else kind
+
+
+def split_words(options: str, *, field: str) -> list[str]:
+    """The words of a command line; raises ConfigError where a quote is open, or a character is none of a line."""
+    try:
+        words = shlex.split(options)
+    except ValueError as error:
+        raise ConfigError(f"{field}={options!r} cannot be read: {error}.", hint="Close the quote.") from None
+    if not options.replace("\t", " ").isprintable():
+        raise ConfigError(f"{field}={options!r} has a character that is none of a line.", hint="Leave it out.")
+    return words
+
+
+def check_mkfs_options(kind: str, options: str, *, field: str) -> tuple[str, ...]:
+    """The words of those options; raises ConfigError for one that is not known to shape this file system only."""
+    words = split_words(options, field=field)
+    refused = next((word for word, name, value in _parsed(kind, words) if not _is_taken(kind, name, value)), None)
+    if refused is not None:
+        raise ConfigError(
+            f"{field}={options!r} cannot be used: {refused!r} is not an option that shapes the {kind}.",
+            hint=f"Device and kind are given here; what may be given beside them: {_taken_words(kind)}.",
+        )
+    return tuple(words)
+
+
+def _parsed(kind: str, words: list[str]) -> Iterator[tuple[str, str, str | None]]:
+    """Each option as getopt(3) finds it: the word it is in, its name without "-" ("" for none), its value if any.
+
+    A long name stands for its short one, as far as it is taken; getopt would take its beginning, too.
+    """
+    taken, rest = _TAKEN[family(kind)], iter(words)
+    with_value = f"{taken.values}{''.join(taken.parts)}"
+    for word in rest:
+        if word.startswith("--") and "--" in {name[:2] for name in taken.long}:
+            name, equals, value = word.partition("=")
+            short = taken.long.get(name, "")
+            if short in tuple(taken.flags):
+                yield word, "" if equals else short, None
+            else:
+                yield _with_value(word, short, value if equals else None, rest)
+            continue
+        letters = word[1:] if word.startswith("-") else ""
+        if not letters:
+            yield word, "", None
+        while letters:
+            name, letters = letters[0], letters[1:]
+            if name in with_value:
+                yield _with_value(word, name, letters or None, rest)
+                break
+            yield word, name if name in taken.flags else "", None
+
+
+def _with_value(word: str, name: str, joined: str | None, rest: Iterator[str]) -> tuple[str, str, str | None]:
+    """An option whose value is joined to it, or is the next word."""
+    value = next(rest, None) if joined is None else joined
+    return (word if joined is not None or value is None else f"{word} {value}"), name, value
+
+
+def _is_taken(kind: str, name: str, value: str | None) -> bool:
+    taken = _TAKEN[family(kind)]
+    if name in tuple(taken.flags):
+        return True
+    if not name or value is None or not _VALUE.fullmatch(value):
+        return False
+    if name not in taken.parts:
+        return value in taken.only.get(name, (value,))
+    parts, names = value.split(","), taken.parts[name]
+    if names is None:
+        return _NO_FILE_SYSTEM not in parts
+    given = [part.partition("=") for part in parts]
+    return all(
+        key in names and (text or "1") in taken.only.get(f"{name} {key}", (text or "1",)) for key, _, text in given
+    )
+
+
+def _taken_words(kind: str) -> str:
+    taken = _TAKEN[family(kind)]
+    plain = [f"-{letter}" for letter in f"{taken.flags}{taken.values}"]
+    lists = [
+        f"-{name} {'FEATURES' if names is None else '|'.join(sorted(names))}" for name, names in taken.parts.items()
+    ]
+    return ", ".join([*plain, *lists, *(name for name, short in taken.long.items() if name == short)])
+
 
 # option -> pattern of its value in the output of dumpe2fs -h
 _EXT: Mapping[str, str] = {
@@ -46,20 +213,8 @@ _BTRFS: Mapping[str, str] = {
     "-m": r"^Metadata, (\w+):",
     "-d": r"^Data, (\w+):",
 }
-_LONG: Mapping[str, str] = {
-    "--nodesize": "-n",
-    "--sectorsize": "-s",
-    "--checksum": "--csum",
-    "--label": "-L",
-    "--metadata": "-m",
-    "--data": "-d",
-    "--features": "-O",
-    "--runtime-features": "-R",
-}
 _SHAPELESS = ("-q", "-f", "-F", "-v")
 _CHOSEN_BY_MKFS = ("random", "time", "clear", "generate")
-_WITHOUT_VALUE: Mapping[str, str] = {"ext": "cDFjqv", "xfs": "fKqN", "btrfs": "fKqMv"}
-_SUBOPTIONS: Mapping[str, str] = {"ext": "EJOR", "xfs": "bdilmnrs", "btrfs": "OR"}
 
 
 def read_back(kind: str, options: str, superblock: str) -> Iterator[tuple[str, str | None]]:
@@ -93,20 +248,20 @@ def read_back(kind: str, options: str, superblock: str) -> Iterator[tuple[str, s
 
 
 def single_options(kind: str, options: str) -> Iterator[tuple[str, str]]:
-    """("-d agcount", "8") for each suboption, ("-O", "bigalloc") for each feature, ("-b", "4096") for the rest."""
-    words = iter(shlex.split(options))
-    for word in words:
-        name, is_given, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
-        name = _LONG.get(name, name) if family(kind) == "btrfs" else name
-        if name.startswith("--") or name[1:] not in tuple(_WITHOUT_VALUE[family(kind)]):
-            value = value if is_given else next(words, "")
-        if name[1:] in tuple(_SUBOPTIONS[family(kind)]):
-            for part in value.split(","):
-                key, equals, given = part.partition("=")
-                # features are names; xfs takes a suboption without a value for 1
-                yield (name, part) if name in ("-O", "-R") else (f"{name} {key}", given if equals else "1")
-        else:
-            yield name, value
+    """("-d agcount", "8") for each suboption, ("-O", "bigalloc") for each feature, ("-b", "4096") for the rest.
+
+    Of options that were checked.
+    """
+    parts_of = _TAKEN[family(kind)].parts
+    for _, letter, value in _parsed(kind, shlex.split(options)):
+        name = letter if letter.startswith("--") else f"-{letter}"
+        if letter not in parts_of:
+            yield name, value or ""
+            continue
+        for part in (value or "").split(","):
+            key, equals, given = part.partition("=")
+            # features are names; xfs takes a suboption without a value for 1
+            yield (name, part) if parts_of[letter] is None else (f"{name} {key}", given if equals else "1")
 
 
 def _bytes(text: str) -> int | None:

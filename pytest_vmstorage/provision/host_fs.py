@@ -60,7 +60,8 @@ def host_fs_bytes(config: StorageConfig, image_bytes: int | None = None) -> int:
     btrfs copies on write it keeps an extent until its last block was written anew: the image may take twice its size.
     """
     fixed, share = _BESIDE[config.host_fs]
-    copies = config.host_fs == "btrfs" and "nodatacow" not in mount_options(config.host_mount, field="host_mount")
+    options = mount_options(config.host_fs, config.host_mount, field="host_mount")
+    copies = config.host_fs == "btrfs" and "nodatacow" not in options
     image = space_needed(config) - HEADROOM_BYTES if image_bytes is None else image_bytes
     need = image * (2 if copies else 1) + HEADROOM_BYTES
     whole = max(SMALLEST_BYTES[config.host_fs], int(need * (1 + share)) + fixed)
@@ -81,7 +82,7 @@ def make_host_fs(
     Raises UnsupportedError where this host cannot (no root, no loop device, no mkfs, no driver), ConfigError with
     mkfs's or mount's words for options that they refuse, ProvisionError; what was half made is removed.
     """
-    options = mount_options(config.host_mount, field="host_mount")
+    options = mount_options(config.host_fs, config.host_mount, field="host_mount")
     # before anything is made: these options are refused by us
     mkfs_argv(config.host_fs, config.host_mkfs, "", field="host_mkfs", discard=True)
     _check_root(shell, config)

@@ -72,7 +72,7 @@ def _mounts(config: StorageConfig, disk: str) -> tuple[str, ...]:
     root = "23 1 254:0 / / ro,relatime - erofs /dev/vda ro"
     if config.guest_fs == "none":
         return (root,)
-    options = ",".join(("rw", *mount_options(config.guest_mount, field="guest_mount")))
+    options = ",".join(("rw", *mount_options(config.guest_fs, config.guest_mount, field="guest_mount")))
     return (root, f"30 23 254:16 / {MOUNTPOINT} {options} - {config.guest_fs} {disk} rw")
 
 
