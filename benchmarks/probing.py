@@ -28,7 +28,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from pytest_vmstorage.provision.appliance import cache_folder
+from pytest_vmstorage.cache import cache_folder
 
 MODULES = Path("/usr/lib/x86_64-linux-gnu/libvirt/connection-driver")
 FIRST = "libvirt_driver_qemu.so"

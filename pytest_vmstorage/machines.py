@@ -21,6 +21,7 @@ from pytest_vmstorage.provision.hostdisk import HostDisk
 from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, is_dead, this_process
 from pytest_vmstorage.provision.machine_disk import check_tools, make_machine_disk, plan_disk, remove_machine_disk
 from pytest_vmstorage.provision.node import node_facts
+from pytest_vmstorage.provision.run_folder import find_folder, make_run_folder
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.say import Say, silent
 
@@ -143,6 +144,8 @@ class Machines:
             return ""
         if listed.name not in self._leases:
             self._reap(listed, shell)
+            # the user chose it, whatever it lies on
+            folder = find_folder(shell, listed.folder, chosen=True).path
             run_id = uuid.uuid4().hex[:10]
             lease = Lease(
                 run_id=run_id,
@@ -150,11 +153,12 @@ class Machines:
                 expires=time.time() + LIFETIME_S,
                 uri=None,
                 ssh=listed.ssh,
-                folder=f"{listed.folder}/vmstorage-{run_id}",
+                folder=f"{folder}/vmstorage-{run_id}",
             )
             if self._book is not None:
                 self._book.write(lease)
             self._leases[listed.name] = lease
+            make_run_folder(shell, lease.folder, shared=False)
         return self._leases[listed.name].folder
 
     def _reap(self, listed: ListedMachine, shell: Shell) -> None:

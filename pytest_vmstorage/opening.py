@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from pytest_vmstorage import ssh, temporary
+from pytest_vmstorage.cache import cache_folder, use_cache_folder
 from pytest_vmstorage.command import LocalShell, Shell
 from pytest_vmstorage.draft import left_drafts
 from pytest_vmstorage.facts import host_facts
@@ -25,7 +26,6 @@ from pytest_vmstorage.provision.appliance import Appliance
 from pytest_vmstorage.provision.boot import BootFiles, find_emulator, place_appliance
 from pytest_vmstorage.provision.canary import find_accel
 from pytest_vmstorage.provision.contract import Hypervisor
-from pytest_vmstorage.provision.disk import prepare_folder
 from pytest_vmstorage.provision.embedded import connect_embedded
 from pytest_vmstorage.provision.exclusive import HostLease
 from pytest_vmstorage.provision.guest_image import place_image
@@ -36,6 +36,7 @@ from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, is_de
 from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.provision.pool import GuestPool
 from pytest_vmstorage.provision.reaper import Reaped, leases_of, reap, reap_remote, remove_logs
+from pytest_vmstorage.provision.run_folder import find_folder, make_run_folder
 from pytest_vmstorage.provision.states import States, remove_states
 from pytest_vmstorage.restoring import Restoring
 from pytest_vmstorage.results import HostFacts
@@ -63,6 +64,9 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         say(str(sentence))
     emulator = find_emulator(shell, host.name)
     pin = _pinner(host, shell, settings.wishes)
+    # what is known at once is told before another job is waited for
+    folder = find_folder(shell, host.folder, chosen=settings.folder is not None, shared=host.uri is not None)
+    host = host.model_copy(update={"folder": folder.path})
     with ExitStack() as undo:
         # the last line here is the first to be run: the guests go before the connection, the leases go last
         host_lease = _leased(host, shell, settings, say, undo)
@@ -70,7 +74,7 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         book.write(lease)
         undo.callback(book.drop, lease)
         undo.callback(shell.run, ["rm", "-rf", "--one-file-system", "--", *filter(None, (lease.folder, lease.root))])
-        folder = prepare_folder(shell, host.folder, lease.folder, chosen=settings.folder is not None)
+        make_run_folder(shell, lease.folder, shared=host.uri is not None)
         hypervisor = _connect(host, lease, shell)
         undo.callback(hypervisor.close)
         for sentence in reap_remote(book, host, shell, hypervisor):
@@ -98,7 +102,7 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
             shell=shell,
             hypervisor=hypervisor,
             pool=pool,
-            cache=CanaryCache(appliances.cache_folder() / "accel.json"),
+            cache=CanaryCache(cache_folder() / "accel.json"),
             say=say,
             patience_s=settings.timeout_s,
         )
@@ -140,7 +144,7 @@ def _restoring(
 
 def states_folder(host: LabHost) -> str:
     """Where guests are kept from which others are restored."""
-    return str(appliances.cache_folder() / "states") if host.is_local else f"{host.folder}/states"
+    return str(cache_folder() / "states") if host.is_local else f"{host.folder}/states"
 
 
 def _leave(host: LabHost, shell: Shell, hypervisor: LibvirtHypervisor, lease: Lease) -> None:
@@ -200,7 +204,7 @@ def _sweep(*, look_only: bool) -> list[Reaped]:
     """What no lease names, as it is made before there is one: by its name, which says whose it is."""
     sweeps = (ssh.sweep, temporary.sweep, appliances.sweep)
     found = [phrase for sweep in sweeps for phrase in sweep(look_only=look_only)]
-    for draft in () if look_only else left_drafts(appliances.cache_folder()):
+    for draft in () if look_only else left_drafts(cache_folder()):
         draft.unlink(missing_ok=True)
     return [Reaped(f"{one} {'is there' if look_only else 'is removed'}; its process is gone") for one in found]
 
@@ -211,13 +215,13 @@ def hosts_left() -> list[str]:
 
 
 def lease_book() -> LeaseBook:
-    """This user's leases on this machine."""
-    return LeaseBook(appliances.cache_folder() / "leases")
+    """This user's leases on this machine; raises HostError where his cache folder cannot be used."""
+    return LeaseBook(use_cache_folder() / "leases")
 
 
 def driver_cache() -> Path:
     """Where libvirt's embedded driver keeps what it found out about QEMU."""
-    return appliances.cache_folder() / "libvirt"
+    return cache_folder() / "libvirt"
 
 
 def _lease(host: LabHost) -> Lease:

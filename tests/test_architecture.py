@@ -19,15 +19,16 @@ LAYERS = """
     names
     __init__  errors  say  stats  division  process  timeline
     spans
-    ssh  draft  temporary  meanwhile
+    ssh  draft  temporary  meanwhile  ownership
     units  cpus  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history  shared
+    cache  mkfs_options
     rules.image  rules.ground  toml_keys  stable_id
     rules.device
     rules
     file_system  outcome
     image_choice  host_files
     parked_fio
-    device_stat  mkfs_options  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
+    device_stat  config  inventory  provision.kernel  provision.debian  provision.initrd  provision.recipe
     recipe
     machine_file
     matrix  budget  accounting  provision.encryption  host_choice  inventory_file  provision.device  provision.volume
@@ -67,7 +68,7 @@ LAYERS = """
     provision.guest_image
     provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.driver_modules  provision.contract
     provision.caches  provision.save_image  provision.event_loop  provision.exclusive
-    provision.libvirt_text  provision.starts
+    provision.libvirt_text  provision.starts  provision.run_folder
     provision
     provision.host_fs  provision.host_fill  provision.image_files  provenance  guest_facts
     provision.block  provision.image_volumes  provision.connection  provision.guest_events

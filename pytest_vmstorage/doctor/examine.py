@@ -20,8 +20,8 @@ from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import lease_book, open_lab
 from pytest_vmstorage.provision.appliance import current_recipe
 from pytest_vmstorage.provision.boot import find_emulator
-from pytest_vmstorage.provision.disk import folder_facts
 from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, this_process
+from pytest_vmstorage.provision.run_folder import find_folder, make_run_folder
 from pytest_vmstorage.results import HostFacts
 from pytest_vmstorage.say import Say, silent
 
@@ -92,7 +92,11 @@ def examine_lab(lab: Lab) -> Diagnosis:
 def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[Finding, ...]:
     """The findings that need no guest; none where the host's shell or folder cannot be used either."""
     shell, run_id = host.shell(), uuid.uuid4().hex[:10]
-    folder = f"{host.folder}/run-{run_id}"
+    try:
+        found = find_folder(shell, host.folder, chosen=True)
+    except VmStorageError:
+        return ()
+    folder = f"{found.path}/run-{run_id}"
     lease = Lease(
         run_id=run_id,
         owner=this_process(),
@@ -109,8 +113,9 @@ def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[Finding
     book = lease_book()
     try:
         book.write(lease)
+        make_run_folder(shell, folder, shared=False)
         trials, machines = run_trials(shell, folder, emulator), look_at_machines(inventory)
-        seen = Seen(trials=trials, folder=folder_facts(shell, host.folder), listed=machines)
+        seen = Seen(trials=trials, folder=found, listed=machines)
     except (VmStorageError, OSError):
         return ()
     finally:

@@ -20,6 +20,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pytest_vmstorage.cache import cache_folder
 from pytest_vmstorage.command import Shell, check
 from pytest_vmstorage.errors import ProvisionError, UnsupportedError
 from pytest_vmstorage.provision import debian, rootfs
@@ -41,7 +42,6 @@ __all__ = [
     "FileRecord",
     "Manifest",
     "build",
-    "cache_folder",
     "current_recipe",
     "ensure",
     "kernel_cmdline",
@@ -95,17 +95,6 @@ class Appliance(BaseModel):
     root: Path
     root_format: Literal["erofs", "squashfs"]
     manifest: Manifest
-
-
-def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """$VMSTORAGE_CACHE, else pytest-vmstorage in $XDG_CACHE_HOME or ~/.cache; nothing is made."""
-    own = environ.get("VMSTORAGE_CACHE")
-    if own:
-        return Path(own).expanduser().absolute()
-    xdg = environ.get("XDG_CACHE_HOME", "")
-    # The XDG base directory specification wants a relative path ignored.
-    base = Path(xdg) if xdg.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".cache"
-    return base / "pytest-vmstorage"
 
 
 def current_recipe(os_release: Path = Path("/etc/os-release")) -> Recipe:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import NOT_FOUND, LocalShell, Shell, check
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError, SpaceError
+from pytest_vmstorage.errors import AttestationError, ProvisionError, SpaceError
 from pytest_vmstorage.provision.encryption import TRIES, image_name, luks_options, secret_argv
 from pytest_vmstorage.provision.header import forget_format
 from pytest_vmstorage.provision.layers import fill, layer_paths
@@ -50,29 +50,6 @@ class ImageFacts(BaseModel):
     allocated_bytes: int
     unwritten: bool | None
     is_block: bool = False
-
-
-def prepare_folder(shell: Shell, path: str, run_folder: str, *, chosen: bool) -> FolderFacts:
-    """Make the folder if need be, and in it the run's, and say what it lies on; HostError where it cannot hold disks.
-
-    Another user's QEMU may read what lies there. A tmpfs is memory and no disk: it is refused unless the user chose
-    the folder.
-    """
-    made = shell.run(["mkdir", "-p", "-m", "755", "--", run_folder])
-    probe = f"{run_folder}/.write-test"
-    written = shell.run(["sh", "-c", 'echo x >"$1" && rm -f "$1"', "sh", probe]) if made.ok else made
-    if not written.ok:
-        raise HostError(
-            f"The folder for disks {path} cannot be written: {written.tail(1)}.",
-            hint="Name another one with --vm-dir=FOLDER.",
-        )
-    facts = folder_facts(shell, path)
-    if facts.file_system in ("tmpfs", "ramfs") and not chosen:
-        raise HostError(
-            f"The folder for disks {path} is a {facts.file_system}, which is memory and no disk.",
-            hint="Name a folder on a disk with --vm-dir=FOLDER (a tmpfs named there is used and recorded).",
-        )
-    return facts
 
 
 def folder_facts(shell: Shell, path: str) -> FolderFacts:

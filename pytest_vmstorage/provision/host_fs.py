@@ -112,8 +112,8 @@ def _make(shell: Shell, config: StorageConfig, planned: HostFs) -> HostFs:
     make_file_system(shell, planned.mkfs, asked=asked_words(host_mkfs=config.host_mkfs), where=_WHERE)
     asked = asked_words(host_mkfs=config.host_mkfs, host_mount=config.host_mount)
     mount(shell, planned.kind, planned.device, planned.mountpoint, planned.options, asked=asked, where=_WHERE)
-    # a guest's QEMU may run as another user, as on the folder above
-    check(shell.run(["chmod", "755", "--", planned.mountpoint]), f"opening {planned.mountpoint}")
+    # a guest's QEMU may run as another user, and passes through as through the folder above
+    check(shell.run(["chmod", "711", "--", planned.mountpoint]), f"opening {planned.mountpoint}")
     found, free = look_at(shell, planned.mountpoint), folder_facts(shell, planned.mountpoint).free_bytes
     if found is None or found.mountpoint.rpartition("/")[2] != planned.mountpoint.rpartition("/")[2]:
         raise ProvisionError(f"The {planned.kind} was made, but nothing is mounted on {planned.mountpoint}.")
@@ -146,7 +146,8 @@ def _check_room(facts: FolderFacts, config: StorageConfig, size: int) -> None:
 
 
 def _attach(shell: Shell, image: str, size: int) -> str:
-    check(shell.run(["truncate", "-s", str(size), "--", image]), f"making {image}")
+    argv = ["sh", "-c", 'umask 077 && exec truncate -s "$2" -- "$1"', "sh", image, str(size)]
+    check(shell.run(argv), f"making {image}")
     sectors = shell.run(["sh", "-c", 'blockdev --getss "$(df --output=source -- "$1" | tail -n 1)"', "sh", image])
     # direct I/O on a file takes blocks no smaller than those of the device below; overlays do not tell
     size_of_sector = sectors.stdout.strip() if sectors.ok else "512"

@@ -11,10 +11,19 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.block import BlockPlace, make_block, needs_block, reap_blocks, remove_block
-from pytest_vmstorage.provision.disk import ImageFacts, check_room, check_space, folder_facts, make_disk, remove_disk
+from pytest_vmstorage.provision.disk import (
+    ImageFacts,
+    check_room,
+    check_space,
+    folder_facts,
+    image_files,
+    make_disk,
+    remove_disk,
+)
 from pytest_vmstorage.provision.host_fill import HostFill
 from pytest_vmstorage.provision.host_fs import HostFs, host_fs_bytes, make_host_fs, remove_folder, remove_host_fs
 from pytest_vmstorage.provision.image_files import room_needed
+from pytest_vmstorage.provision.run_folder import keep_private
 from pytest_vmstorage.provision.space import HEADROOM_BYTES, space_needed
 from pytest_vmstorage.spans import span
 
@@ -73,6 +82,7 @@ class HostDisks:
         self._shell = shell
         self._host = host
         self._folder = folder
+        self._is_shared = host.uri is not None
         self._run_id = run_id
         self._has_blocks = False
         self._fill = HostFill(shell, folder)
@@ -96,6 +106,9 @@ class HostDisks:
                 disk = disk.model_copy(update={"path": f"{folder}/disk-{number}.{config.format}"})
                 check_space(folder_facts(self._shell, folder), config)
             disk = disk.model_copy(update={"image": make_disk(self._shell, config, disk.path)})
+            if self._is_shared and not disk.is_block:
+                # others pass through the folder, as QEMU's own user must
+                keep_private(self._shell, image_files(self._shell, disk.path))
             if not fill_bytes:
                 return disk
             with span("filling", cell=config):

@@ -13,7 +13,7 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, HostError
 from pytest_vmstorage.inventory import LabHost, ListedDevice, ListedMachine
 from pytest_vmstorage.provision.block import find_block, make_block, plan_line, remove_block
-from pytest_vmstorage.provision.disk import check_room, folder_facts, prepare_folder
+from pytest_vmstorage.provision.disk import check_room, folder_facts
 from pytest_vmstorage.provision.hostdisk import HostDisk
 from pytest_vmstorage.provision.space import HEADROOM_BYTES
 from pytest_vmstorage.stable_id import STABLE, is_kernel_name
@@ -64,8 +64,6 @@ def make_machine_disk(
         _check_id(shell, listed, listed.disk, source)
         block = make_block(shell, _as_host(listed, source), config, run_id="machine", number=number)
         return HostDisk(config=config, path=block.path, block=block)
-    # the user chose the folder, whatever it lies on
-    prepare_folder(shell, folder, folder, chosen=True)
     check_room(folder_facts(shell, folder), config.size + HEADROOM_BYTES, f"a file of {format_about(config.size)}")
     path = f"{folder}/disk-{number}.raw"
     # another run's file would be found written

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pytest_vmstorage.attest_guest import DRIVERS
 from pytest_vmstorage.command import CommandResult
@@ -76,6 +76,13 @@ def _mounts(config: StorageConfig, disk: str) -> tuple[str, ...]:
     return (root, f"30 23 254:16 / {MOUNTPOINT} {options} - {config.guest_fs} {disk} rw")
 
 
+def own_folder(asked: Asked) -> CommandResult:
+    """The folder for disks is there, root's own, with nothing above it that others may write to."""
+    path = asked.argv[-2]
+    folders = (path, *map(str, PurePosixPath(path).parents))
+    return said(asked, "user 0 0 root root none\n" + "".join(f"folder 0 0 711 root {one}\n" for one in folders))
+
+
 def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     """A healthy host: qemu-img makes what it is asked to, df, stat and filefrag tell of it, rm removes it."""
     shell = FakeShell()
@@ -104,8 +111,9 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     shell.answer(re.compile(r"^sh -c 'ls "), returncode=2)
     shell.answer(re.compile(r"^df "), f"Type Avail Filesystem\next4 {free_bytes} /dev/vda\n")
     shell.answer(re.compile(r"^tail "), CONSOLE)
+    shell.do(re.compile(r"vmstorage-write-test"), own_folder)
     shell.answer(re.compile(r"^sh -c 'for one; do dd "))
-    shell.answer(re.compile(r"^(mkdir|sync) "))
+    shell.answer(re.compile(r"^(mkdir|sync|chmod) "))
     shell.answer(re.compile(r"drop_caches"), "dropped\n")
     shell.do(re.compile(r"sha256sum"), lambda asked: said(asked, f"{sha256(asked.argv[-1].encode()).hexdigest()}  -\n"))
     shell.do(re.compile(r"^readlink -f "), lambda asked: said(asked, f"{asked.argv[-1]}\n"))

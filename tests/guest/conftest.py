@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_vmstorage.cache import cache_folder
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import open_lab
-from pytest_vmstorage.provision.appliance import cache_folder
 from pytest_vmstorage.provision.domain import GuestSpec
 from pytest_vmstorage.provision.machine import Begun
 from pytest_vmstorage.provision.states import is_proven, neutral_xml

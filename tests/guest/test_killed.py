@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.provision.appliance import cache_folder
+from pytest_vmstorage.cache import cache_folder
 from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
 
 KILLS = int(os.environ.get("VMSTORAGE_KILLS", "5"))

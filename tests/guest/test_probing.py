@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.provision.appliance import cache_folder
+from pytest_vmstorage.cache import cache_folder
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "probing.py"
 pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="benchmarks are not part of a source distribution")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from pytest_vmstorage.cache import cache_folder
 from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.provision import appliance, debian, rootfs
 from pytest_vmstorage.provision.kernel import vmlinux
@@ -72,7 +73,7 @@ class MachineImage(BaseModel):
 
 def machine_image(say: Say = silent) -> MachineImage:
     """The image out of the cache, or built into it; raises RuntimeError with the last lines of what failed."""
-    place = appliance.cache_folder() / "labvm" / f"image-{_key()}"
+    place = cache_folder() / "labvm" / f"image-{_key()}"
     with appliance._locked(place, say):
         if not place.exists():
             _build(place, say)

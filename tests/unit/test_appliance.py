@@ -14,7 +14,7 @@ import pytest
 from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.provision import appliance, debian
-from pytest_vmstorage.provision.appliance import Appliance, cache_folder, ensure, load
+from pytest_vmstorage.provision.appliance import Appliance, ensure, load
 from pytest_vmstorage.provision.recipe import MODULES_BY_BUS, kernel_cmdline, recipe
 
 PVH_NOTE = struct.pack("<III", 4, 8, 18) + b"Xen\0"
@@ -201,20 +201,6 @@ def test_cache_that_cannot_be_written_says_what_to_set(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ProvisionError, match="Set VMSTORAGE_CACHE"):
         ensure(Debian(), folder=tmp_path / "file")
-
-
-@pytest.mark.parametrize(
-    ("environ", "folder"),
-    [
-        ({"VMSTORAGE_CACHE": "/own", "XDG_CACHE_HOME": "/xdg", "HOME": "/home/u"}, "/own"),
-        ({"XDG_CACHE_HOME": "/xdg", "HOME": "/home/u"}, "/xdg/pytest-vmstorage"),
-        ({"XDG_CACHE_HOME": "relative", "HOME": "/home/u"}, "/home/u/.cache/pytest-vmstorage"),
-        ({"HOME": "/home/u"}, "/home/u/.cache/pytest-vmstorage"),
-    ],
-)
-def test_cache_folder_follows_the_environment(environ: dict[str, str], folder: str) -> None:
-    """Our own variable first, then XDG's rules."""
-    assert cache_folder(environ) == Path(folder)
 
 
 def test_key_changes_with_the_recipe() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_vmstorage.command import NOT_FOUND, CommandResult, LocalShell
 from pytest_vmstorage.config import Format, Preallocation, StorageConfig
-from pytest_vmstorage.errors import AttestationError, HostError, ProvisionError
+from pytest_vmstorage.errors import AttestationError, ProvisionError
 from pytest_vmstorage.provision.caches import DROP_CACHES, drop_caches
 from pytest_vmstorage.provision.disk import (
     FolderFacts,
@@ -25,7 +25,6 @@ from pytest_vmstorage.provision.disk import (
     image_files,
     make_disk,
     observed_preallocation,
-    prepare_folder,
     remove_disk,
     verify_preallocation,
 )
@@ -398,36 +397,6 @@ def test_a_disk_must_fit_with_some_room_beside_it() -> None:
     assert str(caught.value) == (
         "/srv has 1.06 GiB free, but a disk of 1 GiB may need 1.06 GiB. "
         "Free some space, name another folder with --vm-dir, or ask for a smaller size."
-    )
-
-
-def folder_host(df: str) -> FakeShell:
-    """A host whose folder can be written and lies on that."""
-    shell = FakeShell().answer(["mkdir", "-p", "-m", "755", "--", "/srv/vm/run-1"]).answer(re.compile("write-test"))
-    return shell.answer(re.compile("^df "), recording(f"df-9.1-{df}"))
-
-
-def test_a_folder_is_made_and_tried() -> None:
-    """A disk's folder is used as it is."""
-    assert prepare_folder(folder_host("ext4"), "/srv/vm", "/srv/vm/run-1", chosen=False).path == "/srv/vm"
-
-
-def test_a_tmpfs_is_never_taken_silently() -> None:
-    """Memory is no disk, unless the user says so."""
-    with pytest.raises(HostError, match=r"is a tmpfs, which is memory and no disk\. Name a folder .*--vm-dir"):
-        prepare_folder(folder_host("tmpfs"), "/srv/vm", "/srv/vm/run-1", chosen=False)
-    assert prepare_folder(folder_host("tmpfs"), "/srv/vm", "/srv/vm/run-1", chosen=True).file_system == "tmpfs"
-
-
-@pytest.mark.parametrize("failing", ["^mkdir", "write-test"])
-def test_a_folder_that_cannot_be_written_is_refused(failing: str) -> None:
-    """Whether it cannot be made or not be written to: one sentence with the cause and the option."""
-    shell = folder_host("ext4").answer(re.compile(failing), stderr="sh: 1: Permission denied", returncode=1)
-    with pytest.raises(HostError) as caught:
-        prepare_folder(shell, "/srv/vm", "/srv/vm/run-1", chosen=True)
-    assert str(caught.value) == (
-        "The folder for disks /srv/vm cannot be written: sh: 1: Permission denied. "
-        "Name another one with --vm-dir=FOLDER."
     )
 
 

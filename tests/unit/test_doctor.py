@@ -331,7 +331,7 @@ def test_where_the_folder_cannot_be_used_either_the_sentence_stands_alone(
 ) -> None:
     """No table of guesses."""
     shell = make_host_shell().answer(re.compile("qemu-kvm"), "/usr/bin/qemu\n")
-    shell.answer(re.compile("^sh -s "), stderr="mkdir: Read-only file system", returncode=1)
+    shell.answer(re.compile("vmstorage-write-test"), stderr="mkdir: Read-only file system", returncode=1)
 
     def refuse(_settings: object, _say: object) -> Lab:
         raise HostError("The folder cannot be written.")

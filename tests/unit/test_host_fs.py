@@ -272,7 +272,7 @@ def test_options_that_say_what_or_where_are_refused(mkfs: str, mount: str, word:
 def host(**answers: int) -> FakeShell:
     """A host where a file system can be made, but for the commands that give these codes."""
     shell = FakeShell({"/sys/block/loop3/loop/dio": b"1\n"})
-    shell.answer(re.compile("^(truncate|rm|rmdir|chmod|losetup|mkfs|umount)"))
+    shell.answer(re.compile("truncate|^(rm|rmdir|chmod|losetup|mkfs|umount)"))
     shell.answer(re.compile("backing_file"), returncode=2)
     shell.answer(re.compile("^readlink"), "")
     shell.answer(re.compile("getss"), "512\n")
@@ -327,7 +327,7 @@ def test_a_folder_that_is_too_small_is_told() -> None:
     shell = host().answer(re.compile("^df "), f"Type Avail Filesystem\next4 {2**28} /dev/vda\n")
     with pytest.raises(ProvisionError, match="has 256 MiB free, but a xfs for a disk of 64 MiB may need 368 MiB"):
         make_host_fs(shell, "/srv/run-1", cell("xfs"), number=1)
-    assert not [line for line in shell.lines if line.startswith("truncate")]
+    assert not [line for line in shell.lines if "truncate" in line]
 
 
 def test_a_listed_device_takes_the_loop_devices_place(folder: str) -> None:

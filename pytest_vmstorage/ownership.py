@@ -1,0 +1,96 @@
+"""Whether anybody but their user can put something else in place of files: by whom folders are owned and written."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_STICKY, _GROUP_WRITES, _OTHERS_WRITE = 0o1000, 0o020, 0o002
+
+
+class User(NamedTuple):
+    """Who runs commands on a machine; `sudo_uid` is the number of who became root by sudo, "none" where nobody did."""
+
+    uid: int
+    gid: int
+    name: str
+    group: str
+    sudo_uid: str = "none"
+
+
+class Owned(NamedTuple):
+    """A file or folder: its path, the numbers of its user and group, its mode, and its user's name."""
+
+    path: str
+    uid: int
+    gid: int
+    mode: int
+    owner: str
+
+
+def open_to_others(user: User, folders: Sequence[Owned], *, known_names: bool = False) -> str:
+    """By whom a file in the first folder could be swapped, in a clause; "" where by nobody but its user and root.
+
+    The others are those that it lies in, the nearest first. Who may write to a folder may rename what is in it, unless
+    it is sticky; there he may still make what is not there yet, where its name is known. A group of one's own, which
+    bears the user's name, has nobody else in it.
+    """
+    own, *above = folders
+    if not is_of(user, own):
+        return f"it belongs to {own.owner}, who could put another file in place of one"
+    others = _OTHERS_WRITE if _is_private_group(user, own) else _OTHERS_WRITE | _GROUP_WRITES
+    if own.mode & others and (known_names or not own.mode & _STICKY):
+        return f"others may write to it (mode {own.mode:o}), and put another file in place of one"
+    for one in above:
+        if one.mode & _OTHERS_WRITE and not one.mode & _STICKY:
+            return f"others may write to {one.path}, in which it lies (mode {one.mode:o}), and put another in its place"
+    return ""
+
+
+def is_of(user: User, one: Owned) -> bool:
+    """Whether it belongs to that user, to root, or to who became root by sudo."""
+    return str(one.uid) in ("0", str(user.uid), user.sudo_uid)
+
+
+def _is_private_group(user: User, one: Owned) -> bool:
+    return one.gid == 0 or (one.gid == user.gid and user.group == user.name)
+
+
+def this_user() -> User:
+    """Who this process runs as."""
+    uid, gid = os.geteuid(), os.getegid()
+    sudo_uid = os.environ.get("SUDO_UID", "none") if uid == 0 else "none"
+    return User(uid, gid, _user_name(uid), _group_name(gid), sudo_uid)
+
+
+def owned_here(path: Path) -> tuple[Owned, ...]:
+    """A file or folder of this machine, and the folders it lies in, up to the root; links are followed first.
+
+    Raises OSError where it cannot be looked at.
+    """
+    real = path.resolve()
+    return tuple(_owned(one) for one in (real, *real.parents))
+
+
+def _owned(path: Path) -> Owned:
+    found = path.lstat()
+    return Owned(str(path), found.st_uid, found.st_gid, found.st_mode & 0o7777, _user_name(found.st_uid))
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        # a container may run under a number that has no name
+        return str(uid)
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
