@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import os
 import shlex
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from typing import Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.errors import LateError, ProvisionError
+from pytest_vmstorage.process import kill_session, left_processes, mark
 from pytest_vmstorage.spans import waiting_for
 from pytest_vmstorage.ssh import SshConnection
 
@@ -30,6 +32,9 @@ SSH_FAILED = 255
 
 GRACE_S = 15.0
 """How much longer than a command's time limit on another machine its end is waited for here."""
+
+OWNER = "VMSTORAGE_OWNER"
+"""Variable in the environment of each command here: the mark of who began it, by which `sweep` finds it."""
 
 _KILLED = (TIMED_OUT, 128 + signal.SIGKILL)
 _PIECE_BYTES = 2**20
@@ -107,11 +112,8 @@ class LocalShell:
         """Run argv; a program that is not there gives 127, one killed at the time limit 124."""
         begin = time.monotonic()
         try:
-            # an empty input and not an inherited one: no command here may wait for the user's terminal
             with waiting_for(f"the command {argv[0]}"):
-                done = subprocess.run(
-                    list(argv), capture_output=True, timeout=timeout_s, check=False, input=stdin or b""
-                )
+                done = _run_alone(argv, timeout_s, stdin or b"")
         except FileNotFoundError:
             return make_result(argv, NOT_FOUND, b"", f"{argv[0]}: command not found".encode(), begin)
         except OSError as error:
@@ -193,6 +195,36 @@ class SshShell:
     def read(self, path: str) -> str:
         """The text of a file there."""
         return self.run(["cat", "--", path]).stdout
+
+
+def _run_alone(argv: Sequence[str], timeout_s: float | None, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+    """The same as subprocess.run, in a session of its own, of which nothing is left at a time limit or Ctrl-C.
+
+    It gets an empty input and not an inherited one: no command here may wait for the user's terminal.
+    """
+    pipe = subprocess.PIPE
+    environ = {**os.environ, OWNER: mark()}
+    with subprocess.Popen(
+        list(argv), stdin=pipe, stdout=pipe, stderr=pipe, env=environ, start_new_session=True
+    ) as process:
+        try:
+            out, err = process.communicate(stdin, timeout=timeout_s)
+        except BaseException:
+            kill_session(process)
+            process.wait()
+            raise
+    return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
+
+
+def sweep(*, look_only: bool = False) -> list[str]:
+    """End commands of this user whose processes of ours are gone, with all that they began; a phrase for each."""
+    said = []
+    for pid, name in left_processes(OWNER):
+        said.append(f"command {name} (pid {pid})")
+        if not look_only:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+    return said
 
 
 def check(result: CommandResult, doing: str, *, hint: str = "") -> CommandResult:

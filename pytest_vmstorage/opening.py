@@ -8,7 +8,7 @@ import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
-from pytest_vmstorage import ssh, temporary
+from pytest_vmstorage import command, ssh, temporary
 from pytest_vmstorage.cache import cache_folder, use_cache_folder
 from pytest_vmstorage.command import LocalShell, Shell
 from pytest_vmstorage.draft import left_drafts
@@ -202,7 +202,7 @@ def _reap_here(book: LeaseBook, *, kept: bool = False, look_only: bool = False) 
 
 def _sweep(*, look_only: bool) -> list[Reaped]:
     """What no lease names, as it is made before there is one: by its name, which says whose it is."""
-    sweeps = (ssh.sweep, temporary.sweep, appliances.sweep)
+    sweeps = (command.sweep, ssh.sweep, temporary.sweep, appliances.sweep)
     found = [phrase for sweep in sweeps for phrase in sweep(look_only=look_only)]
     for draft in () if look_only else left_drafts(cache_folder()):
         draft.unlink(missing_ok=True)

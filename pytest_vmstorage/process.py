@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import signal
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 DAY_S = 24 * 3600.0
+
+_MARK = re.compile(r"\d+-\d+-\d+")
 
 
 def boot_id() -> str:
@@ -36,11 +43,43 @@ def mark() -> str:
     return f"{pid_namespace()}-{pid}-{started_ticks(pid) or 0}"
 
 
+def kill_session(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    """Kill a process that was started with a session of its own, and what it started; none there is no error.
+
+    Killed alone it leaves its children, which go on to work and to take memory with nobody to end them.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def left_processes(variable: str) -> Iterator[tuple[int, str]]:
+    """Pid and name of each process whose environment has that variable, a `mark` of a process that is gone."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environ = (folder / "environ").read_bytes().split(b"\0")
+            name = (folder / "comm").read_text().strip()
+        except OSError:
+            # it ended meanwhile, or is another user's
+            continue
+        marks = [
+            one.partition(b"=")[2].decode(errors="replace")
+            for one in environ
+            if one.startswith(f"{variable}=".encode())
+        ]
+        if any(_MARK.fullmatch(one) and _is_gone(one) for one in marks):
+            yield int(folder.name), name
+
+
+def _is_gone(marked: str) -> bool:
+    """Whether a process that counts its pids as this one does is gone; False where that cannot be seen from here."""
+    namespace, pid, ticks = marked.split("-")
+    return namespace == pid_namespace() and started_ticks(int(pid)) != int(ticks)
+
+
 def is_left(path: Path, marked: str) -> bool:
     """Whether the file's maker, by that mark, is gone; one that cannot be seen from here is after a day."""
-    namespace, pid, ticks = marked.split("-")
-    if namespace == pid_namespace():
-        return started_ticks(int(pid)) != int(ticks)
+    if marked.partition("-")[0] == pid_namespace():
+        return _is_gone(marked)
     try:
         return time.time() - path.lstat().st_mtime > DAY_S
     except OSError:

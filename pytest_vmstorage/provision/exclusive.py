@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import math
 import os
 import shlex
 import socket
@@ -20,6 +21,7 @@ from typing import IO
 
 from pytest_vmstorage.command import Shell, SshShell
 from pytest_vmstorage.errors import HostError
+from pytest_vmstorage.process import kill_session
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.spans import span
 from pytest_vmstorage.ssh import reach_error
@@ -51,7 +53,20 @@ for try in 1 2 3; do
   # a new holder needs a moment to write its name
   if ! flock -w 0.3 9; then
     echo "busy $(head -c 300 "$file" | head -n 1)"
-    if [ "$wait" = 0 ] || ! flock -w "$wait" 9; then
+    waited=0 step=${silence:+5}
+    step=${step:-1}
+    [ "$step" -le "$wait" ] || step=$wait
+    # a while at a time: who began this may be killed meanwhile, and then nobody wants the lease
+    until [ "$waited" -ge "$wait" ] || flock -w "$step" 9; do
+      waited=$((waited + step))
+      if [ -n "$silence" ]; then
+        [ -n "$(timeout "$silence" head -c 1 | tr '\n' .)" ] || exit
+      else
+        read -r _ _ _ parent _ </proc/$$/stat
+        [ "$parent" = "$PPID" ] || exit
+      fi
+    done
+    if [ "$waited" -ge "$wait" ]; then
       echo "late $(head -c 300 "$file" | head -n 1)"
       exit
     fi
@@ -121,7 +136,7 @@ class HostLease:
         try:
             process.wait(2)
         except subprocess.TimeoutExpired:
-            process.kill()
+            kill_session(process)
             process.wait()
         for stream in (process.stdout, process.stderr):
             _pipe(stream).close()
@@ -141,22 +156,22 @@ class HostLease:
             "-c",
             _SCRIPT,
             "sh",
-            f"{self._wait_s:.3f}" if self._wait_s else "0",
+            str(math.ceil(self._wait_s)),
             holder(),
             silence,
             *self._folders,
         ]
         self._process = process = _start(self._shell, argv)
+        if is_far:
+            threading.Thread(target=_beat, args=(process,), name="vmstorage-lease", daemon=True).start()
         try:
             with span("lease"):
                 self._read(process, say)
         except BaseException:
-            # no Ctrl-C leaves it waiting in the queue
-            process.kill()
+            # no Ctrl-C leaves it waiting in the queue, nor the flock below it
+            kill_session(process)
             self.close()
             raise
-        if is_far:
-            threading.Thread(target=_beat, args=(process,), name="vmstorage-lease", daemon=True).start()
 
     def _read(self, process: subprocess.Popen[str], say: Say) -> None:
         """Wait for the process's word that it holds the lease."""

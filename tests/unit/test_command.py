@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pytest_vmstorage import command
 from pytest_vmstorage.command import NOT_FOUND, TIMED_OUT, CommandResult, LocalShell, SshShell, check
 from pytest_vmstorage.errors import HostError, ProvisionError
 from pytest_vmstorage.testing import FakeShell, NoRecordingError
@@ -50,6 +55,62 @@ def test_a_command_is_killed_at_its_time_limit_and_keeps_its_output() -> None:
     assert done.returncode == TIMED_OUT
     assert done.stdout == "begun\n"
     assert time.monotonic() - begin < 600
+
+
+def alive(pid: int) -> bool:
+    """Whether that process runs; one that ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def until(state: Callable[[], bool]) -> bool:
+    """Wait until that is so, a minute at most."""
+    deadline = time.monotonic() + 60
+    while not state():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+CHILDREN = 'sleep 600 & echo $! >"$1"; sleep 601 & echo $! >>"$1"; mv "$1" "$1.pids"; wait; true'
+"""Two processes below the shell, which writes their pids down."""
+
+
+@pytest.mark.parametrize("way", ["time limit", "Ctrl-C"])
+def test_what_a_command_began_ends_with_it(way: str, tmp_path: Path) -> None:
+    """Its children, too: one that was left went on to take all of the machine's memory."""
+    file = tmp_path / "file"
+    argv = ["sh", "-c", CHILDREN, "sh", str(file)]
+    pids = tmp_path / "file.pids"
+    if way == "time limit":
+        assert LocalShell().run(argv, timeout_s=3).returncode == TIMED_OUT
+    else:
+        code = f"from pytest_vmstorage.command import LocalShell; LocalShell().run({argv!r})"
+        with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as process:
+            assert until(pids.exists)
+            process.send_signal(signal.SIGINT)
+    children = [int(word) for word in pids.read_text().split()]
+    assert len(children) == 2
+    assert until(lambda: not any(map(alive, children)))
+
+
+def test_what_a_killed_process_left_is_found_and_ended(tmp_path: Path) -> None:
+    """SIGKILL of ours alone: its commands go on, and the next run or vmstorage reap ends them."""
+    argv = ["sh", "-c", CHILDREN, "sh", str(tmp_path / "file")]
+    code = f"from pytest_vmstorage.command import LocalShell; LocalShell().run({argv!r})"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        assert until((tmp_path / "file.pids").exists)
+        children = [int(word) for word in (tmp_path / "file.pids").read_text().split()]
+        assert not [one for one in command.sweep(look_only=True) if f"pid {children[0]}" in one]
+        process.kill()
+    told = command.sweep(look_only=True)
+    assert {f"command sleep (pid {pid})" for pid in children} <= set(told)
+    assert all(map(alive, children))
+    assert set(command.sweep()) >= set(told)
+    assert until(lambda: not any(map(alive, children)))
 
 
 def test_stdin_is_what_was_given_or_empty() -> None:

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,6 +111,21 @@ def test_it_waits_no_longer_than_it_may(make: Make, wait_s: float, text: str) ->
     second.close()
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes below that one, and those below them."""
+    done = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    own = [int(word) for word in done.stdout.split()]
+    return [*own, *(one for child in own for one in children_of(child))]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether that process runs, and is not only waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize("moment", ["holding", "waiting"])
 def test_a_job_that_is_killed_holds_nothing(make: Make, way: str, tmp_path: Path, moment: str) -> None:
     """SIGKILL, while it measures or waits in the queue: the host is free at once, and not after a time of silence."""
@@ -125,8 +141,15 @@ def test_a_job_that_is_killed_holds_nothing(make: Make, way: str, tmp_path: Path
             assert job.stdout.readline() == "held\n"
             with pytest.raises(HostError, match=rf"in use by .*pid {job.pid}\)"):
                 make(wait_s=0.0).keep()
+        below = children_of(job.pid)
+        assert below
         job.send_signal(signal.SIGKILL)
         job.wait()
+    # neither the shell nor the flock below it waits on for a job that is gone
+    deadline = time.monotonic() + 60
+    while any(map(is_alive, below)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in below if is_alive(pid)]
     first.close()
     after = make(wait_s=120.0)
     after.keep()
