@@ -1,24 +1,73 @@
-"""What is left of a run that ends early: an orderly end at SIGTERM, and a journal of its samples."""
+"""What is left of a run that ends early: an orderly end at SIGTERM and SIGHUP, and a journal of its samples."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import signal
 import threading
+import time
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from pytest_vmstorage.plugin.post import post_of
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-def end_orderly_on_sigterm() -> None:
-    """Let SIGTERM end the run as Ctrl-C does: CI systems send it to what they cancel, and guests must go then too."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+_ENDING = b"vmstorage: the run ends: what it made is removed, and the report is written\n"
+
+_PATIENCE_S = 10.0
+"""How long after the first signal pytest may take to end the session; later its end was swallowed by somebody."""
+
+
+class OrderlyEnd:
+    """A plugin by which Ctrl-C, SIGTERM and SIGHUP end a run with its guests removed and its report written.
+
+    CI systems send SIGTERM to what they cancel; SIGHUP comes when a terminal is closed or an ssh session is lost, and
+    stays ignored where nohup has it so. The first of them interrupts; what comes while the run ends does not, for it
+    would cost the report, or leave what is just being removed.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[signal.Signals, Any] = {}
+        self._first_s: float | None = None
+        self._is_ending = False
+
+    def install(self) -> None:
+        """Take the signals that nobody else has taken; not in another thread than Python gives them to."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            found = signal.getsignal(number)
+            if found in (signal.SIG_DFL, signal.default_int_handler):
+                self._before[number] = found
+                signal.signal(number, self._handle)
+
+    def pytest_unconfigure(self) -> None:
+        """Give them back."""
+        for number, found in self._before.items():
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, found)
+        self._before.clear()
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """The session ends: from now on nothing interrupts it."""
+        self._is_ending = True
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        now_s = time.monotonic()
+        is_first = self._first_s is None
+        if is_first or not (self._is_ending or now_s - (self._first_s or 0.0) < _PATIENCE_S):
+            self._first_s = now_s
+            raise KeyboardInterrupt
+        # past Python's own streams, which may be writing just now; a terminal that was closed takes no words
+        with contextlib.suppress(OSError):
+            os.write(2, _ENDING)
 
 
 def journal_path(config: pytest.Config) -> Path:

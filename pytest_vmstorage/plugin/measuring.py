@@ -29,6 +29,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
     Not when collection ends: `pytest --fixtures` collects as well. With --vm-plan nothing is opened or run.
     """
+    _end_orderly(session.config)
     items = [item for item in session.items if is_storage_item(item)]
     if items or any(asserts_between(item) for item in session.items):
         record(session.config)
@@ -42,6 +43,14 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             take_turns(session, session.items)
         return ended
     return None
+
+
+def _end_orderly(config: pytest.Config) -> None:
+    from pytest_vmstorage.plugin.ending import OrderlyEnd
+
+    ending = OrderlyEnd()
+    config.pluginmanager.register(ending, "vmstorage-ending")
+    ending.install()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -17,7 +17,7 @@ from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.natives import Natives
 from pytest_vmstorage.opening import open_lab, open_machines
 from pytest_vmstorage.plugin import image_options, options
-from pytest_vmstorage.plugin.ending import end_orderly_on_sigterm, journal_path
+from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gating import Gate
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, tolerated_by, uses
 from pytest_vmstorage.plugin.live import LiveLine
@@ -73,7 +73,6 @@ class StorageSession:
         return self._lab
 
     def _open(self) -> Lab:
-        end_orderly_on_sigterm()
         settings, hook = self._settings, self._config.hook.pytest_vmstorage_open_lab
         with span("opening"):
             lab: Lab | None = hook(config=self._config, settings=settings, say=self.announce)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,20 @@ def written_bytes(run_id: str) -> int:
     return found
 
 
+def measuring(folder: Path, lives: Callable[[], bool]) -> str:
+    """Wait until the run in that folder is in the middle of a measurement; its id, "" where it ended before."""
+    deadline = time.monotonic() + 180
+    run_id = ""
+    # not the guest that is booted to be saved: that one ends before anything is measured. The disk's 16 MiB are
+    # written once before they are measured
+    while not (run_id and written_bytes(run_id) >= 24 * 2**20):
+        if not lives() or time.monotonic() > deadline:
+            return ""
+        run_id = next(iter(run_ids(folder)), "")
+        time.sleep(0.1)
+    return run_id
+
+
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A pytest run that is in the middle of a measurement, and its run id."""
@@ -106,19 +122,8 @@ def started(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    deadline = time.monotonic() + 180
-    run_id = ""
-    while time.monotonic() < deadline and process.poll() is None:
-        run_id = next(iter(run_ids(tmp_path)), "")
-        # not the guest that is booted to be saved: that one ends before anything is measured
-        if run_id and qemus(f"{run_id}-[0-9]+,"):
-            break
-        time.sleep(0.1)
+    run_id = measuring(tmp_path, lambda: process.poll() is None)
     assert run_id, process.communicate(timeout=10)[0]
-    # the disk's 16 MiB are written once before they are measured
-    while time.monotonic() < deadline and process.poll() is None and written_bytes(run_id) < 24 * 2**20:
-        time.sleep(0.1)
-    assert process.poll() is None, process.communicate(timeout=10)[0]
     yield process, run_id
     process.kill()
     process.wait()
@@ -176,15 +181,56 @@ def test_boot_time_limit_is_kept(tmp_path: Path) -> None:
     assert "Give it more time with --vm-timeout" in done.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize(
+    ("number", "times"),
+    [(signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGHUP, 1), (signal.SIGINT, 4)],
+    ids=["ctrl-c", "sigterm", "sighup", "ctrl-c-again"],
+)
 def test_interrupt_leaves_nothing(
-    started: tuple[subprocess.Popen[str], str], tmp_path: Path, number: signal.Signals
+    started: tuple[subprocess.Popen[str], str], tmp_path: Path, number: signal.Signals, times: int
 ) -> None:
-    """Ctrl-C, or a CI system's SIGTERM, in the middle of a measurement removes guest, disk, folders and lease."""
+    """In the middle of a measurement it removes guest, disk, folders and lease, and the report is written.
+
+    Ctrl-C, also when it is pressed on; SIGTERM of a CI system; SIGHUP of a terminal that is closed.
+    """
     process, run_id = started
-    process.send_signal(number)
+    for _ in range(times):
+        if process.poll() is None:
+            process.send_signal(number)
+        time.sleep(0.1 if times > 1 else 0)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 2, output
+    assert "no tests ran" in output or "Interrupted" in output or "KeyboardInterrupt" in output, output
+    assert ("vmstorage: the run ends" in output) is (times > 1), output
+    assert qemus(run_id) == []
+    assert run_id not in run_ids(tmp_path)
+    assert not list((tmp_path / "disks").iterdir())
+    assert not Path(f"/tmp/vms-{run_id}").exists()
+
+
+def test_a_closed_terminal_leaves_nothing(tmp_path: Path) -> None:
+    """The most usual end after Ctrl-C: nobody reads what is said any more, and all goes all the same."""
+    write(tmp_path, SLOW)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execv(sys.executable, argv("--vm-dir", str(tmp_path / "disks")))
+    os.set_blocking(terminal, False)
+
+    def lives() -> bool:
+        # what is said must be read, or it waits for room
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.read(terminal, 65536)
+        return os.waitpid(pid, os.WNOHANG) == (0, 0)
+
+    run_id = measuring(tmp_path, lives)
+    assert run_id
+    os.close(terminal)
+    deadline = time.monotonic() + 60
+    while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert os.WIFEXITED(ended[1]), ended
     assert qemus(run_id) == []
     assert run_id not in run_ids(tmp_path)
     assert not list((tmp_path / "disks").iterdir())
