@@ -105,8 +105,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _inventory(given: str | None) -> Inventory | None:
-    path = Path(given) if given else find_inventory(Path.cwd())
-    return read_inventory(path, str(given or path)) if path is not None else None
+    if given:
+        return read_inventory(Path(given), given)
+    path, ignored = find_inventory(Path.cwd())
+    for sentence in ignored:
+        _say(sentence)
+    return read_inventory(path, str(path)) if path is not None else None
 
 
 def _image(arguments: argparse.Namespace) -> int:

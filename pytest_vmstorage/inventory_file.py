@@ -9,7 +9,8 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
 
 from pytest_vmstorage.cpus import parse_cpus
 from pytest_vmstorage.errors import ConfigError
@@ -26,6 +27,7 @@ from pytest_vmstorage.inventory import (
     ListedHost,
 )
 from pytest_vmstorage.machine_file import read_machines
+from pytest_vmstorage.ownership import is_of, is_open, owned_here, this_user
 from pytest_vmstorage.stable_id import LOST, STABLE, stable_id
 from pytest_vmstorage.toml_keys import flag_of
 from pytest_vmstorage.toml_keys import known_keys as _known
@@ -34,6 +36,7 @@ from pytest_vmstorage.toml_keys import text_of as _text
 
 NAME = "vmstorage.toml"
 
+_URI = 'Write for example "qemu+ssh://root@lab01/system".'
 _HOST_KEYS = ("uri", "ssh", "folder", "cpus", "tags", "devices", "partitions", "volume_groups", "datasets")
 _ENTRY_NAME = re.compile(r"\w[\w.]*")
 _TAG = re.compile(r"\w[\w.-]*")
@@ -42,10 +45,45 @@ _VG_UUID = re.compile(r"\w{6}(?:-\w{4}){5}-\w{6}")
 _DATASET = re.compile(r"[A-Za-z][\w.: -]*(?:/[\w.: -]+)*")
 
 
-def find_inventory(start: Path) -> Path | None:
-    """The vmstorage.toml in that folder, or in the nearest folder above it that has one."""
-    folders = (start.absolute(), *start.absolute().parents)
-    return next((folder / NAME for folder in folders if (folder / NAME).is_file()), None)
+class FoundInventory(NamedTuple):
+    """The vmstorage.toml to read, None where there is none; `ignored` has a sentence for each nearer one."""
+
+    path: Path | None
+    ignored: tuple[str, ...] = ()
+
+
+def find_inventory(start: Path) -> FoundInventory:
+    """The vmstorage.toml in that folder, or in the nearest folder above it that has one of the user's own or root's.
+
+    Another user's is ignored: it says to which devices root writes, and where disks lie (git has the same rule).
+    """
+    ignored: list[str] = []
+    for folder in (start.absolute(), *start.absolute().parents):
+        path = folder / NAME
+        if not path.is_symlink() and not path.exists():
+            continue
+        reason = _why_ignored(path)
+        if not reason:
+            return FoundInventory(path, tuple(ignored))
+        ignored.append(f"{path} is ignored: {reason}.")
+    return FoundInventory(None, tuple(ignored))
+
+
+def _why_ignored(path: Path) -> str:
+    try:
+        if not path.is_file():
+            return "it is no file"
+        own, *above = owned_here(path)
+    except (OSError, RuntimeError) as error:
+        # RuntimeError is pathlib's for links that lead in a circle
+        return f"it cannot be looked at ({getattr(error, 'strerror', None) or 'its links lead in a circle'})"
+    if not is_of(this_user(), own):
+        return f"it belongs to {own.owner}. Name it with --vm-inventory={path} if it is to be used"
+    if is_open(own) or any(map(is_open, above)):
+        return (
+            f"others may write to it or to a folder above. Take that right away, or name it with --vm-inventory={path}"
+        )
+    return ""
 
 
 def read_inventory(path: Path, name: str) -> Inventory:
@@ -95,7 +133,7 @@ def _host(name: str, table: Mapping[str, Any], source: str) -> ListedHost:
     if folder is not None and not folder.startswith("/"):
         raise ConfigError(f"{where}: folder = {folder!r} is not absolute.", hint="Write it from / on.")
     host = ListedHost(
-        uri=_text(table, "uri", where),
+        uri=_uri(table, where),
         ssh=ssh,
         folder=folder,
         cpus=_cpus(table, where),
@@ -109,6 +147,21 @@ def _host(name: str, table: Mapping[str, Any], source: str) -> ListedHost:
     )
     _no_twins(host, where)
     return host
+
+
+def _uri(table: Mapping[str, Any], where: str) -> str | None:
+    """A libvirt URI, which must not have libvirt run a program of somebody's choice here (libvirt.org/uri.html)."""
+    uri = _text(table, "uri", where)
+    if uri is None:
+        return None
+    try:
+        parts = urlsplit(uri)
+        asked = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True, separator="&")}
+    except ValueError as error:
+        raise ConfigError(f"{where}: uri = {uri!r} is no URI: {error}.", hint=_URI) from None
+    if parts.scheme.partition("+")[2] == "ext" or "command" in asked:
+        raise ConfigError(f"{where}: uri = {uri!r} would have libvirt run a program on this machine.", hint=_URI)
+    return uri
 
 
 def _cpus(table: Mapping[str, Any], where: str) -> tuple[int, ...]:

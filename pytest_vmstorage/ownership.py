@@ -46,9 +46,14 @@ def open_to_others(user: User, folders: Sequence[Owned], *, known_names: bool = 
     if own.mode & others and (known_names or not own.mode & _STICKY):
         return f"others may write to it (mode {own.mode:o}), and put another file in place of one"
     for one in above:
-        if one.mode & _OTHERS_WRITE and not one.mode & _STICKY:
+        if is_open(one):
             return f"others may write to {one.path}, in which it lies (mode {one.mode:o}), and put another in its place"
     return ""
+
+
+def is_open(one: Owned) -> bool:
+    """Whether everybody may write to it, or rename what is in it."""
+    return bool(one.mode & _OTHERS_WRITE) and not one.mode & _STICKY
 
 
 def is_of(user: User, one: Owned) -> bool:

@@ -25,6 +25,9 @@ SPANS: pytest.StashKey[SpanRecorder] = pytest.StashKey()
 SESSION: pytest.StashKey[StorageSession] = pytest.StashKey()
 """On the config: what this process measures with."""
 
+IGNORED: pytest.StashKey[tuple[str, ...]] = pytest.StashKey()
+"""On the config: a sentence for each vmstorage.toml that is another user's, and is not used."""
+
 BASELINE: pytest.StashKey[Baseline | None] = pytest.StashKey()
 """On the config: the saved run to judge against, as it was before this run saved itself."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vmstorage.plugin.keys import BASELINE
+from pytest_vmstorage.plugin.keys import BASELINE, IGNORED
 from pytest_vmstorage.plugin.option_table import ACCELS, BOOTS, SPREADS, ini_name, value
 from pytest_vmstorage.plugin.post import post_of
 
@@ -106,7 +106,7 @@ def inventory(config: pytest.Config) -> Inventory | None:
     name = value(config, "inventory")
     if name:
         return read_inventory(base_of(config, "inventory") / name, f"--vm-inventory={name}")
-    path = find_inventory(config.rootpath)
+    path, config.stash[IGNORED] = find_inventory(config.rootpath)
     return read_inventory(path, str(path)) if path is not None else None
 
 

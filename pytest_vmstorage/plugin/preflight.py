@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin import axes, gate_options, image_options, options
 from pytest_vmstorage.plugin.devices import device_lines
 from pytest_vmstorage.plugin.emulators import check_emulators
-from pytest_vmstorage.plugin.keys import CONFIG, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
+from pytest_vmstorage.plugin.keys import CONFIG, IGNORED, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
 from pytest_vmstorage.plugin.machines import machine_lines
 from pytest_vmstorage.plugin.option_table import value
 from pytest_vmstorage.plugin.sweep import matrix_sweep
@@ -70,6 +71,8 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
         raise pytest.UsageError("\n".join(refused))
     if config.option.collectonly or config.option.setupplan:
         return None
+    if not is_worker:
+        _tell_ignored(config)
     if items and not is_worker:
         check_gate(config, items)
     devices = [] if is_worker else _look_at_host(config, items)
@@ -82,6 +85,17 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
         raise pytest.UsageError(_NO_PYGAL)
     _open(config, items, devices)
     return None
+
+
+def _tell_ignored(config: pytest.Config) -> None:
+    """Say which files that list hosts and devices are not used; once, whatever else the run needs of them."""
+    reporter, capture = map(config.pluginmanager.get_plugin, ("terminalreporter", "capturemanager"))
+    with contextlib.suppress(VmStorageError):
+        options.inventory(config)
+    if reporter is not None and capture is not None:
+        with capture.global_and_fixture_disabled():
+            for sentence in config.stash.get(IGNORED, ()):
+                reporter.write_line(f"vmstorage: {sentence}")
 
 
 def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:

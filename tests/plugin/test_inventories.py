@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from projects import RANDOM_WRITE, assert_refused, flat, text_of
 
@@ -83,3 +85,20 @@ def test_an_inventory_that_cannot_be_used_is_a_usage_error(project, text, senten
     if text is not None:
         (project.path / "list.toml").write_text(text)
     assert_refused(project.run("--vm-inventory=list.toml"), sentence)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give files away")
+@pytest.mark.parametrize("options", [(), ("--vm-plan",)], ids=["run", "plan"])
+def test_another_users_inventory_is_ignored(project, options):
+    """It is said once; named by the option it is used, whoever it belongs to."""
+    project.write(test_it=ON_A_DEVICE, vmstorage__toml=ABSENT.format(name="fast"))
+    path = project.path / "vmstorage.toml"
+    os.chown(path, 65534, 65534)
+    ignored = f"vmstorage: {path} is ignored: it belongs to nobody. Name it with --vm-inventory={path}"
+    result = project.run(*options)
+    assert_refused(result, "backing=device needs a device that is listed for local in vmstorage.toml.")
+    assert flat(result).count(ignored) == 1
+    assert project.events == []
+    result = project.run(f"--vm-inventory={path}", *options)
+    assert LINE in flat(result)
+    assert "is ignored" not in flat(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -156,8 +157,67 @@ def test_the_nearest_file_upwards_is_found(tmp_path: Path) -> None:
     """From the rootdir up to the root; a folder of that name is none."""
     below = tmp_path / "a" / "b"
     (below / "vmstorage.toml").mkdir(parents=True)
-    assert find_inventory(below) is None
+    told = f"{below}/vmstorage.toml is ignored: it is no file."
+    assert find_inventory(below) == (None, (told,))
     (tmp_path / "vmstorage.toml").touch()
-    assert find_inventory(below) == tmp_path / "vmstorage.toml"
+    assert find_inventory(below) == (tmp_path / "vmstorage.toml", (told,))
     (tmp_path / "a" / "vmstorage.toml").touch()
-    assert find_inventory(below) == tmp_path / "a" / "vmstorage.toml"
+    assert find_inventory(below).path == tmp_path / "a" / "vmstorage.toml"
+    assert find_inventory(tmp_path) == (tmp_path / "vmstorage.toml", ())
+
+
+@pytest.mark.parametrize("kind", ["pipe", "circle", "dangling link"])
+def test_what_is_no_file_is_told(kind: str, tmp_path: Path) -> None:
+    """And not silently taken for none."""
+    path = tmp_path / "vmstorage.toml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path if kind == "circle" else tmp_path / "nowhere")
+    found, (sentence,) = find_inventory(tmp_path)
+    assert found is None
+    assert sentence.startswith(f"{path} is ignored: it ")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give files away")
+@pytest.mark.parametrize("kind", ["owner", "link", "mode", "folder"])
+def test_a_file_that_another_user_can_change_is_ignored(kind: str, tmp_path: Path) -> None:
+    """It would tell root where to write; a file of one's own further up is used, and the sentence names the remedy."""
+    (tmp_path / "vmstorage.toml").touch()
+    below = tmp_path / "below"
+    below.mkdir()
+    path = below / "vmstorage.toml"
+    path.touch()
+    if kind == "owner":
+        os.chown(path, 65534, 65534)
+    elif kind == "link":
+        theirs = tmp_path / "theirs"
+        path.replace(theirs)
+        os.chown(theirs, 65534, 65534)
+        path.symlink_to(theirs)
+    elif kind == "mode":
+        path.chmod(0o666)
+    else:
+        below.chmod(0o777)
+    found, (sentence,) = find_inventory(below)
+    assert found == tmp_path / "vmstorage.toml"
+    assert sentence.startswith(f"{path} is ignored: ")
+    assert f"--vm-inventory={path}" in sentence
+    assert ("belongs to nobody" in sentence) is (kind in ("owner", "link"))
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "qemu+ext://x?command=/tmp/x",
+        "qemu+ext:///system",
+        "qemu+ssh://lab01/system?command=/tmp/x",
+        "qemu+ssh://lab01/system?no_tty=1&COMMAND=/tmp/x",
+        "qemu://[x",
+    ],
+)
+def test_a_uri_that_runs_a_program_here_is_refused(uri: str) -> None:
+    """Whoever writes the file would run it as whoever runs pytest."""
+    with pytest.raises(ConfigError, match=r"^f.toml, \[hosts.lab01\]: uri = ") as error:
+        load_inventory(f"[hosts.lab01]\nuri = {uri!r}", "f.toml")
+    assert error.value.hint == 'Write for example "qemu+ssh://root@lab01/system".'
