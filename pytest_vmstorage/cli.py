@@ -19,6 +19,7 @@ from pytest_vmstorage.inventory_file import find_inventory, read_inventory
 from pytest_vmstorage.kept import open_kept
 from pytest_vmstorage.lab_settings import LabSettings
 from pytest_vmstorage.opening import hosts_left, reap_host
+from pytest_vmstorage.plain_text import plain
 from pytest_vmstorage.promote import promote
 from pytest_vmstorage.provision import appliance
 from pytest_vmstorage.report.time_spent import time_lines
@@ -100,7 +101,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
         print(found.model_dump_json(indent=1))
     else:
         for line in diagnosis_lines(found, shutil.get_terminal_size((116, 24)).columns):
-            print(line)
+            print(plain(line))
     return 1 if found.problem else 0
 
 
@@ -126,7 +127,7 @@ def _reap(arguments: argparse.Namespace) -> int:
     host = find_host(arguments.host, None, _inventory(arguments.vm_inventory))
     found = reap_host(host, kept=arguments.kept, look_only=arguments.dry_run)
     for one in found:
-        print(one, file=sys.stdout if one.is_clear else sys.stderr)
+        print(plain(str(one)), file=sys.stdout if one.is_clear else sys.stderr)
     for other in [] if arguments.host else hosts_left():
         print(f"on {other} dead runs left something too: `vmstorage reap --host={other}`")
     if not found:
@@ -146,23 +147,23 @@ def _exec(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     saved = load_baseline(arguments.file, Path(_SAVED)) if arguments.file else newest_run(Path(_SAVED))
-    print("\n".join(show_cell(saved.run, arguments.cell, str(saved.path))))
+    print(plain("\n".join(show_cell(saved.run, arguments.cell, str(saved.path)))))
     return 0
 
 
 def _time(arguments: argparse.Namespace) -> int:
     source, timelines = timed_run(arguments.saved, Path(_SAVED), Path(_JOURNALS))
-    print("\n".join([source, "", *time_lines(timelines)]))
+    print(plain("\n".join([source, "", *time_lines(timelines)])))
     return 0
 
 
 def _promote(arguments: argparse.Namespace) -> int:
-    print("\n".join(promote(arguments.saved, arguments.name, Path(arguments.storage))))
+    print(plain("\n".join(promote(arguments.saved, arguments.name, Path(arguments.storage)))))
     return 0
 
 
 def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+    print(plain(sentence), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

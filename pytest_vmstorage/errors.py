@@ -23,14 +23,19 @@ from __future__ import annotations
 
 from typing import Self
 
+from pytest_vmstorage.plain_text import plain
+
 
 class VmStorageError(Exception):
-    """Base of all errors here: `what` is one sentence, `hint` says what to do about it."""
+    """Base of all errors here: `what` is one sentence, `hint` says what to do about it.
+
+    What tools and guests said is quoted in them, and reaches terminals and JUnit files: it is made plain here.
+    """
 
     def __init__(self, what: str, *, hint: str = "") -> None:
-        self.what = what
-        self.hint = hint
-        super().__init__(what)
+        self.what = plain(what)
+        self.hint = plain(hint)
+        super().__init__(self.what)
 
     def __str__(self) -> str:
         return f"{self.what} {self.hint}".rstrip()
@@ -40,7 +45,8 @@ class VmStorageError(Exception):
         # not by copy(): that calls the class with the sentence alone, which some do not take
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.what, other.args = what, (what,)
+        other.what = plain(what)
+        other.args = (other.what,)
         return other.with_traceback(self.__traceback__)
 
 
@@ -81,7 +87,7 @@ class GuestError(VmStorageError):
 
     def __init__(self, what: str, *, hint: str = "", console: str = "") -> None:
         super().__init__(what, hint=hint)
-        self.console = console
+        self.console = plain(console)
 
     def __str__(self) -> str:
         head = super().__str__()
@@ -126,7 +132,7 @@ class WorkloadError(VmStorageError):
 
     def __init__(self, what: str, *, hint: str = "", output: str = "") -> None:
         super().__init__(what, hint=hint)
-        self.output = output
+        self.output = plain(output)
 
     def __str__(self) -> str:
         head = super().__str__()

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pytest_vmstorage"
 
 LAYERS = """
-    names
+    names  plain_text
     __init__  errors  say  stats  division  process  timeline
     spans
     ssh  draft  temporary  meanwhile  ownership

@@ -12,6 +12,7 @@ import pytest
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.division import Work, divide
 from pytest_vmstorage.inventory import LOCAL, find_host
+from pytest_vmstorage.plain_text import plain
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.post import INPUT
 from pytest_vmstorage.plugin.recorder import ATTRIBUTE
@@ -173,5 +174,5 @@ class Controller:
     def _say(self, sentence: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
-            reporter.write_line(f"vmstorage: {sentence}")
+            reporter.write_line(plain(f"vmstorage: {sentence}"))
             reporter.flush()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
+from pytest_vmstorage.plain_text import plain_line
 from pytest_vmstorage.units import format_duration
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class LiveLine:
             return
         capture = self._config.pluginmanager.get_plugin("capturemanager")
         stream: TextIO = writer._file  # noqa: SLF001
-        shown = f"  {text[:room]}" if text else ""
+        shown = f"  {plain_line(text)[:room]}" if text else ""
         if capture is None:
             _put(stream, shown)
             return

@@ -98,8 +98,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Say below the matrix what assertions between cells came to: of one that holds nothing else does."""
     if config.stash.get(ASSERTED, []):
+        from pytest_vmstorage.plain_text import plain
         from pytest_vmstorage.plugin.between import assertion_lines
 
         terminalreporter.section("VM storage assertions")
         for line in assertion_lines(config, terminalreporter._tw.fullwidth):  # noqa: SLF001 (no public name for it)
-            terminalreporter.write_line(line)
+            terminalreporter.write_line(plain(line))

@@ -12,6 +12,7 @@ from pytest_vmstorage.division import divide
 from pytest_vmstorage.history import GUEST_S, ROUND_S
 from pytest_vmstorage.loss import Loss
 from pytest_vmstorage.matrix import by_reason, listed
+from pytest_vmstorage.plain_text import plain
 from pytest_vmstorage.plugin import gate_options, options
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
 from pytest_vmstorage.plugin.option_table import value
@@ -32,7 +33,7 @@ def print_plan(config: pytest.Config, items: Sequence[pytest.Item], devices: Seq
     reporter.ensure_newline()
     reporter.section("VM storage plan")
     for line in [*plan_lines(config, items), *devices]:
-        reporter.write_line(line)
+        reporter.write_line(plain(line))
 
 
 def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
@@ -173,4 +174,4 @@ class LeftOutReport:
             terminalreporter.ensure_newline()
             terminalreporter.section("VM storage left out")
             for line in self._lines:
-                terminalreporter.write_line(line)
+                terminalreporter.write_line(plain(line))

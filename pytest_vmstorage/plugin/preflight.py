@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vmstorage.errors import VmStorageError
+from pytest_vmstorage.plain_text import plain
 from pytest_vmstorage.plugin import axes, gate_options, image_options, options
 from pytest_vmstorage.plugin.devices import device_lines
 from pytest_vmstorage.plugin.emulators import check_emulators
@@ -95,7 +96,7 @@ def _tell_ignored(config: pytest.Config) -> None:
     if reporter is not None and capture is not None:
         with capture.global_and_fixture_disabled():
             for sentence in config.stash.get(IGNORED, ()):
-                reporter.write_line(f"vmstorage: {sentence}")
+                reporter.write_line(plain(f"vmstorage: {sentence}"))
 
 
 def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:

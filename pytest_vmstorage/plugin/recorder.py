@@ -140,6 +140,7 @@ class Recorder:
         """Print the matrix, and where the report files are."""
         if self.is_empty:
             return
+        from pytest_vmstorage.plain_text import plain
         from pytest_vmstorage.report.table import build_table
         from pytest_vmstorage.report.text import render_text
 
@@ -150,7 +151,7 @@ class Recorder:
         self._config.hook.pytest_vmstorage_report(config=self._config, run=run, comparison=comparison, lines=lines)
         terminalreporter.section("VM storage")
         for line in [*lines, *self._notes]:
-            terminalreporter.write_line(line)
+            terminalreporter.write_line(plain(line))
 
     def comparison(self, run: Run) -> Comparison | None:
         """What the run was judged against, with the verdicts that its tests got; None where it was not."""

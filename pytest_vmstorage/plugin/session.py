@@ -16,6 +16,7 @@ from pytest_vmstorage.journal import Journal
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.natives import Natives
 from pytest_vmstorage.opening import open_lab, open_machines
+from pytest_vmstorage.plain_text import plain
 from pytest_vmstorage.plugin import image_options, options
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gating import Gate
@@ -89,7 +90,7 @@ class StorageSession:
             return
         self.live.clear()
         with capture.global_and_fixture_disabled():
-            reporter.write_line(f"vmstorage: {sentence}")
+            reporter.write_line(plain(f"vmstorage: {sentence}"))
             # into a file, such as a CI job's log, Python writes when it has 8 KiB, and this may be all for minutes
             reporter.flush()
 

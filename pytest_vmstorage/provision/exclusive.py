@@ -21,6 +21,7 @@ from typing import IO
 
 from pytest_vmstorage.command import Shell, SshShell
 from pytest_vmstorage.errors import HostError
+from pytest_vmstorage.plain_text import plain_line
 from pytest_vmstorage.process import kill_session
 from pytest_vmstorage.say import Say, silent
 from pytest_vmstorage.spans import span
@@ -177,7 +178,7 @@ class HostLease:
         """Wait for the process's word that it holds the lease."""
         for line in _pipe(process.stdout):
             word, _, text = line.rstrip("\n").partition(" ")
-            who = "".join(filter(str.isprintable, text)).strip() or "another job"
+            who = plain_line(text) or "another job"
             if word == "held":
                 return
             if word == "late":

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from pytest_vmstorage.baseline import CellKey, host_of, keyed
 from pytest_vmstorage.config import AXES, StorageConfig
+from pytest_vmstorage.plain_text import plain_cell
 from pytest_vmstorage.report.native import Yardsticks, share_of
 from pytest_vmstorage.results import Failure, Measurement, Run
 from pytest_vmstorage.verdict import Comparison
@@ -75,15 +76,22 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
     writer.writeheader()
     rows = Yardsticks(run)
     for key, measurement in keyed(run.measurements):
-        writer.writerows(_measured(run, key, measurement, comparison, rows))
+        writer.writerows(map(_plain, _measured(run, key, measurement, comparison, rows)))
     for f in run.failures:
         writer.writerow(
-            {
-                **_cell(run, f),
-                "failure": f.reason if f.outcome == "failed" else f"{f.outcome}: {f.reason}",
-            }
+            _plain(
+                {
+                    **_cell(run, f),
+                    "failure": f.reason if f.outcome == "failed" else f"{f.outcome}: {f.reason}",
+                }
+            )
         )
     return out.getvalue()
+
+
+def _plain(record: _Record) -> _Record:
+    """The record with the texts that others wrote made harmless to a spreadsheet; figures are numbers."""
+    return {name: plain_cell(value) if isinstance(value, str) else value for name, value in record.items()}
 
 
 def _measured(

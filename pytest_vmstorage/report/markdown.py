@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from pytest_vmstorage.plain_text import plain_markdown
 from pytest_vmstorage.report.table import BEST, Cell, Table
 
 _FAILED_WIDTH = 48
@@ -13,22 +14,23 @@ _FAILED_WIDTH = 48
 
 def render_markdown(table: Table) -> str:
     """The table as Markdown, best figures bold; ends with a newline."""
-    parts = ["## Storage matrix", escape(table.caption)]
+    parts = ["## Storage matrix", plain_markdown(table.caption)]
     if table.rows:
-        heads = [*table.axes, *("<br>".join(map(escape, column.heading)) for column in table.columns)]
+        headings = ("<br>".join(map(plain_markdown, column.heading)) for column in table.columns)
+        heads = [*map(plain_markdown, table.axes), *headings]
         rule = ["---"] * len(table.axes) + ["---:"] * len(table.columns)
-        rows = [[*map(escape, row.axes), *map(_cell, row.cells)] for row in table.rows]
+        rows = [[*map(plain_markdown, row.axes), *map(_cell, row.cells)] for row in table.rows]
         parts.append("\n".join(map(_line, [heads, rule, *rows])))
-    parts += [escape(table.legend), escape(table.time)]
+    parts += [plain_markdown(table.legend), plain_markdown(table.time)]
     for curves in table.curves:
-        heads = ["metric", "cell", *curves.points]
+        heads = ["metric", "cell", *map(plain_markdown, curves.points)]
         rule = ["---", "---", *("---:" for _ in curves.points)]
         rows = [[row.metric, row.cell, *row.points] for row in curves.rows]
-        lines = [_line(heads), _line(rule), *(_line([*map(escape, row)]) for row in rows)]
-        parts.append(f"### {escape(curves.title)}\n\n" + "\n".join(lines))
+        lines = [_line(heads), _line(rule), *(_line([*map(plain_markdown, row)]) for row in rows)]
+        parts.append(f"### {plain_markdown(curves.title)}\n\n" + "\n".join(lines))
     for section in table.sections:
-        items = "\n".join(f"- {escape(line)}" for line in section.lines)
-        parts.append(f"### {escape(section.title)}\n\n{items}")
+        items = "\n".join(f"- {plain_markdown(line)}" for line in section.lines)
+        parts.append(f"### {plain_markdown(section.title)}\n\n{items}")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -38,14 +40,8 @@ def _line(texts: Sequence[str]) -> str:
 
 def _cell(cell: Cell) -> str:
     if cell.failure:
-        return escape(textwrap.shorten(cell.text, _FAILED_WIDTH, placeholder="…"))
+        return plain_markdown(textwrap.shorten(cell.text, _FAILED_WIDTH, placeholder="…"))
     if cell.mark != BEST:
-        return escape(cell.text)
-    return " ".join(part for part in (f"**{escape(cell.figure)}**", *cell.parts[1:]) if part)
-
-
-def escape(text: str) -> str:
-    """Text that Markdown leaves alone: no column ends, no markup, no line ends."""
-    for sign in ("\\", "|", "*", "_", "`", "<", ">"):
-        text = text.replace(sign, f"\\{sign}")
-    return " ".join(text.split())
+        return plain_markdown(cell.text)
+    best, *others = map(plain_markdown, cell.parts)
+    return " ".join(part for part in (f"**{best}**", *others) if part)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pytest_vmstorage.plain_text import plain_markdown
 from pytest_vmstorage.report.columns import function_of
 from pytest_vmstorage.report.footer import EMULATED
-from pytest_vmstorage.report.markdown import escape, render_markdown
+from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.summary import loss_text, summary_lines
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results import Run
@@ -28,7 +29,7 @@ def render_summary(run: Run, comparison: Comparison | None = None) -> str:
     """What a reviewer wants to know of the run, as GitHub-flavoured Markdown; ends with a newline."""
     parts = [f"## {_headline(run, comparison)}", *_hosts(run)]
     if comparison is not None:
-        parts += [f"- {escape(line)}" for line in list(summary_lines(comparison))[1:]]
+        parts += [f"- {plain_markdown(line)}" for line in list(summary_lines(comparison))[1:]]
         parts += _tables(comparison)
     if failed := [f"{function_of(f.nodeid)} on {f.config.label}: {f.reason}" for f in run.failures]:
         parts.append(_folded(f"{len(failed)} cells without a figure", failed))
@@ -42,7 +43,7 @@ def _headline(run: Run, comparison: Comparison | None) -> str:
     if comparison is None:
         return f"VM storage: {len(run.measurements)} measurements"
     told = next(summary_lines(comparison), "nothing was compared")
-    return escape(f"VM storage: {told} against {comparison.against}")
+    return plain_markdown(f"VM storage: {told} against {comparison.against}")
 
 
 def _hosts(run: Run) -> Iterator[str]:
@@ -51,7 +52,7 @@ def _hosts(run: Run) -> Iterator[str]:
         words = (
             f"Host {host.name}: {host.cpu}, {host.cores} cores, QEMU {host.qemu}, {host.accel}, kernel {host.kernel}."
         )
-        yield f"{escape(words)}{marked}"
+        yield f"{plain_markdown(words)}{marked}"
 
 
 def _tables(comparison: Comparison) -> Iterator[str]:
@@ -83,10 +84,10 @@ def _table(verdicts: Sequence[Verdict]) -> str:
             *(one.workload, one.config.label, then, format_figure(one.now, one.unit)),
             *(loss_text(one) or "-", tolerated),
         ]
-        lines.append(f"| {' | '.join(map(escape, texts))} |")
+        lines.append(f"| {' | '.join(map(plain_markdown, texts))} |")
     return "\n".join(lines)
 
 
 def _folded(title: str, lines: Sequence[str]) -> str:
-    items = "\n".join(f"- {escape(line)}" for line in lines)
+    items = "\n".join(f"- {plain_markdown(line)}" for line in lines)
     return f"<details><summary>{title}</summary>\n\n{items}\n\n</details>"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
+from pytest_vmstorage.plain_text import plain
 from pytest_vmstorage.report.columns import Column
 from pytest_vmstorage.report.curves import Curves
 from pytest_vmstorage.report.table import Cell, Table
@@ -33,7 +34,7 @@ def render_text(table: Table, width: int) -> str:
         texts = [line for text in section.lines for line in text.splitlines()]
         lines = [line for text in texts for line in _wrapped(text, width, "  ")]
         parts.append("\n".join([f"{section.title}:", *lines]))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return plain("\n\n".join(part for part in parts if part)) + "\n"
 
 
 def _curves(curves: Curves, width: int) -> _Lines:

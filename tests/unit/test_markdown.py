@@ -25,7 +25,7 @@ EXPECTED = r"""
 
 all rows: raw, preallocation off, size 1G
 
-| cache | bus | fio a\|b<br>clat\_p99 [s]<br>lower is better |
+| cache | bus | fio a\|b<br>clat\_p99 \[s\]<br>lower is better |
 | --- | --- | ---: |
 | none | virtio-blk | **1.01 ms** ±1 % ▲ |
 | none | sata | failed: No \*boot\*, and nothing that a guest… |
