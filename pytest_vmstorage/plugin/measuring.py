@@ -29,8 +29,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
     Not when collection ends: `pytest --fixtures` collects as well. With --vm-plan nothing is opened or run.
     """
-    _end_orderly(session.config)
     items = [item for item in session.items if is_storage_item(item)]
+    _end_orderly(session.config, has_own=bool(items))
     if items or any(asserts_between(item) for item in session.items):
         record(session.config)
     if items or value(session.config, "plan"):
@@ -45,7 +45,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return None
 
 
-def _end_orderly(config: pytest.Config) -> None:
+def _end_orderly(config: pytest.Config, *, has_own: bool) -> None:
+    """See to signals where something is made: here, or by the workers of this controller."""
+    makes_none = value(config, "plan") or config.option.collectonly or config.option.setupplan
+    if makes_none or not (has_own or config.pluginmanager.has_plugin("vmstorage-controller")):
+        return
     from pytest_vmstorage.plugin.ending import OrderlyEnd
 
     ending = OrderlyEnd()

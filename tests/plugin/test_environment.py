@@ -79,20 +79,24 @@ def pytest_unconfigure(config):
 """
 
 
+ENDING = ("vmstorage-ending", "vmstorage-measuring")
+"""Of runs in which something is made."""
+
+
 @pytest.mark.parametrize(
     ("test", "args", "expected"),
     [
         ("def test_x(): ...\n", (), []),
         ("def test_x(): ...\n", ("--vm-plan",), ["vmstorage-measuring"]),
-        ("def test_x(): ...\n", ("-n1",), ["vmstorage-controller", "vmstorage-measuring", "vmstorage-recorder"]),
-        ("def test_x(storage): ...\n", (), ["vmstorage-measuring", "vmstorage-recorder"]),
+        ("def test_x(): ...\n", ("-n1",), ["vmstorage-controller", *ENDING, "vmstorage-recorder"]),
+        ("def test_x(storage): ...\n", (), [*ENDING, "vmstorage-recorder"]),
         ("def test_x(cells): ...\n", (), ["vmstorage-measuring", "vmstorage-recorder"]),
         ("def test_x(storage): ...\n", ("--co",), ["vmstorage-measuring", "vmstorage-recorder"]),
         (
             "import pytest, unittest\n@pytest.mark.usefixtures('storage')\nclass TestX(unittest.TestCase):\n"
             "    def test_x(self): ...\n",
             (),
-            ["vmstorage-measuring", "vmstorage-recorder"],
+            [*ENDING, "vmstorage-recorder"],
         ),
     ],
     ids=["no-test", "plan", "controller", "storage", "cells", "collect-only", "unittest"],
