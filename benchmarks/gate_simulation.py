@@ -14,6 +14,15 @@ Jobs of 100 cells in the worlds of `noise_worlds.py`, the drawn ones each at a c
                   of 100, it alarms; `found_10` of cells slower by 10 %
     saved         of `against_days` with 8 saved days of 5 guests each: shares of unchanged cells and of slower ones
 
+Besides, jobs of 100 cells that are compared with saved days alone, suspects being confirmed in six fresh guests: runs
+of one guest whose rounds drift by 5 to 20 % from the first to the last (8 rounds), and runs of 1, 2 and 3 rounds. Each
+with 8 saved days, and with one saved day and a stated spread of days, which is the true one. For each of these worlds
+
+    false_alarm, false_pass, passed  as above; `false_pass` of cells slower by 10 %
+    not_green     of the unchanged cells: how many are SUSPECT in the end, which fails their tests by default
+    green_25      of cells slower by 25 %: how many are neither REGRESSED nor SUSPECT
+    found_25      how many of them are REGRESSED
+
     python benchmarks/gate_simulation.py [--jobs 1000] [--worlds "iid,real busy"] [--cv 3,8] [--seed 1]
                                          [--workers 2] [--markdown]
 """
@@ -35,14 +44,16 @@ from typing import Any, NamedTuple
 from noise_worlds import DRAWN, Drawn, Noise, Pair, cvs, noise, recorded
 from pytest_benchmark.utils import parse_compare_fail
 
-from pytest_vmstorage.days import against_days
+from pytest_vmstorage.days import Days, against_days, confirm_days, drifting
 from pytest_vmstorage.loss import Finding, Loss, Standing
 from pytest_vmstorage.sequential import confirm, screen
+from pytest_vmstorage.steady import steadiness
 
 WORLDS = (*DRAWN, *recorded())
 CELLS = 100
 SLOWED = 5
 ROUNDS = 5
+FRESH = 6
 DAYS, GUESTS = 8, 5
 RULES = ("mean:10%", "min:10%")
 CHECKS = {rule: parse_compare_fail(rule) for rule in RULES}  # type: ignore[no-untyped-call]
@@ -111,6 +122,86 @@ def of_days(world: Drawn, slower: float) -> Standing:
         world.new_day()
         days.append([world.run() for _ in range(GUESTS)])
     return against_days(days[:-1], [slower + value for value in days[-1]], POLICY).standing
+
+
+class OfDays(NamedTuple):
+    """A world of saved days: rounds of one guest a day, how many days are saved, and whether the rounds drift."""
+
+    rounds: int
+    days: int
+    drifts: bool = False
+
+    @property
+    def name(self) -> str:
+        """As the lines have it."""
+        what = "drifting rounds" if self.drifts else f"{self.rounds} round{'s' * (self.rounds > 1)}"
+        return f"{what} of {f'{self.days} days' if self.days > 1 else 'a day and its spread'}"
+
+    def run(self, cv: float, day: float, draw: random.Random) -> list[float]:
+        """log(seconds) of the rounds of one guest on a day that has this; days and rounds have equal noise."""
+        each = cv / math.sqrt(2)
+        slope = draw.choice((-1, 1)) * draw.uniform(0.05, 0.20) if self.drifts else 0.0
+        middle, step = (self.rounds - 1) / 2, slope / max(1, self.rounds - 1)
+        return [day + (place - middle) * step + draw.gauss(0, each) for place in range(self.rounds)]
+
+    def cell(self, cv: float, slower: float, draw: random.Random) -> tuple[Finding, Days]:
+        """What is found at first, and the fresh rounds of the same day that a suspect gets."""
+        each = cv / math.sqrt(2)
+        saved = [self.run(cv, draw.gauss(0, each), draw) for _ in range(self.days)]
+        day = slower + draw.gauss(0, each)
+        today = self.run(cv, day, draw)
+        spread = each if self.days == 1 else None
+        means = [[statistics.fmean(day)] for day in saved]
+        first = Days(means, [statistics.fmean(today)], spread, POLICY, saved_rounds=saved, today_rounds=today)
+        steady = steadiness([math.exp(-value) for value in today])
+        found = first.finding
+        if steady.is_judged and not steady.is_steady:
+            found = drifting(found, str(steady))
+        # what the day has is in the fresh guests as well; each has a round of its own
+        fresh = [day + draw.gauss(0, each) for _ in range(FRESH)]
+        return found, first._replace(today=fresh, today_rounds=fresh, are_fresh=True)
+
+
+OF_DAYS = (
+    *(OfDays(8, days, drifts=True) for days in (8, 1)),
+    *(OfDays(rounds, days) for rounds in (1, 2, 3) for days in (8, 1)),
+)
+
+
+def job_of_days(world: OfDays, cv: float, seed: int, number: int) -> Counter[str]:
+    """One job of cells that have saved days alone, unchanged and with slower cells: how often what came out."""
+    draw, count = random.Random(f"{seed} {world.name} {cv * 100:g} {number}"), Counter[str]()
+    unchanged = [world.cell(cv, 0.0, draw) for _ in range(CELLS)]
+    for percent in (0, 10, 25):
+        slowed = [world.cell(cv, math.log1p(percent / 100), draw) for _ in range(SLOWED)] if percent else []
+        cells = [*slowed, *unchanged[len(slowed) :]]
+        suspects = {place: fresh for place, (found, fresh) in enumerate(cells) if found.standing is Standing.SUSPECT}
+        confirmed = confirm_days(suspects, CELLS)
+        ends = [confirmed.get(place, found).standing for place, (found, _) in enumerate(cells)]
+        count.update(f"{percent} {standing}" for standing in (ends[:SLOWED] if percent else ends))
+        if not percent:
+            count["false alarm"] += Standing.REGRESSED in ends
+    return count
+
+
+def summary_of_days(world: OfDays, cv: float, jobs: int, count: Mapping[str, int]) -> dict[str, Any]:
+    """The shares, as the last line has them."""
+
+    def share(name: str, of: int) -> float:
+        return round(count[name] / of, 4)
+
+    slowed, cells = jobs * SLOWED, jobs * CELLS
+    return {
+        "name": world.name,
+        "cv": cv,
+        "jobs": jobs,
+        "false_alarm": share("false alarm", jobs),
+        "false_pass": share("10 PASS", slowed),
+        "passed": share("0 PASS", cells),
+        "not_green": share("0 SUSPECT", cells),
+        "green_25": round(1 - (count["25 REGRESSED"] + count["25 SUSPECT"]) / slowed, 4),
+        "found_25": share("25 REGRESSED", slowed),
+    }
 
 
 def job(world: str, cv: float, seed: int, number: int) -> Counter[str]:
@@ -191,8 +282,8 @@ def summary(world: str, cv: float, jobs: int, count: Mapping[str, int]) -> dict[
     }
 
 
-def markdown(worlds: Sequence[Mapping[str, Any]]) -> str:
-    """The tables of docs/gate.md: the gate, and pytest-benchmark's rules beside it; all in per cent."""
+def markdown(worlds: Sequence[Mapping[str, Any]], of_days: Sequence[Mapping[str, Any]]) -> str:
+    """The tables of docs/gate.md: the gate, pytest-benchmark's rules beside it, saved days; all in per cent."""
 
     def per_cent(*shares: float) -> str:
         return " / ".join(f"{100 * share:.1f}" for share in shares)
@@ -217,10 +308,25 @@ def markdown(worlds: Sequence[Mapping[str, Any]]) -> str:
         )
         for world in worlds
     ]
+    rule_names = [name for world in worlds[:1] for name in world["rules"]]
     return "\n\n".join(
         (
             _table(head, gate),
-            _table(("world", "noise", *(f"{name}: cell / job / +10 % found" for name in worlds[0]["rules"])), rules),
+            _table(("world", "noise", *(f"{name}: cell / job / +10 % found" for name in rule_names)), rules),
+            _table(
+                (
+                    *("saved days", "noise", "false alarm in a job", "+10 % passed", "unchanged: passed / suspected"),
+                    "+25 %: found / green",
+                ),
+                [
+                    (
+                        *(one["name"], f"{100 * one['cv']:.2g}", per_cent(one["false_alarm"])),
+                        *(per_cent(one["false_pass"]), per_cent(one["passed"], one["not_green"])),
+                        per_cent(one["found_25"], one["green_25"]),
+                    )
+                    for one in of_days
+                ],
+            ),
         )
     )
 
@@ -234,7 +340,7 @@ def main() -> None:
     """Run the worlds one after the other, a line each, then the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1000, help="jobs of 100 cells in each world")
-    parser.add_argument("--worlds", default=",".join(WORLDS))
+    parser.add_argument("--worlds", default=",".join((*WORLDS, *(world.name for world in OF_DAYS))))
     parser.add_argument("--cv", default="3,8,15", help="per cent, of the worlds that are drawn")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes; they change no figure")
@@ -242,14 +348,20 @@ def main() -> None:
     options = parser.parse_args()
     found = []
     with ProcessPoolExecutor(options.workers) as workers:
-        for world in options.worlds.split(","):
+        for world in [one for one in options.worlds.split(",") if one not in {saved.name for saved in OF_DAYS}]:
             for cv in cvs(world, [float(per_cent) / 100 for per_cent in options.cv.split(",")]):
                 jobs = workers.map(partial(job, world, cv, options.seed), range(options.jobs), chunksize=5)
                 found.append(summary(world, cv, options.jobs, sum(jobs, Counter())))
                 print(" ".join(f"{name}={value}" for name, value in found[-1].items()), flush=True)
+        of_days = []
+        for saved in [one for one in OF_DAYS if one.name in options.worlds.split(",")]:
+            for cv in [float(per_cent) / 100 for per_cent in options.cv.split(",")]:
+                counted = workers.map(partial(job_of_days, saved, cv, options.seed), range(options.jobs), chunksize=5)
+                of_days.append(summary_of_days(saved, cv, options.jobs, sum(counted, Counter())))
+                print(" ".join(f"{name}={value}" for name, value in of_days[-1].items()), flush=True)
     if options.markdown:
-        print(markdown(found))
-    print(json.dumps({"worlds": found}))
+        print(markdown(found, of_days))
+    print(json.dumps({"worlds": found, "of_days": of_days}))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,9 @@ assumes that days are alike but for noise. Five saved days give their spread; wi
 today has fewer guests than the saved days had, as where those are several runs each, the spread of single guests comes
 on top: the mean of one guest is further from the next day's than that of ten.
 
+A spread that the user states is of days, and not of what a run measures of one: how far its rounds go apart comes on
+top, today's and the saved days'. Where that is unknown, as with one round each, nothing is decided.
+
 Fresh rounds of today are of the same day, and share what today has. So they confirm a suspect only where the days
 themselves do so among all cells that were compared, and not among the few suspects as fresh pairs do. A suspect may
 pass in them, and of the risk that a loss of just the tolerated size passes a fifth is theirs.
@@ -19,7 +22,7 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from pytest_vmstorage.loss import Finding, Loss, Standing, above, change, fractions, p_text, percent
+from pytest_vmstorage.loss import Finding, Loss, Standing, above, at_least_suspect, change, fractions, p_text, percent
 from pytest_vmstorage.stats import Interval, holm, student_t_cdf, student_t_quantile
 
 Cell = TypeVar("Cell", bound=Hashable)
@@ -36,7 +39,9 @@ class Days(NamedTuple):
     """The saved days of a cell and today, in log(seconds per operation): a value for each fresh guest, by days.
 
     `spread` is the standard deviation of a day's figure that the user states, None where saved days are to tell it;
-    `policy` what the cell may lose; `are_fresh` is true for rounds of today that confirm others.
+    `policy` what the cell may lose; `are_fresh` is true for rounds of today that confirm others. `saved_rounds` and
+    `today_rounds` are all the rounds, of which a guest's value is the mean: of a day with one guest they say how well
+    that value is known. Without them it is not known.
     """
 
     saved: Sequence[Sequence[float]]
@@ -44,6 +49,20 @@ class Days(NamedTuple):
     spread: float | None = None
     policy: Loss = Loss()
     are_fresh: bool = False
+    saved_rounds: Sequence[Sequence[float]] = ()
+    today_rounds: Sequence[float] = ()
+
+    @property
+    def units(self) -> tuple[Sequence[Sequence[float]], Sequence[float]]:
+        """What a day's figure is the mean of, saved days' and today's: of several guests their values, else rounds."""
+        rounds = self.saved_rounds or self.saved
+        saved = [day if len(day) > 1 else own for day, own in zip(self.saved, rounds, strict=True)]
+        return saved, self.today if len(self.today) > 1 else self.today_rounds or self.today
+
+    @property
+    def decides(self) -> bool:
+        """Whether the saved days, or what is stated of them, suffice for a decision at all."""
+        return len(self.saved) >= LEAST_DAYS or self.spread is not None
 
     @property
     def finding(self) -> Finding:
@@ -51,9 +70,8 @@ class Days(NamedTuple):
         if obstacle := _obstacle(self.saved, self.today):
             return Finding(standing=Standing.INCONCLUSIVE, count=len(self.saved), reason=obstacle)
         found = _prediction(self)
-        if found is None:
-            return _against_one(self.saved[0], self.today, _shift(self))
-        return _weigh(found, self)
+        weighed = _against_one(self.saved[0], self.today, _shift(self)) if found is None else _weigh(found, self)
+        return at_least_suspect(weighed, self.policy)
 
     @property
     def pass_risk(self) -> float:
@@ -72,10 +90,21 @@ def against_days(
 
     A cell that looks slower is a suspect also where the tolerated loss seems excluded. Passing here has a risk of its
     own, of `false_pass` at most; that of pairs comes on top for the cells that go on to them. With fewer than five
-    saved days, and no `spread` stated (see `Days`), a cell is always INCONCLUSIVE: the days give the change and, from
-    two on, the smallest loss that could have been seen.
+    saved days, and no `spread` stated (see `Days`), nothing passes: the days give the change and, from two on, the
+    smallest loss that could have been seen. A cell that looks slower by more than is tolerated is SUSPECT at least.
     """
     return Days(saved, today, spread, policy or Loss()).finding
+
+
+def drifting(found: Finding, unsteady: str) -> Finding:
+    """What becomes of a finding whose rounds are `unsteady`, in a clause: nothing is decided, a suspect stays one."""
+    drift = f"its rounds are {unsteady}"
+    if found.standing is Standing.SUSPECT:
+        return found.model_copy(update={"reason": f"{found.reason}; {drift}"})
+    shift = f"{found.loss * 100:+.3g} % time per operation: " if found.loss is not None else ""
+    reason = f"{shift}{drift}; --vm-without=steady-state compares them all the same"
+    update = {"standing": Standing.INCONCLUSIVE, "reason": reason, "interval": None, "p": None, "wants": 0}
+    return found.model_copy(update=update)
 
 
 def confirm_days(suspects: Mapping[Cell, Days], compared: int) -> dict[Cell, Finding]:
@@ -84,13 +113,13 @@ def confirm_days(suspects: Mapping[Cell, Days], compared: int) -> dict[Cell, Fin
     `compared` is how many cells the job compared with saved days. The risk that any unchanged one of them is REGRESSED
     is `false_alarm` at most (Holm 1979), whatever their days have in common.
     """
-    found = {cell: days.finding for cell, days in suspects.items()}
+    found = {cell: at_least_suspect(days.finding, days.policy, was_suspect=True) for cell, days in suspects.items()}
     evidence = [_evidence(days, found[cell]) for cell, days in suspects.items()]
     # those that were no suspects are hypotheses that were kept
     counted = holm([*evidence, *[1.0] * (compared - len(evidence))])[: len(evidence)]
     for (cell, finding), p in zip(list(found.items()), counted, strict=True):
         days, prediction = suspects[cell], _prediction(suspects[cell])
-        if finding.standing is Standing.SUSPECT and prediction is not None:
+        if finding.standing is Standing.SUSPECT and prediction is not None and days.decides and prediction.is_known:
             update = _counted(prediction, days, p, compared)
         else:
             update = {"reason": f"it looked slower at first; in fresh rounds, {finding.reason}"}
@@ -124,10 +153,10 @@ def learnt(saved: Sequence[Sequence[float]], guests: int = 1) -> float | None:
 
 
 def _evidence(days: Days, finding: Finding) -> float:
-    if finding.standing is not Standing.SUSPECT:
+    if finding.standing is not Standing.SUSPECT or not days.decides:
         return 1.0
     found = _prediction(days)
-    return found.p if found is not None else 1.0
+    return found.p if found is not None and found.is_known else 1.0
 
 
 def _obstacle(saved: Sequence[Sequence[float]], today: Sequence[float]) -> str:
@@ -140,11 +169,15 @@ def _obstacle(saved: Sequence[Sequence[float]], today: Sequence[float]) -> str:
 
 
 class _Prediction(NamedTuple):
-    """How far today is from the saved days, the standard error of that, and its degrees of freedom: inf if stated."""
+    """How far today is from the saved days, the standard error of that, and its degrees of freedom: inf if stated.
+
+    `is_known` is False where nothing says how far rounds go apart: the error is then too small by that.
+    """
 
     shift: float
     error: float
     freedom: float
+    is_known: bool = True
 
     @property
     def p(self) -> float:
@@ -174,8 +207,14 @@ def _prediction(days: Days) -> _Prediction | None:
     """What a further day is held against; None where one day is saved and nothing is stated."""
     count = len(days.saved)
     if days.spread is not None and count < LEAST_DAYS:
-        # what is stated is of a day's figure, and the noise of its rounds is in there
-        return _Prediction(_shift(days), days.spread * math.sqrt(1 + 1 / count), math.inf)
+        stated = days.spread**2 * (1 + 1 / count)
+        rounds = _of_rounds(days)
+        if rounds is None:
+            return _Prediction(_shift(days), math.sqrt(stated), math.inf, is_known=False)
+        added, freedom = rounds
+        total = stated + added
+        # what is stated is taken to be known exactly (Satterthwaite 1946)
+        return _Prediction(_shift(days), math.sqrt(total), freedom * (total / added) ** 2 if added else math.inf)
     if count == 1:
         return None
     between_days = statistics.variance(map(statistics.fmean, days.saved)) * (1 + 1 / count)
@@ -184,14 +223,18 @@ def _prediction(days: Days) -> _Prediction | None:
 
 
 def _with_guests(days: Days, between_days: float) -> tuple[float, int]:
-    """The variance of the shift and its degrees of freedom, with what fewer guests today than on saved days add.
+    """The variance of the shift and its degrees of freedom, with what fewer guests or rounds than on saved days add.
 
     The spread of saved days has in it that of a mean of their guests; the rest of today's is that of single guests,
     known from days that have several. Degrees of freedom of such a sum: Satterthwaite 1946.
     """
     most = len(days.saved) - 1
-    several = [day for day in days.saved if len(day) > 1]
-    further = 1 / len(days.today) - statistics.fmean(1 / len(day) for day in days.saved)
+    saved, today = days.saved, days.today
+    if max(map(len, (*saved, today))) == 1:
+        # one guest a day: fewer rounds today make its mean less sure in the same way
+        saved, today = days.units
+    several = [day for day in saved if len(day) > 1]
+    further = 1 / len(today) - statistics.fmean(1 / len(day) for day in saved)
     if further <= 0 or not several:
         return between_days, most
     known = sum(len(day) - 1 for day in several)
@@ -205,16 +248,35 @@ def _with_guests(days: Days, between_days: float) -> tuple[float, int]:
     return total, max(1, min(most, int(satterthwaite + 1e-9)))
 
 
+def _of_rounds(days: Days) -> tuple[float, int] | None:
+    """The variance that the rounds of all days give the shift, and its degrees of freedom; None where none tell.
+
+    All runs are taken to scatter alike: few rounds hardly know their own spread.
+    """
+    saved, today = days.units
+    several = [one for one in (*saved, today) if len(one) > 1]
+    known = sum(len(one) - 1 for one in several)
+    if not known:
+        return None
+    variance = math.fsum(statistics.variance(one) * (len(one) - 1) for one in several) / known
+    return variance * (1 / len(today) + math.fsum(1 / len(one) for one in saved) / len(saved) ** 2), known
+
+
 def _t_cdf(t: float, freedom: float) -> float:
-    return _NORMAL.cdf(t) if math.isinf(freedom) else student_t_cdf(t, int(freedom))
+    return _NORMAL.cdf(t) if freedom > _MANY else student_t_cdf(t, max(1, int(freedom)))
 
 
 def _t_quantile(probability: float, freedom: float) -> float:
-    return _NORMAL.inv_cdf(probability) if math.isinf(freedom) else student_t_quantile(probability, int(freedom))
+    if freedom > _MANY:
+        return _NORMAL.inv_cdf(probability)
+    return student_t_quantile(probability, max(1, int(freedom)))
 
 
 _NORMAL = statistics.NormalDist()
+_MANY = 10_000
 
+_UNKNOWN = "one round does not say how far rounds go apart, which comes on top of what days differ by"
+_MORE_ROUNDS = "take more (--vm-rounds)"
 _OTHERWISE = "save more days, or run pairs with --vm-against"
 
 
@@ -240,18 +302,21 @@ def _more_days(count: int) -> str:
 
 def _weigh(found: _Prediction, days: Days) -> Finding:
     count, shift, policy = len(days.saved), found.shift, days.policy
-    interval, p = found.interval, found.p
+    interval, p = found.interval if found.is_known else None, found.p
     tolerated = percent(policy.limit)
-    is_stated = math.isinf(found.freedom)
-    stated = f"days that differ by {percent(days.spread or 0)}, as stated,"
+    is_stated = days.spread is not None and count < LEAST_DAYS
+    stated = f"days that differ by {percent(days.spread or 0)}, as stated,{' and these rounds' * found.is_known}"
     source = stated if is_stated else f"{count} days of this spread"
     power = f"{source} show a loss of {percent(found.visible)} in four of five cases"
     if count < LEAST_DAYS and not is_stated:
         told = f"{LEAST_DAYS} days are needed, and {power}; {_more_days(count)}"
         return _finding(Standing.INCONCLUSIVE, count, shift, interval, told, visible=found.visible)
     if p < policy.suspicion and shift >= policy.half:
-        told = f"{p_text(p)}, and --vm-confirm can confirm it in fresh rounds"
+        found_by = p_text(p) if found.is_known else _UNKNOWN
+        told = f"{found_by}, and --vm-confirm can confirm it in fresh rounds"
         return _finding(Standing.SUSPECT, count, shift, interval, told, p=p)
+    if not found.is_known:
+        return _finding(Standing.INCONCLUSIVE, count, shift, interval, f"{_UNKNOWN}; {_MORE_ROUNDS}")
     bound = found.bound(1 - days.pass_risk)
     if bound < policy.limit:
         least = f"above {percent(bound)}" if bound > 0 else "at all"

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_vmstorage.baseline import Baseline, CellKey, host_of, keyed
-from pytest_vmstorage.days import LEAST_DAYS, Days, confirm_days, learnt
+from pytest_vmstorage.days import LEAST_DAYS, Days, confirm_days, drifting, learnt
 from pytest_vmstorage.fingerprint import flaw, no_ratio, obstacle, other_parts, stack_changes, stack_of
 from pytest_vmstorage.judging import Case, by_guest, first_rounds, judge_all
-from pytest_vmstorage.loss import Finding, Loss, Standing
+from pytest_vmstorage.loss import Finding, Loss, Standing, log_seconds
 from pytest_vmstorage.results import Measurement, Metric, Run, Sample
 from pytest_vmstorage.tolerance import GatePolicy
 from pytest_vmstorage.verdict import Comparison, MissingCell, Verdict
@@ -26,6 +26,8 @@ class _Saved(NamedTuple):
     policy: Loss = Loss()
     spread: float | None = None
     left_out: str = ""
+    saved_rounds: Sequence[Sequence[float]] = ()
+    unsteady: str = ""
 
     @property
     def first(self) -> Sequence[Sample]:
@@ -34,7 +36,22 @@ class _Saved(NamedTuple):
 
     def days(self, samples: Sequence[Sample], *, are_fresh: bool = False) -> Days:
         """The saved days beside these rounds of today."""
-        return Days(self.saved, by_guest(self.case.metric, samples), self.spread, self.policy, are_fresh)
+        metric = self.case.metric
+        return Days(
+            self.saved,
+            by_guest(metric, samples),
+            self.spread,
+            self.policy,
+            are_fresh,
+            self.saved_rounds,
+            log_seconds(metric, [sample.figures[metric.name] for sample in samples]),
+        )
+
+    @property
+    def found(self) -> Finding:
+        """What the first rounds say; rounds that drift decide nothing, and are at most a reason to suspect."""
+        found = self.days(self.first).finding
+        return drifting(found, self.unsteady) if self.unsteady else found
 
 
 def compare(run: Run, baseline: Baseline, policy: GatePolicy, *, left_out: Collection[str] = ()) -> Comparison:
@@ -85,16 +102,16 @@ def _gated(case: Case, then: Measurement, baseline: Baseline, run: Run, policy: 
         return f"when it was saved {found}"
     # fresh rounds are of other guests, which differ
     steady = measured.model_copy(update={"samples": first_rounds(measured)}).steadiness
-    if steady.is_judged and not steady.is_steady:
-        return f"its rounds are {steady}; --vm-without=steady-state compares them all the same"
-    saved, left_out = _saved_days(baseline, case.key, then, measured, case.metric, run)
+    unsteady = str(steady) if steady.is_judged and not steady.is_steady else ""
+    saved, rounds, left_out = _saved_days(baseline, case.key, then, measured, case.metric, run)
     spread = math.log1p(policy.day_spread) if policy.day_spread is not None else None
     tolerated = policy.tolerated_by(case.key.nodeid, case.key.workload, measured.tolerated).fraction
     if tolerated is None:
         tolerated = learnt(saved, len(by_guest(case.metric, first_rounds(measured))))
         if tolerated is None:
             return _not_learnt(len(saved), left_out)
-    return _Saved(case, then, saved, Loss(tolerated=tolerated).shared(policy.parts), spread, left_out)
+    policy_of = Loss(tolerated=tolerated).shared(policy.parts)
+    return _Saved(case, then, saved, policy_of, spread, left_out, rounds, unsteady)
 
 
 def _not_learnt(days: int, left_out: str) -> str:
@@ -106,14 +123,15 @@ def _not_learnt(days: int, left_out: str) -> str:
 
 def _saved_days(
     baseline: Baseline, key: CellKey, then: Measurement, now: Measurement, metric: Metric, run: Run
-) -> tuple[list[list[float]], str]:
+) -> tuple[list[list[float]], list[list[float]], str]:
     """A value for each fresh guest of each saved day on which the host's software was what it was last.
 
-    Runs of one date are one day: what differs between days is the same in them. Also which days are left out and why,
-    in a clause, or an empty text.
+    Runs of one date are one day: what differs between days is the same in them. Also all rounds of each day, and which
+    days are left out and why, in a clause, or an empty text.
     """
     last, today = host_of(baseline.run, then.host), host_of(run, now.host)
     days: dict[str, list[float]] = {}
+    rounds: dict[str, list[float]] = {}
     left_out: dict[str, str] = {}
     for saved, measured in baseline.history(key, then.host):
         host, date = host_of(saved, measured.host), saved.started[:10]
@@ -123,8 +141,9 @@ def _saved_days(
             left_out[date] = reason
         else:
             days.setdefault(date, []).extend(by_guest(metric, measured.samples))
+            rounds.setdefault(date, []).extend(log_seconds(metric, measured.values(metric.name)))
     reasons = {date: reason for date, reason in left_out.items() if date not in days}
-    return list(days.values()), _days_left_out(reasons)
+    return list(days.values()), list(rounds.values()), _days_left_out(reasons)
 
 
 def _days_left_out(reasons: Mapping[str, str]) -> str:
@@ -148,7 +167,7 @@ def _decide(cases: Mapping[int, _Saved]) -> dict[int, Finding]:
     found: dict[int, Finding] = {}
     suspects: dict[int, Days] = {}
     for number, one in cases.items():
-        found[number] = one.days(one.first).finding
+        found[number] = one.found
         fresh = one.case.measured.samples[len(one.first) :]
         if fresh and found[number].standing is Standing.SUSPECT:
             suspects[number] = one.days(fresh, are_fresh=True)

@@ -135,6 +135,20 @@ class Finding(BaseModel):
     wants: int = 0
 
 
+def at_least_suspect(finding: Finding, policy: Loss, *, was_suspect: bool = False) -> Finding:
+    """The finding, but SUSPECT where nothing was decided and the estimate is above what is tolerated.
+
+    Whatever keeps it from being decided (few days, rounds that drift, no spread), green it is not. One that was a
+    suspect before stays one from half of what is tolerated on: fresh figures neither found nor excluded the loss.
+    """
+    least = policy.half if was_suspect else policy.limit
+    if finding.standing is not Standing.INCONCLUSIVE or finding.loss is None or math.log1p(finding.loss) <= least:
+        return finding
+    size = "half of " if was_suspect else ""
+    reason = f"{finding.reason}; it looks slower by more than {size}the tolerated {percent(policy.limit)}"
+    return finding.model_copy(update={"standing": Standing.SUSPECT, "reason": reason})
+
+
 def log_seconds(metric: Metric, values: Sequence[float]) -> tuple[float, ...]:
     """A metric's figures as logarithms of seconds per operation: lower is better, equal factors are equal steps.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pytest_vmstorage.baseline import keyed
 from pytest_vmstorage.fingerprint import flaw, no_ratio
 from pytest_vmstorage.judging import Case, first_rounds, judge_all
-from pytest_vmstorage.loss import Finding, Loss, Standing, differences
+from pytest_vmstorage.loss import Finding, Loss, Standing, at_least_suspect, differences
 from pytest_vmstorage.results import Measurement, Run
 from pytest_vmstorage.sequential import confirm, screen
 from pytest_vmstorage.tolerance import GatePolicy
@@ -83,7 +83,7 @@ def _in_time(one: _Paired, finding: Finding) -> Finding:
     if one.case.measured.ended.reason != "time limit" or finding.standing is not Standing.INCONCLUSIVE:
         return finding
     reason = f"{finding.reason}; the time for its pairs was over (--vm-pairs-limit)"
-    return finding.model_copy(update={"reason": reason, "wants": 0})
+    return at_least_suspect(finding.model_copy(update={"reason": reason, "wants": 0}), one.policy)
 
 
 def _decide(cases: Mapping[int, _Paired]) -> dict[int, Finding]:

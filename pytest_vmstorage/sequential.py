@@ -12,7 +12,18 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from pytest_vmstorage.loss import Finding, Look, Loss, Standing, above, change, fractions, p_text, percent
+from pytest_vmstorage.loss import (
+    Finding,
+    Look,
+    Loss,
+    Standing,
+    above,
+    at_least_suspect,
+    change,
+    fractions,
+    p_text,
+    percent,
+)
 from pytest_vmstorage.stats import (
     MOST_PAIRS,
     count_to_see,
@@ -30,6 +41,8 @@ Cell = TypeVar("Cell", bound=Hashable)
 def screen(differences: Sequence[float], policy: Loss | None = None) -> Finding:
     """All pairs of one cell so far: PASS, SUSPECT, or INCONCLUSIVE, and then how many more pairs the next look wants.
 
+    After the last look a cell whose estimate is above what is tolerated is SUSPECT at least.
+
     A cell that looks slower is a suspect also where the tolerated loss seems excluded: fresh pairs will tell. Where it
     looks slower and is no suspect, it may pass at the last look alone.
     """
@@ -45,13 +58,13 @@ def screen(differences: Sequence[float], policy: Loss | None = None) -> Finding:
         waits = looks_slower and look != policy.screening[-1]
         if not waits and (passed := _passed(seen, look, policy)):
             return passed
-    return _undecided(differences[: policy.screening[-1].pairs], policy)
+    return at_least_suspect(_undecided(differences[: policy.screening[-1].pairs], policy), policy)
 
 
 def confirm(
     suspects: Mapping[Cell, Sequence[float]], policies: Mapping[Cell, Loss] | None = None
 ) -> dict[Cell, Finding]:
-    """All suspects of a job, each with its fresh pairs so far: PASS, REGRESSED, or INCONCLUSIVE as in `screen`.
+    """All suspects of a job, each with its fresh pairs so far: PASS, REGRESSED, or undecided as in `screen`.
 
     All of them have to be there, also those that were decided before: Holm's steps count how many there are. The
     pairs that made a cell a suspect must not be among them. `policies` say what each may lose;
@@ -68,7 +81,10 @@ def confirm(
             if found:
                 decided[cell] = found
     last = looks[-1].pairs
-    return {cell: decided.get(cell) or _undecided(pairs[:last], of[cell]) for cell, pairs in suspects.items()}
+    return {
+        cell: decided.get(cell) or at_least_suspect(_undecided(pairs[:last], of[cell]), of[cell], was_suspect=True)
+        for cell, pairs in suspects.items()
+    }
 
 
 def _evidence(decided: Finding | None, pairs: Sequence[float], look: Look) -> float:

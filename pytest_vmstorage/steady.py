@@ -43,15 +43,27 @@ class Steadiness(BaseModel):
     @property
     def is_steady(self) -> bool:
         """Whether both are within their limits; False where nothing was judged."""
-        if self.range is None or self.slope is None:
-            return False
-        return self.range <= RANGE + _EXACT and abs(self.slope) <= SLOPE + _EXACT
+        return self.is_judged and self._is_near and self._is_level
+
+    @property
+    def _is_near(self) -> bool:
+        return self.range is not None and self.range <= RANGE + _EXACT
+
+    @property
+    def _is_level(self) -> bool:
+        return self.slope is not None and abs(self.slope) <= SLOPE + _EXACT
 
     def __str__(self) -> str:
         if self.range is None or self.slope is None:
             return f"not judged ({self.why or f'{self.rounds} round' + 's' * (self.rounds != 1)})"
-        said = f"range {self.range:.0%} of the mean (limit {RANGE:.0%}), slope {self.slope:+.0%} (limit {SLOPE:.0%})"
-        return f"{'steady' if self.is_steady else 'not steady'} over {self.rounds} rounds: {said}"
+        if self.is_steady:
+            said = (
+                f"range {self.range:.1%} of the mean (limit {RANGE:.0%}), slope {self.slope:+.1%} (limit {SLOPE:.0%})"
+            )
+            return f"steady over {self.rounds} rounds: {said}"
+        over = [f"a range of {self.range:.1%} of the mean is over the limit of {RANGE:.0%}"] * (not self._is_near)
+        over += [f"a slope of {self.slope:+.1%} is over the limit of {SLOPE:.0%}"] * (not self._is_level)
+        return f"not steady over {self.rounds} rounds: {' and '.join(over)}"
 
 
 def steadiness(figures: Sequence[float]) -> Steadiness:

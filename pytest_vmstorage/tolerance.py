@@ -17,6 +17,9 @@ HISTORY = "history"
 
 Undecided = Literal["fail", "warn"]
 
+Unsure = Literal["fail", "suspect", "warn"]
+"""Which tests without a decision fail: all, those that look slower than tolerated, or none."""
+
 
 class Tolerated(BaseModel):
     """A tolerated loss: a fraction of the time per operation, or None where a cell's saved days tell it."""
@@ -82,9 +85,9 @@ class Waiver(Scope):
 class GatePolicy(BaseModel):
     """How a run is judged: tolerated losses, waivers, and what becomes of what cannot be decided.
 
-    `day_spread` is the standard deviation of a day's figure, a fraction, where the user states it. `inconclusive` and
-    `missing` say whether a cell without a decision, and one that the run lacks, fails. `today` is when it is judged.
-    `parts` is in how many parts, a host each: every one may spend an equal part of the risk of a false alarm.
+    `day_spread` is the standard deviation of a day's figure, a fraction, where the user states it. `inconclusive`
+    says which cells without a decision fail, `missing` whether one does that the run lacks. `today` is when it is
+    judged. `parts` is in how many parts, a host each: every one may spend an equal part of the risk of a false alarm.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -93,7 +96,7 @@ class GatePolicy(BaseModel):
     day_spread: float | None = None
     rules: tuple[Rule, ...] = ()
     waivers: tuple[Waiver, ...] = ()
-    inconclusive: Undecided = "warn"
+    inconclusive: Unsure = "suspect"
     missing: Undecided = "warn"
     today: datetime.date = datetime.date.min
     parts: int = 1

@@ -14,7 +14,7 @@ from pytest_vmstorage.plugin.post import post_of
 
 if TYPE_CHECKING:
     from pytest_vmstorage.recipe import Recipe
-    from pytest_vmstorage.tolerance import GatePolicy, Undecided
+    from pytest_vmstorage.tolerance import GatePolicy, Undecided, Unsure
 
 
 def use_save(config: pytest.Config) -> None:
@@ -47,7 +47,7 @@ def policy(config: pytest.Config) -> GatePolicy:
     found = GatePolicy(
         tolerated=parse_tolerated(value(config, "max-regression"), "--vm-max-regression"),
         day_spread=parse_percent(spread) if spread else None,
-        inconclusive=_undecided(config, "inconclusive"),
+        inconclusive=_unsure(config),
         missing=_undecided(config, "missing"),
         today=datetime.datetime.now(datetime.UTC).date(),
         parts=len(post.hosts) if (post := post_of(config)) is not None else 1,
@@ -69,6 +69,17 @@ def _text(path: Path, name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         raise ConfigError(f"--vm-gate={name or path} cannot be read: {reason}.", hint="Name a TOML file.") from None
+
+
+def _unsure(config: pytest.Config) -> Unsure:
+    from pytest_vmstorage.errors import ConfigError
+
+    given = value(config, "inconclusive")
+    known: tuple[Unsure, ...] = ("fail", "suspect", "warn")
+    for one in known:
+        if given == one:
+            return one
+    raise ConfigError(f"--vm-inconclusive={given} is not known.", hint="It is fail, suspect or warn.")
 
 
 def _undecided(config: pytest.Config, name: str) -> Undecided:

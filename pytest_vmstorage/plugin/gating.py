@@ -175,7 +175,8 @@ class Gate:
         if failed := [verdict.reason for verdict in verdicts if verdict.fails]:
             raise pytest.fail.Exception("\n".join(failed), pytrace=False)
         if unsure := [verdict.reason for verdict in verdicts if verdict.is_open]:
-            if self.policy.inconclusive == "fail":
+            suspected = any(verdict.gates and verdict.kind is Kind.SUSPECT for verdict in verdicts)
+            if self.policy.inconclusive == "fail" or (self.policy.inconclusive == "suspect" and suspected):
                 raise pytest.fail.Exception("\n".join(unsure), pytrace=False)
             raise pytest.skip.Exception("\n".join(unsure), _use_item_location=True)
         if waived := [f"{verdict.reason} {verdict.waiver}" for verdict in verdicts if verdict.waiver and verdict.gates]:

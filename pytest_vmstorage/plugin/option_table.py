@@ -50,7 +50,12 @@ VALUES = (
     ("max-regression", "loss of speed that is tolerated, or history: what saved days can show", "10%", "PERCENT"),
     ("day-spread", "how much the host differs from day to day, until five days are saved", "", "PERCENT"),
     ("pairs-limit", "with --vm-against: time for the pairs of a test, after which it gets no more", "30m", "TIME"),
-    ("inconclusive", "fail or warn: what becomes of a test whose loss is neither found nor excluded", "warn", "WHAT"),
+    (
+        "inconclusive",
+        "what of undecided tests fails: suspect (what looks slower than tolerated), fail (all), warn (none)",
+        "suspect",
+        "WHICH",
+    ),
     ("missing", "fail or warn: what becomes of cells of the baseline that this run lacks", "warn", "WHAT"),
     ("gate", "file of tolerated losses and waivers (default: vmstorage-gate.toml in rootdir)", "", "FILE"),
     ("image", "boot guests from this qcow2 image of yours, or one of vmstorage.toml's [images]", "", "IMAGE"),

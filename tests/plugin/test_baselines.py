@@ -38,10 +38,14 @@ def test_a_worse_figure_is_red(saved):
 
 
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_what_looks_worse_is_skipped_as_a_suspect(saved, workers):
-    """Without fresh rounds nothing is red: the reason says what can confirm it; the other passes."""
+def test_what_looks_worse_is_not_green(saved, workers):
+    """Without fresh rounds it is a suspect, whose test fails: the reason says what can confirm it; the other passes."""
     saved.wish(speed={"qcow2-*": 0.75, "raw-*": 0.98})
-    result = saved.run(*JUDGED, *workers, "-rs", own_process=bool(workers))
+    result = saved.run(*JUDGED, *workers, own_process=bool(workers))
+    result.assert_outcomes(passed=1, failed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "1 SUSPECT, 1 PASS" in text_of(result)
+    result = saved.run(*JUDGED, *workers, "-rs", "--vm-inconclusive=warn", own_process=bool(workers))
     result.assert_outcomes(passed=1, skipped=1)
     assert result.ret == pytest.ExitCode.OK
     assert "1 saved day, +33.3 % time per operation" in flat(result)
@@ -89,7 +93,7 @@ def test_a_run_is_not_compared_with_itself(saved):
     """Saved under the baseline's own name, a run is still judged and shown against what was there before."""
     saved.wish(speed=0.5)
     result = saved.run(*JUDGED, "--benchmark-save=base")
-    result.assert_outcomes(skipped=2)
+    result.assert_outcomes(failed=2)
     assert "-50.0 % SUSPECT" in text_of(result)
     assert len(list(saved.path.glob(".benchmarks/*/*_base.json"))) == 2
 

@@ -53,7 +53,7 @@ def test_saving_writes_pytest_benchmarks_file(two_cells):
         (["--vm-confirm", "-n2"], "--vm-confirm without a baseline has no suspects."),
         ([*CONFIRMED, "--pdb"], "and there are none with --pdb. Leave one of the two out."),
         ([*CONFIRMED, "--vm-without=warmup,turns"], "and there are none with --vm-without=turns."),
-        ([*JUDGED, "--vm-inconclusive=maybe"], "--vm-inconclusive=maybe is not known. It is fail or warn."),
+        ([*JUDGED, "--vm-inconclusive=maybe"], "--vm-inconclusive=maybe is not known. It is fail, suspect or warn."),
         ([*JUDGED, "--vm-missing=x"], "--vm-missing=x is not known. It is fail or warn."),
         ([*JUDGED, "--vm-max-regression=0%"], "--vm-max-regression: '0%' is not a percentage."),
         ([*JUDGED, "--vm-day-spread=x"], "'x' is not a percentage."),
@@ -189,7 +189,7 @@ def test_pytest_benchmarks_own_rules_work_beside_it(saved):
     rule = ("--benchmark-compare=0001", "--benchmark-compare-fail=mean:10%")
     result = saved.run("--vm-baseline=main", *rule, own_process=True)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "2 INCONCLUSIVE" in text_of(result)
+    assert "1 SUSPECT, 1 INCONCLUSIVE" in text_of(result)
     assert "test_random_write[qcow2] (0001_main) - Field 'mean' has failed PercentageRegressionCheck" in flat(result)
 
 
@@ -208,7 +208,7 @@ def test_a_second_day_under_the_same_name_counts(saved):
     result.assert_outcomes(passed=1, failed=1)
     assert "5 saved days, +4" in flat(result)
     result = saved.run("--vm-baseline=main", "--vm-max-regression=history", "-rs")
-    result.assert_outcomes(passed=1, skipped=1)
+    result.assert_outcomes(passed=1, failed=1)
 
 
 WAIVED = """

@@ -92,7 +92,8 @@ def test_the_gate_compares_a_machine_with_itself(alone):
     """Saved and judged like any other row."""
     alone.run("--vm-save=main").assert_outcomes(passed=1)
     result = alone.run("--vm-baseline=main", "--vm-inconclusive=warn", "--vm-day-spread=400%", "-rs")
-    assert "INCONCLUSIVE" in text_of(result) or "PASS" in text_of(result)
+    # its figures are real ones, whatever this machine does meanwhile
+    assert any(f"1 {kind}" in text_of(result) for kind in ("PASS", "IMPROVED", "INCONCLUSIVE", "SUSPECT"))
     assert "no such cell" not in flat(result)
 
 

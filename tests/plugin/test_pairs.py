@@ -91,13 +91,15 @@ def test_noise_is_inconclusive_with_what_it_would_take(two_cells):
 def test_the_time_limit_is_held_against_between_looks(two_cells):
     """The first look is had; the sentence says what ended it."""
     two_cells.wish(noise=0.3)
-    result = two_cells.run(AGAINST, SEED, "-k", "raw", "--vm-pairs-limit=1ms", "-rs", "--vm-report=r.json")
+    result = two_cells.run(
+        AGAINST, SEED, "-k", "raw", "--vm-pairs-limit=1ms", "-rs", "--vm-inconclusive=warn", "--vm-report=r.json"
+    )
     result.assert_outcomes(skipped=1, deselected=1)
     ((own, _),) = sides(two_cells).values()
     assert len(own) == 6
     assert "the time for its pairs was over (--vm-pairs-limit)" in flat(result)
     two_cells.wish(noise=0.01, speed={"raw-none-*": 0.5})
-    result = two_cells.run(AGAINST, SEED, "-k", "raw", "--vm-pairs-limit=1ms", "-rs")
+    result = two_cells.run(AGAINST, SEED, "-k", "raw", "--vm-pairs-limit=1ms", "-rs", "--vm-inconclusive=warn")
     result.assert_outcomes(skipped=1, deselected=1)
     assert "6 pairs" in flat(result)
     assert "No further pairs: the time limit came before (--vm-pairs-limit)." in flat(result)

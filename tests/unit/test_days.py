@@ -10,6 +10,7 @@ import pytest
 
 from pytest_vmstorage.days import Days, against_days, confirm_days, learnt
 from pytest_vmstorage.loss import Loss, Standing
+from pytest_vmstorage.stats import student_t_quantile
 
 QUIET = [[0.00, 0.01], [0.02, 0.01], [-0.01, 0.0], [0.01, 0.02], [0.0, -0.02], [0.01, 0.0]]
 """Six days of two guests, in log(seconds)."""
@@ -60,12 +61,18 @@ def test_days_that_differ_too_much_say_nothing() -> None:
 def test_one_saved_day_gives_the_change_and_no_verdict() -> None:
     """Not even where its guests are all alike: how days differ is not in it, what its guests hide is."""
     found = against_days([[0.0, 0.001, 0.002]], [0.3, 0.301, 0.299])
-    assert (found.standing, found.count, found.wants) == (Standing.INCONCLUSIVE, 1, 4)
+    # it looks slower by a third, and so is no green cell; nothing confirms it
+    assert (found.standing, found.count, found.wants) == (Standing.SUSPECT, 1, 4)
+    assert (
+        confirm_days({"a": Days([[0.0, 0.001, 0.002]], [0.3] * 6, are_fresh=True)}, 1)["a"].standing is found.standing
+    )
+    assert against_days([[0.0, 0.001, 0.002]], [0.09]).standing is Standing.INCONCLUSIVE
     assert found.loss == pytest.approx(math.expm1(0.299))
     assert (found.visible, found.interval, found.p) == (None, None, None)
     assert "one day does not say how much days differ" in found.reason
     assert found.reason.endswith(
-        "; save it on 4 more days with --vm-save, state --vm-day-spread, or run pairs with --vm-against"
+        "; save it on 4 more days with --vm-save, state --vm-day-spread, or run pairs with --vm-against;"
+        " it looks slower by more than the tolerated 10 %"
     )
     assert "were they all alike, its guests would show a loss of 0.3" in found.reason
     assert "were they all alike" not in against_days([[0.0]], [0.1]).reason
@@ -73,11 +80,64 @@ def test_one_saved_day_gives_the_change_and_no_verdict() -> None:
 
 @pytest.mark.parametrize("days", [2, 3, 4])
 def test_fewer_than_five_days_are_not_enough(days: int) -> None:
-    """However quiet or slow; from two on they say what they could have shown."""
-    for today in (0.0, 2.0):
+    """However quiet or slow; from two on they say what they could have shown. What looks slower is suspected."""
+    for today, standing in ((0.0, Standing.INCONCLUSIVE), (2.0, Standing.SUSPECT), (-2.0, Standing.INCONCLUSIVE)):
         found = against_days(QUIET[:days], [today])
-        assert (found.standing, found.count, found.wants) == (Standing.INCONCLUSIVE, days, 5 - days)
+        assert (found.standing, found.count, found.wants) == (standing, days, 5 - days)
         assert found.visible is not None
+        fresh = confirm_days({"a": Days(QUIET[:days], [today] * 6, are_fresh=True)}, 1)["a"]
+        assert fresh.standing is standing
+
+
+def of_rounds(today: list[float], saved: list[list[float]], spread: float | None = 0.02) -> Days:
+    """Days of one guest each, with its rounds."""
+    return Days(
+        [[statistics.fmean(day)] for day in saved],
+        [statistics.fmean(today)],
+        spread,
+        saved_rounds=saved,
+        today_rounds=today,
+    )
+
+
+def test_what_rounds_scatter_is_in_the_interval() -> None:
+    """A stated spread is of days: a run of few rounds that go far apart knows its own figure no better than they."""
+    far, near = [-0.08, 0.08, 0.0], [-0.001, 0.001, 0.0]
+    wide, narrow = of_rounds(far, [far]).finding, of_rounds(near, [near]).finding
+    assert (wide.standing, narrow.standing) == (Standing.INCONCLUSIVE, Standing.PASS)
+    assert wide.interval is not None
+    assert narrow.interval is not None
+    # sqrt(2 * 0.02**2 + 2 * 0.08**2 / 3) with some four degrees of freedom
+    shift = math.log1p(wide.interval.high)
+    error = math.sqrt(2 * 0.02**2 + 2 * 0.08**2 / 3)
+    freedom = int(4 * (error**2 / (2 * 0.08**2 / 3)) ** 2)
+    assert shift == pytest.approx(student_t_quantile(0.975, freedom) * error)
+    assert math.log1p(narrow.interval.high) == pytest.approx(1.96 * math.sqrt(2) * 0.02, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("today", "standing"),
+    [(0.0, Standing.INCONCLUSIVE), (-0.3, Standing.INCONCLUSIVE), (0.3, Standing.SUSPECT)],
+)
+def test_one_round_each_decides_nothing(today: float, standing: Standing) -> None:
+    """Whatever days are stated to differ by: how far rounds go apart is unknown, and no interval is shown."""
+    found = of_rounds([today], [[0.0]])
+    assert found.finding.standing is standing
+    assert found.finding.interval is None
+    assert "one round does not say how far rounds go apart" in found.finding.reason
+    # the same in fresh rounds would be known by then
+    assert confirm_days({"a": found._replace(are_fresh=True)}, 1)["a"].standing is standing
+    assert of_rounds([today], [[0.0, 0.01, -0.01]]).finding.interval is not None
+
+
+def test_fewer_rounds_than_on_saved_days_are_less_sure() -> None:
+    """One round against days of many: their figures are means, and this one is not."""
+    draw = random.Random(3)
+    saved = [[draw.gauss(0, 0.1) for _ in range(8)] for _ in range(8)]
+    few, many = (of_rounds([0.0] * count, saved, None).finding for count in (1, 8))
+    assert few.interval is not None
+    assert many.interval is not None
+    assert few.interval.high > 1.5 * many.interval.high
 
 
 @pytest.mark.parametrize(

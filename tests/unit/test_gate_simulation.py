@@ -40,6 +40,25 @@ def test_quiet_worlds_are_decided_rightly() -> None:
     assert worlds[-1]["rules"]["mean:10% as used"]["job"] == 1
 
 
+def test_drift_and_few_rounds_decide_nothing_falsely() -> None:
+    """Against saved days at 8 %: no false alarm, few false passes, and one round against one day decides nothing."""
+    names = (
+        "drifting rounds of 8 days,1 round of 8 days,1 round of a day and its spread,3 rounds of a day and its spread"
+    )
+    options = ("--jobs", "20", "--cv", "8", "--worlds", names, "--markdown")
+    run = subprocess.run([sys.executable, SCRIPT, *options], capture_output=True, text=True, check=True, timeout=300)
+    worlds = {world["name"]: world for world in json.loads(run.stdout.splitlines()[-1])["of_days"]}
+    assert list(worlds) == names.split(",")
+    for world in worlds.values():
+        assert world["false_alarm"] <= 0.05
+        assert world["false_pass"] <= 0.05
+        assert world["found_25"] + world["green_25"] < 1
+        assert f"| {world['name']} | 8 |" in run.stdout
+    one = worlds["1 round of a day and its spread"]
+    assert one["passed"] < 0.02
+    assert worlds["drifting rounds of 8 days"]["green_25"] < 0.2
+
+
 def test_a_seed_gives_the_same_again() -> None:
     """In one process or two; and another seed something else; with noise of 15 % much stays open."""
     options = ("--jobs", "6", "--cv", "15", "--worlds", "boot")

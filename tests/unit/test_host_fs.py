@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import contextlib
 import re
 import subprocess
@@ -25,13 +26,15 @@ from pytest_vmstorage.results import Proof
 from pytest_vmstorage.testing import FakeShell
 
 SHELL = LocalShell()
+RUN = f"{os.getpid():010x}"
+"""Of this process alone: who reaps it ends all commands that name it."""
 KINDS = ("ext4", "xfs", "btrfs")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[str]:
     """A run's folder; what a test left in it is unmounted and detached."""
-    path = tmp_path / "run-0123456789"
+    path = tmp_path / f"run-{RUN}"
     path.mkdir()
     yield str(path)
     reap_host_fs(SHELL, str(path))
@@ -351,7 +354,7 @@ def test_a_process_on_its_way_out_is_waited_for(folder: str) -> None:
 def dead_lease(folder: str) -> Lease:
     """The lease of a run that was killed, with that folder."""
     owner = this_process().model_copy(update={"started_ticks": 1})
-    return Lease(run_id="0123456789", owner=owner, expires=time.time() + 60, uri=None, ssh=None, folder=folder)
+    return Lease(run_id=RUN, owner=owner, expires=time.time() + 60, uri=None, ssh=None, folder=folder)
 
 
 def test_what_a_killed_run_left_is_unmounted_before_it_is_removed(folder: str, tmp_path: Path) -> None:
@@ -363,7 +366,7 @@ def test_what_a_killed_run_left_is_unmounted_before_it_is_removed(folder: str, t
     book = LeaseBook(tmp_path / "leases")
     book.write(dead_lease(folder))
     (sentence,) = map(str, reap(book, SHELL))
-    assert sentence.startswith("removed what run 0123456789")
+    assert sentence.startswith(f"removed what run {RUN}")
     assert not Path(folder).exists()
     assert folder not in SHELL.run(["losetup", "-a"]).stdout
     assert list(book) == []

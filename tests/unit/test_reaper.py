@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
@@ -20,7 +21,8 @@ from pytest_vmstorage.provision.reaper import reap, reap_remote
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
 from pytest_vmstorage.testing.images import said
 
-RUN = "0123456789"
+RUN = f"{os.getpid():010x}"
+"""Of this process alone: what reaps a run ends all commands that name it, those of tests beside these too."""
 GONE = this_process().model_copy(update={"started_ticks": 1})
 
 
@@ -116,9 +118,10 @@ def test_a_kept_guest_stays_until_it_is_asked_for(tmp_path: Path, book: LeaseBoo
     assert len(reap(book, LocalShell(), kept=True)) == 1
 
 
-@pytest.mark.parametrize("name", ["home", f"run-{RUN}-not", f"{RUN}x", "run-012345678"])
+@pytest.mark.parametrize("name", ["home", "run-{run}-not", "{run}x", "run-012345678"])
 def test_a_folder_without_the_runs_id_is_never_removed(tmp_path: Path, book: LeaseBook, name: str) -> None:
     """A damaged lease must not cost a home folder."""
+    name = name.format(run=RUN)
     (tmp_path / name).mkdir()
     book.write(lease(tmp_path, folder=str(tmp_path / name)))
     (sentence,) = map(str, reap(book, LocalShell()))

@@ -220,7 +220,7 @@ def test_a_suspect_that_passed_keeps_its_share_of_the_risk() -> None:
     pairs = borderline(1, 2)
     assert confirm({"cell": pairs})["cell"].standing is REGRESSED
     both = confirm({"quiet": around(0.0, 0.02, CONFIRMED), "cell": pairs})
-    assert [found.standing for found in both.values()] == [PASS, INCONCLUSIVE]
+    assert [found.standing for found in both.values()] == [PASS, SUSPECT]
 
 
 def test_a_suspect_that_regressed_gives_its_share_to_the_others() -> None:

@@ -71,6 +71,14 @@ def test_too_few_rounds_are_not_judged(figures: tuple[float, ...], said: str) ->
 def test_it_says_both_with_their_limits() -> None:
     """A reader need not know them."""
     assert str(steadiness((100, 104, 108, 112, 116))) == (
-        "not steady over 5 rounds: range 15% of the mean (limit 20%), slope +15% (limit 10%)"
+        "not steady over 5 rounds: a slope of +14.8% is over the limit of 10%"
     )
-    assert str(steadiness((5.0,) * 6)).startswith("steady over 6 rounds: range 0% ")
+    # what decided is shown so that it can be seen to have: 10.4 is more than 10
+    assert str(steadiness((94.8, 97.4, 100, 102.6, 105.2))).endswith("a slope of +10.4% is over the limit of 10%")
+    assert str(steadiness((100, 130, 100, 100, 100))) == (
+        "not steady over 5 rounds: a range of 28.3% of the mean is over the limit of 20% and a slope of -11.3% is over"
+        " the limit of 10%"
+    )
+    assert str(steadiness((5.0,) * 6)) == (
+        "steady over 6 rounds: range 0.0% of the mean (limit 20%), slope +0.0% (limit 10%)"
+    )
