@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -14,9 +14,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results import SCHEMA, HostFacts, Measurement, Run
+from pytest_vmstorage.user_file import parse_json, read_user_text
 
 PROMOTED = "vmstorage_promoted"
 """Key beside pytest-benchmark's in a file that `vmstorage promote` made: when, from which file."""
+
+
+_NUMBERED = re.compile(r"[0-9]{1,9}_")
 
 
 class CellKey(NamedTuple):
@@ -111,7 +115,9 @@ def load_baseline(name_or_path: str, storage_folder: Path) -> Baseline:
 
 def saved_files(storage_folder: Path) -> list[Path]:
     """All runs that pytest-benchmark saved there, by machine and number."""
-    return sorted(storage_folder.glob("*/[0-9]*_*.json")) + sorted(storage_folder.glob("[0-9]*_*.json"))
+    found = sorted(storage_folder.glob("*/[0-9]*_*.json")) + sorted(storage_folder.glob("[0-9]*_*.json"))
+    # others lie there as well: what pytest-benchmark saves begins with its number
+    return [path for path in found if _NUMBERED.match(path.name) and path.is_file()]
 
 
 def name_of(path: Path) -> str:
@@ -147,12 +153,20 @@ def _no_such(wanted: str, folder: Path, saved: Iterable[Path]) -> ConfigError:
 
 def _parse(path: Path) -> Mapping[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"the baseline {path} cannot be read: {error.strerror}.") from None
+        content = parse_json(read_user_text(path, f"the baseline {path}"))
     except ValueError:
         raise ConfigError(f"the baseline {path} is not JSON.", hint="Remove it or save it again.") from None
     return content if isinstance(content, dict) else {}
+
+
+def _lacks(measured: Measurement) -> str:
+    """What a measurement lacks to be compared with: whoever wrote the file, no such one is saved by us."""
+    known = {metric.name for metric in measured.metrics}
+    if not measured.samples:
+        return f"{measured.nodeid} has no rounds."
+    if measured.primary not in known or any(measured.primary not in one.figures for one in measured.samples):
+        return f"{measured.nodeid} has a round without {measured.primary}."
+    return ""
 
 
 def _read(path: Path) -> Run:
@@ -171,7 +185,10 @@ def _read(path: Path) -> Run:
             hint="Update pytest-vmstorage, or save the baseline again.",
         )
     try:
-        return Run.model_validate(block)
+        run = Run.model_validate(block)
+        flaw = next((flaw for flaw in map(_lacks, run.measurements) if flaw), "")
+        if not flaw:
+            return run
     except ValidationError as error:
         flaw = ".".join(map(str, error.errors()[0]["loc"])) + " cannot be read."
     except ConfigError as error:

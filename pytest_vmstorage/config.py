@@ -12,7 +12,7 @@ from pytest_vmstorage.file_system import mkfs_argv, mount_options
 from pytest_vmstorage.rules import broken_rules
 from pytest_vmstorage.rules.ground import BACKINGS, lacks
 from pytest_vmstorage.rules.image import arrives_filled
-from pytest_vmstorage.units import Bytes, MaybeBytes, format_size, parse_size
+from pytest_vmstorage.units import Bytes, MaybeBytes, check_readable, format_size, parse_size, shown
 
 Format = Literal["raw", "qcow2", "vmdk", "vdi", "qed", "vpc"]
 Cache = Literal["none", "directsync", "writethrough", "writeback", "unsafe"]
@@ -154,6 +154,13 @@ class StorageConfig(BaseModel):
             )
         return text
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_one_line(cls, value: object) -> object:
+        if isinstance(value, str) and not value.isprintable():
+            raise ConfigError(f"{shown(value)} has a character that is none of a line.", hint="Leave it out.")
+        return value
+
     @field_validator("emulator")
     @classmethod
     def _emulator_is_a_path(cls, path: str | None) -> str | None:
@@ -279,12 +286,14 @@ def make_config(values: Mapping[str, Any]) -> StorageConfig:
     """
     for name, value in values.items():
         _check_name(name)
+        check_readable(name, value)
         _check_value(name, value)
     try:
         return StorageConfig(**values)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ConfigError(f"{first['loc'][0]}={values.get(str(first['loc'][0]))!r}: {first['msg']}.") from None
+        name = str(first["loc"][0]) if first["loc"] else ", ".join(values)
+        raise ConfigError(f"{name}={shown(values.get(name))}: {first['msg']}.") from None
 
 
 _REFUSED_HINT = "Leave the cell out of the parametrize lists, or deselect it with -k or --deselect."
@@ -298,4 +307,4 @@ def _check_name(name: str) -> None:
 def _check_value(name: str, value: Any) -> None:
     allowed = _ALLOWED.get(name)
     if allowed is not None and value not in allowed:
-        raise ConfigError(f"{name}={value!r} is not known.", hint=f"{name} is one of: {', '.join(allowed)}.")
+        raise ConfigError(f"{name}={shown(value)} is not known.", hint=f"{name} is one of: {', '.join(allowed)}.")

@@ -25,6 +25,13 @@ from typing import Self
 
 from pytest_vmstorage.plain_text import plain
 
+_LONGEST = 2000
+"""Letters of a sentence; what is longer quotes something that nobody reads."""
+
+
+def _bearable(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 4 :]}"
+
 
 class VmStorageError(Exception):
     """Base of all errors here: `what` is one sentence, `hint` says what to do about it.
@@ -33,8 +40,8 @@ class VmStorageError(Exception):
     """
 
     def __init__(self, what: str, *, hint: str = "") -> None:
-        self.what = plain(what)
-        self.hint = plain(hint)
+        self.what = _bearable(plain(what))
+        self.hint = _bearable(plain(hint))
         super().__init__(self.what)
 
     def __str__(self) -> str:
@@ -45,7 +52,7 @@ class VmStorageError(Exception):
         # not by copy(): that calls the class with the sentence alone, which some do not take
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.what = plain(what)
+        other.what = _bearable(plain(what))
         other.args = (other.what,)
         return other.with_traceback(self.__traceback__)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.tolerance import GatePolicy, Rule, Tolerated, Waiver, parse_tolerated
 from pytest_vmstorage.units import parse_percent
+from pytest_vmstorage.user_file import parse_toml
 
 FILE_NAME = "vmstorage-gate.toml"
 
@@ -29,10 +29,7 @@ def load_gate_file(text: str, source: str, policy: GatePolicy) -> GatePolicy:
     The file has `tolerated` and `day_spread` for all cells, and tables [[cells]] (cell, workload, tolerated) and
     [[waivers]] (cell, workload, reason, owner, expires).
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source} is not TOML: {error}.", hint="Correct that line.") from None
+    document = parse_toml(text, source)
     _known(document, ("tolerated", "day_spread", "cells", "waivers"), source)
     found: dict[str, Any] = {
         "rules": tuple(_rule(table, where) for table, where in _tables(document, "cells", source)),

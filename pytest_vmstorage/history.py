@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
 import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.user_file import parse_json
 
 GUEST_S = 5.0
 """Assumed for a guest: its disk made, booted, torn down."""
@@ -88,12 +90,14 @@ def _journal(lines: Iterable[str]) -> dict[str, Past]:
     found: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for line in lines:
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             nodeid, workload, sample = record["nodeid"], record["workload"], record["sample"]
-            kept = {"seconds": float(sample["seconds"]), "started": str(sample["started"])}
+            seconds, started = float(sample["seconds"]), str(sample["started"])
         except (ValueError, TypeError, KeyError):
             continue
-        found.setdefault(str(nodeid), {}).setdefault(str(workload), []).append(kept)
+        if 0 <= seconds < math.inf:
+            kept = {"seconds": seconds, "started": started}
+            found.setdefault(str(nodeid), {}).setdefault(str(workload), []).append(kept)
     return {nodeid: _past(list(workloads.values())) for nodeid, workloads in found.items()}
 
 

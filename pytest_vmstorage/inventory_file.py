@@ -6,7 +6,6 @@ A device is listed by what no reboot and no other cable changes: see stable_id.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +32,7 @@ from pytest_vmstorage.toml_keys import flag_of
 from pytest_vmstorage.toml_keys import known_keys as _known
 from pytest_vmstorage.toml_keys import tables_of as _tables
 from pytest_vmstorage.toml_keys import text_of as _text
+from pytest_vmstorage.user_file import parse_toml, read_user_text
 
 NAME = "vmstorage.toml"
 
@@ -88,20 +88,12 @@ def _why_ignored(path: Path) -> str:
 
 def read_inventory(path: Path, name: str) -> Inventory:
     """The inventory in that file, which messages call `name`; raises ConfigError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise ConfigError(f"{name} cannot be read: {reason}.", hint="Name a TOML file.") from None
-    return load_inventory(text, name)
+    return load_inventory(read_user_text(path, name, hint="Name a TOML file."), name)
 
 
 def load_inventory(text: str, source: str) -> Inventory:
     """The inventory that a file says, checked key by key; raises ConfigError, one sentence with file and key."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source} is not TOML: {error}.", hint="Correct that line.") from None
+    document = parse_toml(text, source)
     _known(document, ("hosts", "machines", "images"), source)
     hosts = _tables(document, "hosts", source)
     return Inventory(

@@ -13,6 +13,7 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.results import Sample
 from pytest_vmstorage.timeline import Span, Timeline
+from pytest_vmstorage.user_file import parse_json
 
 
 class Journal:
@@ -83,7 +84,7 @@ def read_timelines(lines: Iterable[str]) -> tuple[Timeline, ...]:
     found: dict[tuple[str, str], list[Span]] = {}
     for line in lines:
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             key, span = (str(record["process"]), str(record["began"])), Span.model_validate(record["span"])
         except (ValueError, TypeError, KeyError):
             continue

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_vmstorage.config import AXES, FIELDS
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.matrix import Matrix, Rule, plain
+from pytest_vmstorage.user_file import parse_toml
 
 _TABLES = ("axes", "storage", "exclude", "only", "reduce", "impossible")
 
@@ -18,10 +18,7 @@ def load_matrix(text: str, source: str) -> Matrix:
 
     Raises ConfigError, one sentence that names the file and the key.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source} is not TOML: {error}.", hint="Correct that line.") from None
+    document = parse_toml(text, source)
     _known(document, _TABLES, source)
     axes = _axes(_table(document, "axes", source), f"{source}, [axes]")
     matrix = Matrix(

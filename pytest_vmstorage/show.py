@@ -12,6 +12,7 @@ from pytest_vmstorage.report.circumstances import detail_lines
 from pytest_vmstorage.results import Failure, Measurement, Proof, Run
 from pytest_vmstorage.timeline import Timeline
 from pytest_vmstorage.units import format_about
+from pytest_vmstorage.user_file import read_user_text
 
 _HEADER = ("field", "asked", "found", "status", "where read")
 
@@ -56,10 +57,7 @@ def timed_run(name: str | None, saved: Path, journals: Path) -> tuple[str, Seque
             name = str(run.path)
     timelines: Sequence[Timeline]
     if path is not None:
-        try:
-            timelines = read_timelines(path.read_text(encoding="utf-8").splitlines())
-        except OSError as error:
-            raise ConfigError(f"the journal {path} cannot be read: {error.strerror}.") from None
+        timelines = read_timelines(read_user_text(path, f"the journal {path}").splitlines())
     else:
         found = load_baseline(str(name), saved)
         path, timelines = found.path, found.run.timelines

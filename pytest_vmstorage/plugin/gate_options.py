@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pytest_vmstorage.tolerance import GatePolicy, Undecided, Unsure
 
 
+_LONGEST_NAME = 100
+"""With number and ending it is to be a file's name, of which most file systems take 255 bytes."""
+
+
 def use_save(config: pytest.Config) -> None:
     """Let pytest-benchmark save the run under --vm-save's name; before it reads its own options.
 
@@ -34,6 +38,10 @@ def use_save(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--vm-save={name} and --benchmark-save={other} name one file. Give one of them.")
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
         raise pytest.UsageError(f"--vm-save={name} is no name of a file. Write letters, digits, '-', '_' and '.'.")
+    if len(name) > _LONGEST_NAME:
+        raise pytest.UsageError(f"--vm-save={name[:20]}... is too long for a file's name. Write a shorter one.")
+    if name.isdecimal():
+        raise pytest.UsageError(f"--vm-save={name} is a number, and each saved run has one. Write a name.")
     config.option.benchmark_save = name
 
 
@@ -62,13 +70,9 @@ def policy(config: pytest.Config) -> GatePolicy:
 
 
 def _text(path: Path, name: str) -> str:
-    from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.user_file import read_user_text
 
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise ConfigError(f"--vm-gate={name or path} cannot be read: {reason}.", hint="Name a TOML file.") from None
+    return read_user_text(path, f"--vm-gate={name or path}", hint="Name a TOML file.")
 
 
 def _unsure(config: pytest.Config) -> Unsure:

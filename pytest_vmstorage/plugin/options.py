@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from pytest_vmstorage.stopping import Rounds
 
 
+_DIGITS = 18
+_SHOWN = 40
+"""As much of what the user wrote as a sentence can bear."""
+
+
 def lab_settings(config: pytest.Config) -> LabSettings:
     """What the user chose for the lab; raises ConfigError."""
     from pytest_vmstorage.errors import ConfigError
@@ -40,7 +45,11 @@ def lab_settings(config: pytest.Config) -> LabSettings:
     folder = value(config, "dir")
     host = own_host(config)
     if folder and host == "local":
-        folder = str((base_of(config, "dir") / Path(folder).expanduser()).resolve())
+        try:
+            folder = str((base_of(config, "dir") / Path(folder).expanduser()).resolve())
+        except (OSError, RuntimeError, ValueError):
+            # RuntimeError is pathlib's for links in a circle and for a user that is not there
+            raise ConfigError(f"--vm-dir={folder} leads nowhere.", hint="Name a folder on a disk.") from None
     return LabSettings(
         host=None if host == "local" else host,
         folder=folder or None,
@@ -122,9 +131,14 @@ def rounds(config: pytest.Config) -> Rounds:
         raise ConfigError("--vm-rounds-limit=0 leaves no time to measure.", hint='Write for example "5m".')
     if text == "auto":
         return Rounds(count=None, precision=precision, limit_s=limit_s)
-    if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"--vm-rounds={text} is not a number of rounds.", hint="Write 1 or more, or auto.")
+    if not _is_number(text) or int(text) < 1:
+        raise ConfigError(f"--vm-rounds={text[:_SHOWN]} is not a number of rounds.", hint="Write 1 or more, or auto.")
     return Rounds(count=int(text))
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is one, of a size that somebody means; int() itself refuses thousands of digits."""
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS
 
 
 def seed(config: pytest.Config) -> int:
@@ -134,8 +148,11 @@ def seed(config: pytest.Config) -> int:
     text = str(value(config, "seed"))
     if not text:
         return random.SystemRandom().randrange(10**6)
-    if not text.isdecimal():
-        raise ConfigError(f"--vm-seed={text} is not a number.", hint="Write the one that an earlier report names.")
+    if not _is_number(text):
+        raise ConfigError(
+            f"--vm-seed={text[:_SHOWN]} is not a number of {_DIGITS} digits at most.",
+            hint="Write the one that an earlier report names.",
+        )
     return int(text)
 
 
@@ -160,17 +177,13 @@ def storage_folder(config: pytest.Config) -> Path:
 
 def matrix(config: pytest.Config) -> Matrix | None:
     """The matrix file, read and checked, or None; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.matrix_file import load_matrix
+    from pytest_vmstorage.user_file import read_user_text
 
     name = value(config, "matrix")
     if not name:
         return None
-    try:
-        text = (base_of(config, "matrix") / name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise ConfigError(f"--vm-matrix={name} cannot be read: {reason}.", hint="Name a TOML file.") from None
+    text = read_user_text(base_of(config, "matrix") / name, f"--vm-matrix={name}", hint="Name a TOML file.")
     return load_matrix(text, name)
 
 
@@ -190,13 +203,13 @@ def budget_s(config: pytest.Config) -> float | None:
 
 def report_paths(config: pytest.Config) -> list[Path]:
     """The files the matrix is written to."""
-    return [base_of(config, "report") / name for name in value(config, "report")]
+    return [base_of(config, "report") / Path(name).expanduser() for name in value(config, "report")]
 
 
 def timeline_path(config: pytest.Config) -> Path | None:
     """The file that says where the time went, None where none is wanted."""
     name = value(config, "timeline")
-    return base_of(config, "timeline") / name if name else None
+    return base_of(config, "timeline") / Path(name).expanduser() if name else None
 
 
 def base_of(config: pytest.Config, name: str) -> Path:

@@ -32,6 +32,7 @@ from pytest_vmstorage.runner import Measuring
 from pytest_vmstorage.spans import span
 from pytest_vmstorage.stopping import Rounds
 from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.units import shown
 from pytest_vmstorage.verdict import Verdict
 from pytest_vmstorage.workloads.base import Workload
 from pytest_vmstorage.workloads.image_operations import ImageOperations
@@ -162,6 +163,7 @@ class StorageSession:
         While cells take turns that is one round, and what comes back has the rounds so far.
         """
         with self._outcomes(item):
+            _check_workload(workload, rounds, warmup, "measure")
             make = partial(self._turn, item, config, workload, rounds, warmup)
             turn = self.turns.call(self._turns_of(item), workload, make)
             if turn.error is not None:
@@ -217,6 +219,7 @@ class StorageSession:
         """
         self.live.begin_cell(str(config))
         with self._outcomes(item):
+            _check_workload(workload, rounds, warmup, "measure_image")
             make = partial(self._images, item, config, workload, rounds, warmup)
             measured = self.turns.whole(self._turns_of(item), make)
         item.stash.setdefault(MEASURED, []).append(measured)
@@ -306,3 +309,15 @@ class StorageSession:
                 f"kept the guest of {kept.config}: `vmstorage exec {lab.lease.run_id} uname -a` runs a command in it, "
                 "`vmstorage reap --kept` removes it"
             )
+
+
+def _check_workload(workload: object, rounds: object, warmup: object, by: str) -> None:
+    """Raise ConfigError for what is no workload, and for rounds that are no numbers."""
+    if isinstance(workload, type) and issubclass(workload, Workload):
+        name = workload.__name__
+        raise ConfigError(f"{by}({name}) has a class in place of a workload.", hint=f"Write {by}({name}(...)).")
+    if not isinstance(workload, Workload):
+        raise ConfigError(f"{by}({shown(workload)}) has no workload.", hint=f"Write for example {by}(Fio(rw=...)).")
+    for name, given in (("rounds", rounds), ("warmup", warmup)):
+        if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
+            raise ConfigError(f"{by}({name}={shown(given)}) is no number of rounds.", hint=f"Write {name}=3.")

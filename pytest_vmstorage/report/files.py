@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from pytest_vmstorage.results import Run
 from pytest_vmstorage.timeline import Timeline
 from pytest_vmstorage.verdict import Comparison
 
+_SHOWN = 80
 SUFFIXES = (".md", ".csv", ".json")
 
 
@@ -33,11 +35,19 @@ def check_report_path(path: Path) -> None:
 
 def check_writable(path: Path, what: str) -> None:
     """Raises ConfigError, one sentence that begins with `what`, for a file that cannot be written there."""
-    if path.is_dir():
-        raise ConfigError(f"{what} {path} is a folder.", hint="Name a file in it.")
-    place = path if path.exists() else path.absolute().parent
-    while not place.exists():
-        place = place.parent
+    try:
+        if path.is_dir():
+            raise ConfigError(f"{what} {path} is a folder.", hint="Name a file in it.")
+        # what a name too long or one with NUL is told by
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            path.lstat()
+        place = path if path.exists() else path.absolute().parent
+        while not place.exists():
+            place = place.parent
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it has a NUL byte"
+        hint = "Name another file."
+        raise ConfigError(f"{what} {str(path)[:_SHOWN]} cannot be written: {reason}.", hint=hint) from None
     if not os.access(place, os.W_OK) or not (place == path or place.is_dir()):
         raise ConfigError(f"{what} {path} cannot be written: {place} is not writable or no folder.")
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results import Metric
+from pytest_vmstorage.units import check_readable, shown
 
 _GUESSED_SECONDS = 5.0
 
@@ -54,11 +55,17 @@ class Workload(BaseModel, ABC):
     """Name of the package whose version is the tool's, where it is not the tool's own name."""
 
     def __init__(self, **options: Any) -> None:
+        # pytest shows the line of the test that has the slip, and none of ours
+        __tracebackhide__ = True
         try:
+            for name, value in options.items():
+                check_readable(f"{type(self).__name__}({name})", value)
             super().__init__(**options)
+            check_promises(self)
         except ValidationError as error:
             raise ConfigError(_sentence(type(self), error)) from None
-        check_promises(self)
+        except ConfigError as error:
+            raise error.with_traceback(None) from None
 
     @property
     def label(self) -> str:
@@ -220,5 +227,5 @@ def _sentence(kind: type[Workload], error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         known = ", ".join(kind.model_fields)
         return f"{kind.__name__} has no option {name!r}; it has: {known}."
-    given = "" if first["type"] == "missing" else f"={first['input']!r}"
+    given = "" if first["type"] == "missing" else f"={shown(first['input'])}"
     return f"{kind.__name__}({name}{given}): {first['msg']}."

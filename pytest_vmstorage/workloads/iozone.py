@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import field_validator, model_validator
 
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results import Metric
-from pytest_vmstorage.units import Bytes, format_size
+from pytest_vmstorage.units import Bytes, format_size, shown
 from pytest_vmstorage.workloads.base import Target
 from pytest_vmstorage.workloads.file_workload import FileWorkload
 from pytest_vmstorage.workloads.stopwatch import bash
@@ -117,8 +118,9 @@ class Iozone(FileWorkload):
     def _holds_a_record(self) -> Iozone:
         if not self.pairs:
             raise ConfigError("No file of this Iozone holds one of its records.", hint="Give a smaller record_size.")
-        if self.binary is not None and not Path(self.binary).is_file():
-            raise ConfigError(f"Iozone(binary={self.binary!r}) is not there.", hint="Give the path of an iozone.")
+        # os.path asks as pathlib does, and takes a name that is too long for one that is not there
+        if self.binary is not None and not os.path.isfile(self.binary):  # noqa: PTH113
+            raise ConfigError(f"Iozone(binary={shown(self.binary)}) is not there.", hint="Give the path of an iozone.")
         return self
 
     @classmethod

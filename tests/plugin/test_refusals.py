@@ -169,6 +169,12 @@ def test_looking_around_opens_no_lab(two_cells):
         ("measure(FIO, rounds=0)", "measure(rounds=0, warmup=1) is no plan."),
         ("measure(FIO, warmup=-1)", "measure(rounds=3, warmup=-1) is no plan."),
         ('measure(Fio(rw="randwrite", size="64G"))', "needs 64G"),
+        ("measure(None)", "measure(None) has no workload. Write for example measure(Fio(rw=...))."),
+        ('measure("fio")', "measure('fio') has no workload."),
+        ("measure(Fio)", "measure(Fio) has a class in place of a workload. Write measure(Fio(...))."),
+        ('measure(FIO, rounds="x")', "measure(rounds='x') is no number of rounds. Write rounds=3."),
+        ("measure(FIO, rounds=1.5)", "measure(rounds=1.5) is no number of rounds."),
+        ('measure(FIO, warmup="x")', "measure(warmup='x') is no number of rounds."),
     ],
 )
 def test_a_measurement_that_cannot_be(project, call, sentence):
@@ -178,3 +184,19 @@ def test_a_measurement_that_cannot_be(project, call, sentence):
     result.assert_outcomes(passed=1, failed=1)
     assert sentence in text_of(result)
     assert "Traceback" not in text_of(result)
+
+
+@pytest.mark.parametrize(
+    "slip", ['Fio(rw="bogus")', "Hdparm()", 'Fio(rw="read", bs="a\\0b")', "Fio(rw='read', nosuch=1)"]
+)
+def test_a_slip_in_a_workload_is_shown_without_our_frames(project, slip):
+    """The line of the test and one sentence: our own code is no part of it."""
+    project.write(test_it=f"from pytest_vmstorage import *\ndef test_x(measure):\n    measure({slip})\n")
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    text = text_of(result)
+    assert "test_it.py:3: ConfigError" in text
+    assert "workloads/" not in text
+    assert "pydantic" not in text.replace("pydantic_", "")
+    (line,) = [line for line in text.splitlines() if line.startswith("E  ")]
+    assert line.count("ConfigError: ") == 1

@@ -1,0 +1,56 @@
+"""Files that a user names or keeps beside his tests, read with a sentence for all that can be wrong with them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pytest_vmstorage.errors import ConfigError
+
+MOST_BYTES = 2**30
+"""A saved run of a thousand cells with raw outputs has some 100 MB."""
+
+
+def read_user_text(path: Path, name: str, *, hint: str = "") -> str:
+    """The text of a regular file, called `name` in messages; raises ConfigError.
+
+    A pipe or a device is refused: it would be waited for, or read without end.
+    """
+    try:
+        if not path.is_file():
+            there = "it is a folder" if path.is_dir() else "it is no file"
+            reason = there if path.exists() else "No such file or directory"
+            raise ConfigError(f"{name} cannot be read: {reason}.", hint=hint)
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError(f"{name} cannot be read: it has more than 1 GiB.", hint=hint)
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError, RuntimeError) as error:
+        # ValueError: no UTF-8, or NUL in the path; RuntimeError: links that lead in a circle
+        reason = getattr(error, "strerror", None) or _reason(error)
+        raise ConfigError(f"{name} cannot be read: {reason}.", hint=hint) from None
+
+
+def _reason(error: Exception) -> str:
+    return "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else "its path leads nowhere"
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """A TOML document; raises ConfigError with the line where it is none."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as error:
+        # TOMLDecodeError is one, and so is what int() says of thousands of digits
+        reason = str(error)
+    raise ConfigError(f"{name} is not TOML: {reason}.", hint="Correct that line.")
+
+
+def parse_json(text: str) -> Any:
+    """A JSON document; raises ValueError for all that is none, and for what is nested too deeply to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
