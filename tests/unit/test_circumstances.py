@@ -92,8 +92,8 @@ def test_rounds_that_were_not_steady_are_named() -> None:
         measured(VDI, iops=(1, 100)),
     )
     assert section(run, "not steady") == (
-        "fio randwrite 4k on raw-none-virtio-blk-off 1G, local: iops not steady over 5 rounds: range 23% of the mean"
-        " (limit 20%), slope +0% (limit 10%)",
+        "fio randwrite 4k on raw-none-virtio-blk-off 1G, local: iops not steady over 5 rounds: a range of 22.7% of"
+        " the mean is over the limit of 20%",
     )
 
 

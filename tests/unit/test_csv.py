@@ -59,7 +59,7 @@ def test_a_row_has_the_version_of_a_qemu_of_its_own() -> None:
 def test_the_verdict_stands_beside_the_figure() -> None:
     """The change is a signed fraction of the figure."""
     (row,) = rows(make_run(make_measurement(iops=(50,))), make_run(make_measurement(iops=(100,))))
-    assert pick(row, "baseline change verdict") == ["100.0", "-0.5", "INCONCLUSIVE"]
+    assert pick(row, "baseline change verdict") == ["100.0", "-0.5", "SUSPECT"]
 
 
 def test_a_failed_cell_is_a_row_without_a_metric() -> None:

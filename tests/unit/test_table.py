@@ -159,13 +159,13 @@ def test_a_baseline_puts_its_change_beside_each_figure() -> None:
     """A word where the gate has one; a cell that either side lacks is shown or listed."""
     unsafe, sata = StorageConfig(cache="unsafe"), StorageConfig(bus="sata")
     then = make_run(
-        make_measurement(RAW, iops=(1000,), clat=(0.001,)),
-        make_measurement(unsafe, iops=(1000,), clat=(0.001,)),
+        make_measurement(RAW, iops=(1000, 1001), clat=(0.001, 0.001)),
+        make_measurement(unsafe, iops=(1000, 1001), clat=(0.001, 0.001)),
         make_measurement(sata),
     )
     now = make_run(
-        make_measurement(RAW, iops=(871, 871), clat=(0.002, 0.002), boots=("1", "2"), fresh=1),
-        make_measurement(unsafe, iops=(1500,), clat=(0.001,)),
+        make_measurement(RAW, iops=(871, 871, 871), clat=(0.002,) * 3, boots=("1", "2", "3"), fresh=2),
+        make_measurement(unsafe, iops=(1500, 1501), clat=(0.001, 0.001)),
         make_measurement(QCOW2, iops=(900,), clat=(0.001,)),
     )
     table = build_table(now, against(now, then))

@@ -61,9 +61,9 @@ def test_parts_of_a_column_stand_below_each_other() -> None:
     comparison = compare(run, Baseline(name="main", path=Path("x"), run=then), GatePolicy(day_spread=0.02))
     lines = render_text(build_table(run, comparison), 80).splitlines()
     assert lines[5:8] == [
-        "------  -------------------------",
-        "raw     14.2k IOPS  ±3 % ▲ +1.4 %",
-        "qcow2    1000 IOPS ±10 % ▼ -0.1 %",
+        "------  --------------------------------------",
+        "raw     14.2k IOPS  ±3 % ▲ +1.4 % INCONCLUSIVE",
+        "qcow2    1000 IOPS ±10 % ▼ -0.1 % INCONCLUSIVE",
     ]
 
 

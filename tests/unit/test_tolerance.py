@@ -103,13 +103,13 @@ def test_of_several_waivers_the_longest_holds() -> None:
 )
 def test_a_waived_loss_is_still_a_loss(given: Waiver, fails: bool) -> None:
     """It stays REGRESSED and turns no test red; what passes has no waiver beside it."""
-    past = make_baseline(make_run(make_measurement(iops=(1000.0,))))
+    past = make_baseline(make_run(make_measurement(iops=(1000.0, 1001.0, 999.0))))
     policy = GatePolicy(day_spread=0.01, waivers=(given,), today=TODAY)
-    slow = make_measurement(iops=(500.0, 500.0), boots=("a", "b"), fresh=1)
+    slow = make_measurement(iops=(500.0, 501.0, 500.0, 501.0, 499.0), boots=tuple("aabcd"), fresh=3)
     (found,) = compare(make_run(slow), past, policy).verdicts
     assert (found.kind, found.fails, found.is_open) == (Kind.REGRESSED, fails, False)
     assert found.waiver == (None if fails else given)
-    (same,) = compare(make_run(make_measurement(iops=(1000.0,))), past, policy).verdicts
+    (same,) = compare(make_run(make_measurement(iops=(1000.0, 1001.0))), past, policy).verdicts
     assert (same.kind, same.waiver) == (Kind.PASS, None)
 
 
