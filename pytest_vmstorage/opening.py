@@ -163,12 +163,13 @@ def reap_host(host: LabHost, *, kept: bool = False, look_only: bool = False) -> 
     """
     book = lease_book()
     if host.uri is None:
-        said = _reap_here(book, kept=kept, look_only=look_only)
+        said = [*_reap_here(book, kept=kept, look_only=look_only), *_kept(book, host, kept=kept, look_only=look_only)]
         return [*said, *_reap_states(host, LocalShell(), look_only=look_only)]
     shell = host.shell()
     # before libvirt's own ssh, which would try for minutes
     shell.run(["true"])
-    said = [*_sweep(look_only=look_only), *_reap_states(host, shell, look_only=look_only)]
+    said = [*_sweep(look_only=look_only), *_kept(book, host, kept=kept, look_only=look_only)]
+    said += _reap_states(host, shell, look_only=look_only)
     leases = list(leases_of(book, host, kept=kept))
     if not leases:
         return said
@@ -180,11 +181,21 @@ def reap_host(host: LabHost, *, kept: bool = False, look_only: bool = False) -> 
         hypervisor.close()
 
 
+def _kept(book: LeaseBook, host: LabHost, *, kept: bool, look_only: bool) -> list[Reaped]:
+    """What --vm-keep left on that host and this does not remove; only told where nothing is removed."""
+    if kept or not look_only:
+        return []
+    here = [lease for lease in book if lease.kept and lease.ssh == host.ssh and not is_dead(lease)]
+    again = f"`vmstorage reap --kept{'' if host.is_local else f' --host={host.listed_as}'}` removes it"
+    return [Reaped(f"run {one.run_id} kept its guest ({one.owned_by}): {again}") for one in here]
+
+
 def _reap_states(host: LabHost, shell: Shell, *, look_only: bool) -> list[Reaped]:
     """Guests from which others are restored; a run that has need of one makes it anew."""
     count = remove_states(shell, states_folder(host), look_only=look_only)
     what = f"{count} saved guest(s) in {states_folder(host)}" + ("" if host.is_local else f" on {host.name}")
-    return [Reaped(f"kept: {what}" if look_only else f"removed {what}")] if count else []
+    told = f"{what}: removed too, and saved anew by a run that needs one" if look_only else f"removed {what}"
+    return [Reaped(told)] if count else []
 
 
 def _appliance(settings: LabSettings, shell: Shell, say: Say) -> Appliance | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
@@ -14,7 +15,8 @@ from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
 from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
 
-RUN = "abcdef0123"
+RUN = f"{os.getpid():010x}"
+"""Of this process alone: who reaps it ends all commands that name it."""
 
 
 @pytest.fixture
@@ -48,6 +50,22 @@ def test_it_lists_and_removes(book: LeaseBook, tmp_path: Path, capsys: pytest.Ca
     assert not Path(lease.folder).exists()
     assert main(["reap"]) == 0
     assert capsys.readouterr().out == "nothing to remove: no dead run left anything\n"
+
+
+def test_a_kept_guest_is_told_where_nothing_is_removed(
+    book: LeaseBook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what removes it; and that does."""
+    kept = dead(tmp_path / f"run-{RUN}", owner=this_process(), kept=True)
+    book.write(kept)
+    assert main(["reap", "--dry-run"]) == 0
+    told = f"run {RUN} kept its guest ({kept.owned_by}): `vmstorage reap --kept` removes it\n"
+    assert capsys.readouterr().out == told
+    assert main(["reap", "--kept", "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith(f"run {RUN} left: 0 guest(s), ")
+    assert Path(kept.folder).exists()
+    assert main(["reap", "--kept"]) == 0
+    assert not Path(kept.folder).exists()
 
 
 def test_what_cannot_be_removed_is_told_and_is_no_success(
@@ -99,6 +117,6 @@ def test_a_lab_host_is_reached_by_its_name(
     assert main(["reap", "--dry-run", f"{option}=lab01"]) == 0
     said = capsys.readouterr().out
     assert f"run {RUN} left on lab01: 0 guest(s) (" in said
-    assert f"kept: {states}" in said
+    assert f"{states.rstrip()}: removed too, and saved anew by a run that needs one\n" in said
     assert [asked.argv[-1] for asked in shell.asked] == ["true", "", "true", "look"]
     assert hypervisor.closed
