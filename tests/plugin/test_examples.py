@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from projects import flat, text_of
+
+from pytest_vmstorage.file_system import mkfs_argv
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -54,6 +58,34 @@ PUBLISHED = [
     ("test_zfs_formats.py", "16 GiB", 12, {}),
     ("test_zfs_formats.py", "16 GiB", 18, {"DATASET": "tank", "CACHE": "writeback"}),
 ]
+
+
+GROUNDS = """
+import json
+from pytest_vmstorage.plugin.keys import CONFIG
+def pytest_collection_finish(session):
+    cells = [item.stash[CONFIG] for item in session.items if CONFIG in item.stash]
+    kinds = {(one.host_fs, one.host_mkfs, one.size) for one in cells if one.host_fs != "as-found"}
+    kinds |= {(one.guest_fs, one.guest_mkfs, one.size) for one in cells if one.guest_fs != "none"}
+    (session.config.rootpath / "grounds.json").write_text(json.dumps(sorted(kinds)))
+"""
+
+
+@pytest.mark.parametrize("name", sorted({name for name, *_ in PUBLISHED}))
+def test_a_studys_own_file_systems_can_be_made(project, monkeypatch, name):
+    """By this machine's mkfs, in the study's size, on sparse files: what it refuses was found by nobody else."""
+    monkeypatch.setenv("STUDY", "published")
+    shutil.copytree(EXAMPLES / "studies", project.path / "studies", ignore=shutil.ignore_patterns("__pycache__"))
+    project.write(conftest=GROUNDS)
+    assert project.run("--co", "-q", f"studies/{name}").ret == 0
+    for kind, options, size in json.loads((project.path / "grounds.json").read_text()):
+        file = project.path / "disk"
+        with file.open("wb") as stream:
+            stream.truncate(size + size // 10)
+        argv = mkfs_argv(kind, options, str(file), field="host_mkfs", discard=True)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        file.unlink()
 
 
 @pytest.mark.parametrize(("name", "disk", "tests", "names"), PUBLISHED)
