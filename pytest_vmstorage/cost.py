@@ -167,6 +167,16 @@ def flushes_per_write(moved: IoCounters) -> float | None:
     return moved.layer_flushes / moved.layer_writes
 
 
+def host_flushes_per_write(moved: IoCounters) -> float | None:
+    """Flushes that the host's device completed, for each write that the guest gave to QEMU; None without writes.
+
+    The guest need not ask for one: with cache=writethrough QEMU flushes after each write by itself.
+    """
+    if not moved.layer_writes or moved.host_flushes is None:
+        return None
+    return moved.host_flushes / moved.layer_writes
+
+
 def host_bytes_per_guest_byte(moved: IoCounters) -> float | None:
     """What QEMU made the host's devices move for each byte that the guest's disk moved, reads and writes together."""
     sides = (moved.guest_read_bytes, moved.guest_written_bytes, moved.host_read_bytes, moved.host_written_bytes)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_vmstorage.caution import Caution
-from pytest_vmstorage.cost import cpu_per_io, flushes_per_write, host_bytes_per_guest_byte, switches_per_io
+from pytest_vmstorage.cost import (
+    cpu_per_io,
+    flushes_per_write,
+    host_bytes_per_guest_byte,
+    host_flushes_per_write,
+    switches_per_io,
+)
 from pytest_vmstorage.host_state import UNKNOWN, HostState
 from pytest_vmstorage.results import Measurement
 from pytest_vmstorage.units import format_figure
@@ -64,7 +70,9 @@ def _ratios(m: Measurement) -> Iterator[str]:
     if switches is not None:
         yield f"{switches:.2f} context switches"
     if flushes is not None:
-        yield f"{flushes:.3f} flushes per write"
+        yield f"{flushes:.3f} flushes per write asked for by the guest"
+    if (done := host_flushes_per_write(m.moved)) is not None:
+        yield f"{done:.3f} done by the host's device"
 
 
 def unsteady_lines(measured: Iterable[Measurement]) -> Iterator[str]:

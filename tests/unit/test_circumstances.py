@@ -52,15 +52,15 @@ def test_a_row_alone_says_what_it_cost() -> None:
     """Classes that took less than half a percent are left to `show`."""
     (line,) = section(make_run(measured()), "cost beside speed")
     assert line == (
-        "fio randwrite 4k: 50 us CPU [vCPU 75%, worker 25%], 0.05 context switches, 0.005 flushes per write"
-        " (raw-none-virtio-blk-off)"
+        "fio randwrite 4k: 50 us CPU [vCPU 75%, worker 25%], 0.05 context switches, 0.005 flushes per write asked for"
+        " by the guest (raw-none-virtio-blk-off)"
     )
 
 
 def test_rows_of_one_cost_are_one_line() -> None:
     """They are equal where they print the same."""
     (line,) = section(make_run(measured(RAW), measured(QCOW2, vcpu=0.5001)), "cost beside speed")
-    assert line.endswith("flushes per write (2 rows)")
+    assert line.endswith("flushes per write asked for by the guest (2 rows)")
 
 
 def test_of_many_rows_the_cheapest_and_the_dearest_are_named() -> None:
@@ -130,7 +130,8 @@ def test_a_cell_shows_all_of_it() -> None:
     begin = lines.index("raw-none-virtio-blk-off 1G on local, fio randwrite 4k, beside the figure")
     assert lines[begin + 1 :] == [
         "  CPU of QEMU per guest I/O: 50 us (vCPU 37.5 us, worker 12.4 us, other 50 ns)",
-        "  for each I/O of the guest: 0.05 context switches, 0.005 flushes per write, 2.00 host bytes per guest byte",
+        "  for each I/O of the guest: 0.05 context switches, 0.005 flushes per write asked for by the"
+        " guest, 2.00 host bytes per guest byte",
         "  QEMU's threads were kept waiting for a CPU: 0.25 s in 1 round(s)",
         "  steady state of iops: not judged (1 round)",
         "  host: governor unknown, turbo unknown, device sda, its scheduler unknown, its write cache unknown,"

@@ -12,6 +12,7 @@ from pytest_vmstorage.cost import (
     cpu_per_io,
     flushes_per_write,
     host_bytes_per_guest_byte,
+    host_flushes_per_write,
     read_process,
     spent,
     switches_per_io,
@@ -178,7 +179,12 @@ def test_without_io_nothing_is_told_for_each(moved: IoCounters) -> None:
 
 def test_flushes_are_those_asked_of_qemu() -> None:
     """Others flush the host's device too."""
-    assert flushes_per_write(IoCounters(layer_writes=64, layer_flushes=4, host_flushes=900)) == 0.0625
+    moved = IoCounters(layer_writes=64, layer_flushes=4, host_flushes=96)
+    assert (flushes_per_write(moved), host_flushes_per_write(moved)) == (0.0625, 1.5)
+    # writethrough: the guest asks for none, and the host flushes after each write
+    moved = IoCounters(layer_writes=64, layer_flushes=0, host_flushes=64)
+    assert (flushes_per_write(moved), host_flushes_per_write(moved)) == (0.0, 1.0)
+    assert host_flushes_per_write(IoCounters(host_flushes=9)) is None
     assert flushes_per_write(IoCounters(layer_writes=64)) is None
 
 
