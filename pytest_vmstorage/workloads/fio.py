@@ -26,7 +26,7 @@ _LABELLED = (
     "rwmixread", "fsync", "fdatasync", "sync", "pre_read", "ioengine", "size", "io_size", "offset_increment",
     "norandommap", "randrepeat", "randseed", "refill_buffers", "end_fsync", "rate", "rate_iops", "thinktime",
     "thinktime_blocks", "random_distribution", "verify", "verify_fatal", "verify_backlog", "steadystate", "ss_dur",
-    "ss_ramp",
+    "ss_ramp", "gtod_reduce",
 )  # fmt: skip
 
 
@@ -46,7 +46,8 @@ class Fio(Workload):
     in total (`slat_p99`, `clat_p99`, `lat_p99`), of fsync (`fsync_p99`). A mixed job has them per direction
     (`read_clat_p99`, `write_clat_p99`), since a mean of reads and writes describes neither. `usr_cpu` and `sys_cpu`
     are percent of one CPU in a job, `ctx` counts context switches. `iodepth_reached` is at least how many I/Os were
-    in flight. With `steadystate` there is `steadystate_attained` (100 % or 0 %), and the rates of its window.
+    in flight. With `gtod_reduce`, as on published command lines, fio takes no time of an I/O: there are no latencies.
+    With `steadystate` there is `steadystate_attained` (100 % or 0 %), and the rates of its window.
     """
 
     tool: ClassVar[str] = "fio"
@@ -87,6 +88,7 @@ class Fio(Workload):
     randrepeat: bool = True
     randseed: Annotated[int, Field(ge=0)] | None = None
     percentile_list: str = "50:95:99:99.9"
+    gtod_reduce: bool = False
 
     if TYPE_CHECKING:  # a type checker would refuse bs="4k", which a validator makes bytes of
 
@@ -206,10 +208,11 @@ class Fio(Workload):
             directions=self.directions,
             percentiles=tuple(self.percentile_list.split(":")),
             has_slat=self.ioengine in ASYNC_ENGINES,
-            syncs=bool(self.fsync or self.fdatasync),
+            syncs=bool(self.fsync or self.fdatasync) and not self.gtod_reduce,
             iodepth=self.iodepth,
             steadystate=self.steadystate is not None,
             verifies=self.verify is not None,
+            has_latencies=not self.gtod_reduce,
         )
 
     @property
@@ -258,7 +261,7 @@ class Fio(Workload):
             "--filename=" + target.path.replace(":", r"\:"),
             f"--offset={format_size(target.offset_bytes)}",
             *self._options(),
-            *(f"--{option}" for option in REPORT),
+            *(f"--{option}" for option in (() if self.gtod_reduce else REPORT)),
             "--group_reporting",
             "--fallocate=none",
             "--allow_file_create=0",

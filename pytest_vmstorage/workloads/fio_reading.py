@@ -27,7 +27,7 @@ class Reading(NamedTuple):
     """What to read from an entry: its job's directions, percentiles, and options that add figures or conditions.
 
     One direction has no prefix; of two, rates are also added up, latencies never, since a mean of reads and writes
-    describes neither. `iodepth` is the depth asked for.
+    describes neither. `iodepth` is the depth asked for. Without `has_latencies` fio takes no time of an I/O.
     """
 
     directions: tuple[str, ...]
@@ -37,6 +37,7 @@ class Reading(NamedTuple):
     iodepth: int = 1
     steadystate: bool = False
     verifies: bool = False
+    has_latencies: bool = True
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -61,7 +62,7 @@ class Reading(NamedTuple):
 
     @property
     def _latencies(self) -> tuple[str, ...]:
-        return ("lat", "clat", *(["slat"] if self.has_slat else []))
+        return ("lat", "clat", *(["slat"] if self.has_slat else [])) if self.has_latencies else ()
 
     @property
     def _parts(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ _TIMES = ("runtime", "ramp_time", "ss_dur", "ss_ramp")
 FIO_DOES = {
     "time_based": False, "norandommap": False, "refill_buffers": False, "randrepeat": True, "verify_fatal": False,
     "end_fsync": False, "sync": False, "pre_read": False,
+    "gtod_reduce": False,
 }  # fmt: skip
 """What fio does by itself, and need not be told."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +236,7 @@ def test_jobs_that_do_something_else_have_another_label() -> None:
         {"randrepeat": False}, {"randseed": 0}, {"end_fsync": True}, {"rate": "1M"}, {"rate_iops": 5}, {"thinktime": 5},
         {"thinktime": 5, "thinktime_blocks": 2}, {"random_distribution": "zipf:1.2"}, {"verify": "md5"},
         {"verify": "md5", "verify_fatal": True}, {"verify": "md5", "verify_backlog": 9}, STEADY,
-        STEADY | {"ss_dur": 20}, STEADY | {"ss_ramp": 1}, STEADY | {"steadystate": "bw:5%"},
+        STEADY | {"ss_dur": 20}, STEADY | {"ss_ramp": 1}, STEADY | {"steadystate": "bw:5%"}, {"gtod_reduce": True},
     ]  # fmt: skip
     warm = {"rw": "randread", "direct": False}
     changes += [warm, warm | {"pre_read": True}]
@@ -425,3 +427,20 @@ def test_what_a_direct_job_moved_is_what_fio_counted() -> None:
     assert moved == job["read"]["io_bytes"] + job["write"]["io_bytes"]
     assert moved > 0
     assert Fio(rw="randwrite", direct=False, ioengine="psync").moved_bytes(text) is None
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="install fio to have this tested")
+def test_without_times_of_each_io_there_are_no_latencies(tmp_path: Path) -> None:
+    """gtod_reduce, as published command lines have it: the rates of a real fio are read, and it stands in the label."""
+    (tmp_path / "disk").write_bytes(bytes(2**20))
+    target = Target(path=str(tmp_path / "disk"), size_bytes=2**20, is_file=True, scratch=str(tmp_path))
+    job = Fio(rw="randrw", bs="4k", size="1M", direct=False, ioengine="psync", gtod_reduce=True, fsync=4)
+    assert job.label.endswith(" gtod_reduce=1")
+    assert "--gtod_reduce=1" in job.argv(target)
+    assert not [word for word in job.argv(target) if word.startswith("--clat_percentiles")]
+    subprocess.run(job.argv(target), check=True, cwd=tmp_path, capture_output=True)
+    figures = job.parse(Path(job.output_file(target)).read_text())
+    assert figures.keys() == {metric.name for metric in job.metrics}
+    assert figures["iops"] > 0
+    assert not [name for name in figures if "lat" in name or "fsync" in name]
+    assert job.shown == ("iops",)
