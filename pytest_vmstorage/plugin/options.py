@@ -150,7 +150,7 @@ def seed(config: pytest.Config) -> int:
         return random.SystemRandom().randrange(10**6)
     if not _is_number(text):
         raise ConfigError(
-            f"--vm-seed={text[:_SHOWN]} is not a number of {_DIGITS} digits at most.",
+            f"--vm-seed={text[:_SHOWN]} is not a number.",
             hint="Write the one that an earlier report names.",
         )
     return int(text)
