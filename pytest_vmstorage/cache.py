@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,18 +37,11 @@ def use_cache_folder() -> Path:
         reason = open_to_others(this_user(), owned_here(folder), known_names=True)
         if reason:
             raise HostError(f"The cache folder {folder} is not used: {reason}.", hint=_HINT)
-        _try_writing(folder / f".write-test-{os.getpid()}")
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".write-test-") as stream:
+            stream.write(bytes(_TRIED_BYTES))
+            stream.flush()
     except (OSError, RuntimeError) as error:
         # RuntimeError is pathlib's for links that lead in a circle
         why = getattr(error, "strerror", None) or str(error)
         raise HostError(f"The cache folder {folder} cannot be used: {why}.", hint=_HINT) from None
     return folder
-
-
-def _try_writing(path: Path) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(file, "wb") as stream:
-            stream.write(bytes(_TRIED_BYTES))
-    finally:
-        path.unlink()

@@ -36,6 +36,7 @@ GRACE_S = 15.0
 OWNER = "VMSTORAGE_OWNER"
 """Variable in the environment of each command here: the mark of who began it, by which `sweep` finds it."""
 
+_DAEMONS = ("dmeventd", "lvmpolld", "zed")
 _KILLED = (TIMED_OUT, 128 + signal.SIGKILL)
 _PIECE_BYTES = 2**20
 
@@ -217,9 +218,14 @@ def _run_alone(argv: Sequence[str], timeout_s: float | None, stdin: bytes) -> su
 
 
 def sweep(*, look_only: bool = False) -> list[str]:
-    """End commands of this user whose processes of ours are gone, with all that they began; a phrase for each."""
+    """End commands of this user whose processes of ours are gone, with all that they began; a phrase for each.
+
+    But for daemons of the host: one that a command of LVM or ZFS begins serves others, too.
+    """
     said = []
     for pid, name in left_processes(OWNER):
+        if name in _DAEMONS:
+            continue
         said.append(f"command {name} (pid {pid})")
         if not look_only:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -117,9 +117,9 @@ class Inventory(BaseModel):
 class LabHost(BaseModel):
     """A machine that runs guests. `uri` is None for the embedded driver of this process; `ssh` is None here.
 
-    `folder` is where the disks under test lie on that machine. `listed_as` is its name in the inventory `inventory`,
-    a file's name, "" where there is none; what that lists there are the devices and volumes that may be written to.
-    `cpus` are the only ones on which its QEMU may run, where there are any.
+    `folder` is where the disks under test lie on that machine, `is_folder_named` whether somebody named it. `listed_as`
+    is its name in the inventory `inventory`, a file's name, "" where there is none; what that lists there are the
+    devices and volumes that may be written to. `cpus` are the only ones on which its QEMU may run, where there are any.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -128,6 +128,7 @@ class LabHost(BaseModel):
     uri: str | None
     ssh: str | None
     folder: str
+    is_folder_named: bool = False
     listed_as: str = LOCAL
     inventory: str = ""
     cpus: tuple[int, ...] = ()
@@ -161,6 +162,7 @@ def find_host(name: str | None, folder: str | None, inventory: Inventory | None 
     entry = inventory.hosts.get(listed_as, ListedHost()) if inventory else ListedHost()
     return _reached(listed_as, folder or entry.folder, entry).model_copy(
         update={
+            "is_folder_named": bool(folder or entry.folder),
             "listed_as": listed_as,
             "inventory": inventory.source if inventory else "",
             "cpus": entry.cpus,

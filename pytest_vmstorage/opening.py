@@ -65,7 +65,8 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
     emulator = find_emulator(shell, host.name)
     pin = _pinner(host, shell, settings.wishes)
     # what is known at once is told before another job is waited for
-    folder = find_folder(shell, host.folder, chosen=settings.folder is not None, shared=host.uri is not None)
+    chosen, shared = settings.folder is not None, host.uri is not None
+    folder = find_folder(shell, host.folder, chosen=chosen, named=host.is_folder_named, shared=shared)
     host = host.model_copy(update={"folder": folder.path})
     with ExitStack() as undo:
         # the last line here is the first to be run: the guests go before the connection, the leases go last

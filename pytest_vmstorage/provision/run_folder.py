@@ -28,21 +28,21 @@ while :; do
     folder=${folder%/*}
     folder=${folder:-/}
 done
-try=$real/.vmstorage-write-test-$$
-(umask 077; set -C; echo x >"$try") && rm -f -- "$try"
+try=$(mktemp -- "$real/.vmstorage-write-test-XXXXXX") && echo x >"$try" && rm -f -- "$try"
 """
 _USER = re.compile(r"^user (\d+) (\d+) (\S+) (\S+) (\S+)$", re.MULTILINE)
 _FOLDER = re.compile(r"^folder (\d+) (\d+) ([0-7]+) (\S+) (/.*)$", re.MULTILINE)
 
 
-def find_folder(shell: Shell, path: str, *, chosen: bool, shared: bool = False) -> FolderFacts:
+def find_folder(shell: Shell, path: str, *, chosen: bool, named: bool = False, shared: bool = False) -> FolderFacts:
     """Make the folder for disks if need be, try whether it can be written, and say what it lies on.
 
     The path is the real one, without links, from now on. Raises HostError where it cannot hold disks, or where another
-    user could put a file in place of one. A tmpfs is memory and no disk, and a link under a known name may be
-    anybody's: both are refused unless the user chose the folder. In a `shared` one lie images whose names are known.
+    user could put a file in place of one. A tmpfs is memory and no disk: it is refused unless the user chose the folder
+    for this run. A link under the default name may be anybody's: it is refused unless the user `named` the folder, if
+    only in vmstorage.toml. In a `shared` one lie images whose names are known.
     """
-    done = shell.run(["sh", "-c", _FIND, "sh", path, "chosen" if chosen else ""])
+    done = shell.run(["sh", "-c", _FIND, "sh", path, "named" if chosen or named else ""])
     if done.stdout.strip() == "link":
         raise HostError(
             f"The folder for disks {path} is a link, and who made it decides where disks are written.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,6 +112,23 @@ def test_what_a_killed_process_left_is_found_and_ended(tmp_path: Path) -> None:
     assert all(map(alive, children))
     assert set(command.sweep()) >= set(told)
     assert until(lambda: not any(map(alive, children)))
+
+
+def test_a_daemon_of_the_host_is_left_alone(tmp_path: Path) -> None:
+    """LVM's commands may begin one, which then serves all of the host."""
+    daemon = tmp_path / "dmeventd"
+    shutil.copy(shutil.which("sleep") or "", daemon)
+    argv = ["sh", "-c", '"$1" 600 & echo $! >"$2"; mv "$2" "$2.pid"; wait', "sh", str(daemon), str(tmp_path / "file")]
+    code = f"from pytest_vmstorage.command import LocalShell; LocalShell().run({argv!r})"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        assert until((tmp_path / "file.pid").exists)
+        process.kill()
+    pid = int((tmp_path / "file.pid").read_text())
+    try:
+        assert not [one for one in command.sweep() if f"pid {pid}" in one]
+        assert alive(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_stdin_is_what_was_given_or_empty() -> None:

@@ -49,7 +49,8 @@ def test_a_link_under_a_known_name_is_refused(tmp_path: Path) -> None:
     link.symlink_to(target)
     with pytest.raises(HostError, match=r"is a link, and who made it decides where disks are written\. Remove it"):
         find_folder(SHELL, str(link), chosen=False)
-    assert find_folder(SHELL, str(link), chosen=True).path == str(target.resolve())
+    for how in ({"chosen": True}, {"chosen": False, "named": True}):
+        assert find_folder(SHELL, str(link), **how).path == str(target.resolve())
     assert list(target.iterdir()) == []
 
 
