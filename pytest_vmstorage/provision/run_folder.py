@@ -28,7 +28,9 @@ while :; do
     folder=${folder%/*}
     folder=${folder:-/}
 done
-try=$(mktemp -- "$real/.vmstorage-write-test-XXXXXX") && echo x >"$try" && rm -f -- "$try"
+read -r id </proc/sys/kernel/random/uuid
+try=$real/.vmstorage-write-test-$id
+(umask 077; set -C; echo x >"$try") && rm -f -- "$try"
 """
 _USER = re.compile(r"^user (\d+) (\d+) (\S+) (\S+) (\S+)$", re.MULTILINE)
 _FOLDER = re.compile(r"^folder (\d+) (\d+) ([0-7]+) (\S+) (/.*)$", re.MULTILINE)
