@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results import SCHEMA, HostFacts, Measurement, Run
-from pytest_vmstorage.user_file import parse_json, read_user_text
+from pytest_vmstorage.user_input import parse_json, read_user_text
 
 PROMOTED = "vmstorage_promoted"
 """Key beside pytest-benchmark's in a file that `vmstorage promote` made: when, from which file."""

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.file_system import mkfs_argv, mount_options
 from pytest_vmstorage.rules import broken_rules
 from pytest_vmstorage.rules.ground import BACKINGS, lacks
 from pytest_vmstorage.rules.image import arrives_filled
-from pytest_vmstorage.units import Bytes, MaybeBytes, check_readable, format_size, parse_size, shown
+from pytest_vmstorage.units import Bytes, MaybeBytes, format_size, parse_size
+from pytest_vmstorage.user_input import check_one_line, check_readable, shown
 
 Format = Literal["raw", "qcow2", "vmdk", "vdi", "qed", "vpc"]
 Cache = Literal["none", "directsync", "writethrough", "writeback", "unsafe"]
@@ -156,9 +166,9 @@ class StorageConfig(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _is_one_line(cls, value: object) -> object:
-        if isinstance(value, str) and not value.isprintable():
-            raise ConfigError(f"{shown(value)} has a character that is none of a line.", hint="Leave it out.")
+    def _is_one_line(cls, value: object, info: ValidationInfo) -> object:
+        if isinstance(value, str):
+            check_one_line(info.field_name or "", value)
         return value
 
     @field_validator("emulator")

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.tolerance import GatePolicy, Rule, Tolerated, Waiver, parse_tolerated
 from pytest_vmstorage.units import parse_percent
-from pytest_vmstorage.user_file import parse_toml
+from pytest_vmstorage.user_input import parse_toml
 
 FILE_NAME = "vmstorage-gate.toml"
 

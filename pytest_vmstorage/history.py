@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.user_file import parse_json
+from pytest_vmstorage.user_input import parse_json
 
 GUEST_S = 5.0
 """Assumed for a guest: its disk made, booted, torn down."""

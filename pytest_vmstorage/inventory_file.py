@@ -32,7 +32,7 @@ from pytest_vmstorage.toml_keys import flag_of
 from pytest_vmstorage.toml_keys import known_keys as _known
 from pytest_vmstorage.toml_keys import tables_of as _tables
 from pytest_vmstorage.toml_keys import text_of as _text
-from pytest_vmstorage.user_file import parse_toml, read_user_text
+from pytest_vmstorage.user_input import parse_toml, read_user_text
 
 NAME = "vmstorage.toml"
 
@@ -72,13 +72,13 @@ def find_inventory(start: Path) -> FoundInventory:
 def _why_ignored(path: Path) -> str:
     try:
         if not path.is_file():
-            return "it is no file"
+            return "it is not a regular file"
         own, *above = owned_here(path)
     except (OSError, RuntimeError) as error:
         # RuntimeError is pathlib's for links that lead in a circle
         return f"it cannot be looked at ({getattr(error, 'strerror', None) or 'its links lead in a circle'})"
     if not is_of(this_user(), own):
-        return f"it belongs to {own.owner}. Name it with --vm-inventory={path} if it is to be used"
+        return f"it belongs to the user {own.owner}. Name it with --vm-inventory={path} if it is to be used"
     if is_open(own) or any(map(is_open, above)):
         return (
             f"others may write to it or to a folder above. Take that right away, or name it with --vm-inventory={path}"

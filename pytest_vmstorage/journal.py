@@ -13,7 +13,7 @@ from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.results import Sample
 from pytest_vmstorage.timeline import Span, Timeline
-from pytest_vmstorage.user_file import parse_json
+from pytest_vmstorage.user_input import parse_json
 
 
 class Journal:

@@ -157,8 +157,12 @@ class Machines:
             )
             if self._book is not None:
                 self._book.write(lease)
+            try:
+                make_run_folder(shell, lease.folder, shared=False)
+            except VmStorageError:
+                self._drop(lease)
+                raise
             self._leases[listed.name] = lease
-            make_run_folder(shell, lease.folder, shared=False)
         return self._leases[listed.name].folder
 
     def _reap(self, listed: ListedMachine, shell: Shell) -> None:

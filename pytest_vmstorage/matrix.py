@@ -185,13 +185,13 @@ def _fields(values: Mapping[str, Any], config: StorageConfig | None) -> Mapping[
     if config is not None:
         return {name: getattr(config, name) for name in FIELDS}
     defaults = {name: field.default for name, field in StorageConfig.model_fields.items()}
-    return {**defaults, **{name: plain(name, value) for name, value in values.items() if name in FIELDS}}
+    return {**defaults, **{name: value_of(name, value) for name, value in values.items() if name in FIELDS}}
 
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 
 
-def plain(name: str, value: Any) -> Any:
+def value_of(name: str, value: Any) -> Any:
     """A field's value as a StorageConfig holds it ("2G" -> 2147483648), whether or not any cell can have it.
 
     Raises ConfigError for what is no value of that field.

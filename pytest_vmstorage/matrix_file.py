@@ -7,8 +7,8 @@ from typing import Any
 
 from pytest_vmstorage.config import AXES, FIELDS
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.matrix import Matrix, Rule, plain
-from pytest_vmstorage.user_file import parse_toml
+from pytest_vmstorage.matrix import Matrix, Rule, value_of
+from pytest_vmstorage.user_input import parse_toml
 
 _TABLES = ("axes", "storage", "exclude", "only", "reduce", "impossible")
 
@@ -117,6 +117,6 @@ def _known(names: Iterable[str], known: Iterable[str], where: str) -> None:
 
 def _plain(name: str, value: Any, where: str) -> Any:
     try:
-        return plain(name, value)
+        return value_of(name, value)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error.what}", hint=error.hint) from None

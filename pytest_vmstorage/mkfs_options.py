@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.units import parse_size
+from pytest_vmstorage.user_input import check_one_line
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,7 @@ def split_words(options: str, *, field: str) -> list[str]:
         words = shlex.split(options)
     except ValueError as error:
         raise ConfigError(f"{field}={options!r} cannot be read: {error}.", hint="Close the quote.") from None
-    if not options.replace("\t", " ").isprintable():
-        raise ConfigError(f"{field}={options!r} has a character that is none of a line.", hint="Leave it out.")
+    check_one_line(field, options)
     return words
 
 

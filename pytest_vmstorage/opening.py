@@ -75,7 +75,7 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         book.write(lease)
         undo.callback(book.drop, lease)
         undo.callback(shell.run, ["rm", "-rf", "--one-file-system", "--", *filter(None, (lease.folder, lease.root))])
-        make_run_folder(shell, lease.folder, shared=host.uri is not None)
+        make_run_folder(shell, lease.folder, shared=shared)
         hypervisor = _connect(host, lease, shell)
         undo.callback(hypervisor.close)
         for sentence in reap_remote(book, host, shell, hypervisor):
@@ -195,7 +195,7 @@ def _reap_states(host: LabHost, shell: Shell, *, look_only: bool) -> list[Reaped
     """Guests from which others are restored; a run that has need of one makes it anew."""
     count = remove_states(shell, states_folder(host), look_only=look_only)
     what = f"{count} saved guest(s) in {states_folder(host)}" + ("" if host.is_local else f" on {host.name}")
-    told = f"{what}: removed too, and saved anew by a run that needs one" if look_only else f"removed {what}"
+    told = f"{what} would be removed too; a run that needs one saves it anew" if look_only else f"removed {what}"
     return [Reaped(told)] if count else []
 
 

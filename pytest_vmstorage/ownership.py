@@ -41,13 +41,13 @@ def open_to_others(user: User, folders: Sequence[Owned], *, known_names: bool = 
     """
     own, *above = folders
     if not is_of(user, own):
-        return f"it belongs to {own.owner}, who could put another file in place of one"
+        return f"it belongs to the user {own.owner}, who could replace what lies in it"
     others = _OTHERS_WRITE if _is_private_group(user, own) else _OTHERS_WRITE | _GROUP_WRITES
     if own.mode & others and (known_names or not own.mode & _STICKY):
-        return f"others may write to it (mode {own.mode:o}), and put another file in place of one"
+        return f"others may write to it (mode {own.mode:o}), and could replace what lies in it"
     for one in above:
         if is_open(one):
-            return f"others may write to {one.path}, in which it lies (mode {one.mode:o}), and put another in its place"
+            return f"others may write to {one.path}, in which it lies (mode {one.mode:o}), and could replace it"
     return ""
 
 

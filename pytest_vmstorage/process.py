@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import signal
@@ -39,7 +40,12 @@ def started_ticks(pid: int) -> int | None:
 
 def mark() -> str:
     """This process as a part of a file's name: namespace, pid and start, such as "4026531836-1234-567890"."""
-    pid = os.getpid()
+    return _mark_of(os.getpid())
+
+
+@functools.lru_cache(maxsize=1)
+def _mark_of(pid: int) -> str:
+    # it goes with each command; a child that was forked has another pid
     return f"{pid_namespace()}-{pid}-{started_ticks(pid) or 0}"
 
 

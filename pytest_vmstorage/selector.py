@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.config import FIELDS, StorageConfig, axis_text
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.matrix import plain
+from pytest_vmstorage.matrix import value_of
 from pytest_vmstorage.rules.ground import BACKINGS
 from pytest_vmstorage.units import format_size, parse_size
 
@@ -115,4 +115,4 @@ def _checked(name: str, value: Any) -> Any:
         )
     if name == "backing" and not _is_backing(value):
         raise ConfigError(f"backing={value!r} is not known.", hint=f"backing is one of: {', '.join(BACKINGS)}.")
-    return plain(name, value)
+    return value_of(name, value)

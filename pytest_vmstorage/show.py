@@ -12,7 +12,7 @@ from pytest_vmstorage.report.circumstances import detail_lines
 from pytest_vmstorage.results import Failure, Measurement, Proof, Run
 from pytest_vmstorage.timeline import Timeline
 from pytest_vmstorage.units import format_about
-from pytest_vmstorage.user_file import read_user_text
+from pytest_vmstorage.user_input import read_user_text
 
 _HEADER = ("field", "asked", "found", "status", "where read")
 

@@ -9,37 +9,13 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.user_input import MOST, shown, text_of
 
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", re.IGNORECASE)
-_MOST_BYTES = 2**63
-"""An offset in a file is no larger."""
 _MOST_SECONDS = 100 * 365 * 86400.0
-_SHOWN = 80
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def check_readable(name: str, value: object) -> None:
-    """Raise ConfigError for a value that no text, file or tool of ours can hold: a huge number, a text with NUL."""
-    if isinstance(value, int) and not -_MOST_BYTES < value < _MOST_BYTES:
-        raise ConfigError(f"{name} is a number beyond 2^63.", hint="Write a smaller one.")
-    if isinstance(value, str) and "\0" in value:
-        raise ConfigError(f"{name}={shown(value)} has a NUL byte.", hint="Leave it out.")
-
-
-def shown(value: object) -> str:
-    """What the user wrote, as far as a sentence can bear it."""
-    text = repr(value) if not isinstance(value, int) else _text(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _text(value: object) -> str:
-    try:
-        return str(value).strip()
-    except ValueError:
-        # Python writes no number of thousands of digits
-        return "a number of thousands of digits"
 
 
 def parse_size(value: object) -> int:
@@ -47,16 +23,16 @@ def parse_size(value: object) -> int:
 
     Raises ConfigError where the text is no size or not a whole number of bytes.
     """
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_BYTES:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST:
         return value
-    match = _SIZE.fullmatch(_text(value))
+    match = _SIZE.fullmatch(text_of(value))
     if match is None:
         raise ConfigError(
             f"{shown(value)} is not a size.",
             hint='Write a number with k, M, G or T (powers of 1024), such as "512M" or "2G".',
         )
     size = float(match[1]) * _FACTORS[match[2].lower()]
-    if size >= _MOST_BYTES:
+    if size >= MOST:
         raise ConfigError(f"{shown(value)} is more than any disk has.", hint='Write for example "512M".')
     if size != int(size):
         raise ConfigError(f"{shown(value)} is not a whole number of bytes.", hint='Write for example "512M".')
@@ -65,7 +41,7 @@ def parse_size(value: object) -> int:
 
 def parse_duration(value: object) -> float:
     """Seconds from `5`, `"5"`, `"90s"`, `"2m"`, `"500ms"`; raises ConfigError otherwise."""
-    match = _DURATION.fullmatch(_text(value))
+    match = _DURATION.fullmatch(text_of(value))
     seconds = float(match[1]) * _SECONDS[(match[2] or "s").lower()] if match is not None else _MOST_SECONDS
     if seconds >= _MOST_SECONDS:
         raise ConfigError(f"{shown(value)} is not a duration.", hint='Write seconds, or "90s", "2m", "1h".')
@@ -74,7 +50,7 @@ def parse_duration(value: object) -> float:
 
 def parse_percent(value: object) -> float:
     """A fraction from `"20%"` or `"20"` (percent); 0.2 for both. Raises ConfigError otherwise."""
-    text = _text(value).removesuffix("%").strip()
+    text = text_of(value).removesuffix("%").strip()
     try:
         percent = float(text)
     except ValueError:

@@ -19,7 +19,7 @@ LAYERS = """
     names  plain_text
     __init__  errors  say  stats  division  process  timeline
     spans
-    ssh  draft  temporary  meanwhile  ownership  user_file
+    ssh  draft  temporary  meanwhile  ownership  user_input
     units  cpus  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history  shared
     cache  mkfs_options
     rules.image  rules.ground  toml_keys  stable_id

@@ -12,8 +12,8 @@ import pytest
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.division import Work, divide
 from pytest_vmstorage.inventory import LOCAL, find_host
-from pytest_vmstorage.plain_text import plain
 from pytest_vmstorage.plugin.ending import journal_path
+from pytest_vmstorage.plugin.live import write_sentence
 from pytest_vmstorage.plugin.post import INPUT
 from pytest_vmstorage.plugin.recorder import ATTRIBUTE
 from pytest_vmstorage.plugin.schedule import HostScheduling
@@ -172,7 +172,4 @@ class Controller:
             self._say(f"--dist={dist} divides nothing here: each cell goes to its host's worker")
 
     def _say(self, sentence: str) -> None:
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.write_line(plain(f"vmstorage: {sentence}"))
-            reporter.flush()
+        write_sentence(self._config, sentence)

@@ -70,7 +70,7 @@ def policy(config: pytest.Config) -> GatePolicy:
 
 
 def _text(path: Path, name: str) -> str:
-    from pytest_vmstorage.user_file import read_user_text
+    from pytest_vmstorage.user_input import read_user_text
 
     return read_user_text(path, f"--vm-gate={name or path}", hint="Name a TOML file.")
 

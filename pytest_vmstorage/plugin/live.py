@@ -1,4 +1,4 @@
-"""One live line while cells run: cell, step, how many are left, time to go. Quiet unless on a terminal."""
+"""What is said while cells run: sentences, and on a terminal one live line of cell, step, and time to go."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
-from pytest_vmstorage.plain_text import plain_line
+from pytest_vmstorage.plain_text import plain, plain_line
 from pytest_vmstorage.units import format_duration
 
 if TYPE_CHECKING:
@@ -75,6 +75,17 @@ class LiveLine:
             return
         with capture.global_and_fixture_disabled():
             _put(stream, shown)
+
+
+def write_sentence(config: pytest.Config, sentence: str) -> None:
+    """Print a sentence past pytest's capturing."""
+    reporter, capture = map(config.pluginmanager.get_plugin, ("terminalreporter", "capturemanager"))
+    if reporter is None or capture is None:
+        return
+    with capture.global_and_fixture_disabled():
+        reporter.write_line(plain(f"vmstorage: {sentence}"))
+        # into a file, such as a CI job's log, Python writes when it has 8 KiB, and this may be all for minutes
+        reporter.flush()
 
 
 def status_line(cell: str, step: str, number: int, cells: int, seconds_left: float | None) -> str:

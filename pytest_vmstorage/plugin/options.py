@@ -178,7 +178,7 @@ def storage_folder(config: pytest.Config) -> Path:
 def matrix(config: pytest.Config) -> Matrix | None:
     """The matrix file, read and checked, or None; raises ConfigError."""
     from pytest_vmstorage.matrix_file import load_matrix
-    from pytest_vmstorage.user_file import read_user_text
+    from pytest_vmstorage.user_input import read_user_text
 
     name = value(config, "matrix")
     if not name:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vmstorage.errors import VmStorageError
-from pytest_vmstorage.plain_text import plain
 from pytest_vmstorage.plugin import axes, gate_options, image_options, options
 from pytest_vmstorage.plugin.devices import device_lines
 from pytest_vmstorage.plugin.emulators import check_emulators
 from pytest_vmstorage.plugin.keys import CONFIG, IGNORED, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
+from pytest_vmstorage.plugin.live import write_sentence
 from pytest_vmstorage.plugin.machines import machine_lines
 from pytest_vmstorage.plugin.option_table import value
 from pytest_vmstorage.plugin.sweep import matrix_sweep
@@ -90,13 +90,10 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
 
 def _tell_ignored(config: pytest.Config) -> None:
     """Say which files that list hosts and devices are not used; once, whatever else the run needs of them."""
-    reporter, capture = map(config.pluginmanager.get_plugin, ("terminalreporter", "capturemanager"))
     with contextlib.suppress(VmStorageError):
         options.inventory(config)
-    if reporter is not None and capture is not None:
-        with capture.global_and_fixture_disabled():
-            for sentence in config.stash.get(IGNORED, ()):
-                reporter.write_line(plain(f"vmstorage: {sentence}"))
+    for sentence in config.stash.get(IGNORED, ()):
+        write_sentence(config, sentence)
 
 
 def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:

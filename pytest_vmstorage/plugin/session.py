@@ -16,12 +16,11 @@ from pytest_vmstorage.journal import Journal
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.natives import Natives
 from pytest_vmstorage.opening import open_lab, open_machines
-from pytest_vmstorage.plain_text import plain
 from pytest_vmstorage.plugin import image_options, options
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gating import Gate
 from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, tolerated_by, uses
-from pytest_vmstorage.plugin.live import LiveLine
+from pytest_vmstorage.plugin.live import LiveLine, write_sentence
 from pytest_vmstorage.plugin.option_table import value
 from pytest_vmstorage.plugin.post import post_of
 from pytest_vmstorage.plugin.timing import recorder_of
@@ -32,7 +31,7 @@ from pytest_vmstorage.runner import Measuring
 from pytest_vmstorage.spans import span
 from pytest_vmstorage.stopping import Rounds
 from pytest_vmstorage.subject import Plan
-from pytest_vmstorage.units import shown
+from pytest_vmstorage.user_input import shown
 from pytest_vmstorage.verdict import Verdict
 from pytest_vmstorage.workloads.base import Workload
 from pytest_vmstorage.workloads.image_operations import ImageOperations
@@ -85,15 +84,8 @@ class StorageSession:
         if (post := post_of(self._config)) is not None:
             post.say(sentence)
             return
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        capture = self._config.pluginmanager.get_plugin("capturemanager")
-        if reporter is None or capture is None:
-            return
         self.live.clear()
-        with capture.global_and_fixture_disabled():
-            reporter.write_line(plain(f"vmstorage: {sentence}"))
-            # into a file, such as a CI job's log, Python writes when it has 8 KiB, and this may be all for minutes
-            reporter.flush()
+        write_sentence(self._config, sentence)
 
     def row(self, item: pytest.Item, config: StorageConfig, *, settled: bool = True) -> Row:
         """The guest of the test's cell, or the host where the cell has none; `settled` if earlier ones are gone."""

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vmstorage.config import AXES, FIELDS
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.matrix import Expansion, Matrix, plain
+from pytest_vmstorage.matrix import Expansion, Matrix, value_of
 from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.axes import HIDDEN, Call, marked
 
@@ -101,7 +101,7 @@ def _fixed(definition: pytest.Item) -> dict[str, Any]:
     for name, value in fixed.items():
         if name not in FIELDS:
             raise ConfigError(f"a storage configuration has no field {name!r}.", hint=f"It has: {', '.join(FIELDS)}.")
-        plain(name, value)
+        value_of(name, value)
     return fixed
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results import Metric
-from pytest_vmstorage.units import check_readable, shown
+from pytest_vmstorage.user_input import check_readable, shown
 
 _GUESSED_SECONDS = 5.0
 

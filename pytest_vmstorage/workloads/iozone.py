@@ -14,7 +14,8 @@ from pydantic import field_validator, model_validator
 
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results import Metric
-from pytest_vmstorage.units import Bytes, format_size, shown
+from pytest_vmstorage.units import Bytes, format_size
+from pytest_vmstorage.user_input import shown
 from pytest_vmstorage.workloads.base import Target
 from pytest_vmstorage.workloads.file_workload import FileWorkload
 from pytest_vmstorage.workloads.stopwatch import bash

@@ -37,7 +37,7 @@ def test_guests_are_restored_there(lab: Laboratory, lab01: Host, project: Projec
     (states,) = (path for path in map(Path, lab01.left()) if path.name == "states")
     what = f"1 saved guest(s) in {states} on lab01"
     for option, said in (
-        ("--dry-run", f"{what}: removed too, and saved anew by a run that"),
+        ("--dry-run", f"{what} would be removed too; a run that needs one"),
         (None, f"removed {what}"),
     ):
         code, text = lab.run([*reap, *([option] if option else [])], project.folder)

@@ -94,7 +94,7 @@ def test_another_users_inventory_is_ignored(project, options):
     project.write(test_it=ON_A_DEVICE, vmstorage__toml=ABSENT.format(name="fast"))
     path = project.path / "vmstorage.toml"
     os.chown(path, 65534, 65534)
-    ignored = f"vmstorage: {path} is ignored: it belongs to nobody. Name it with --vm-inventory={path}"
+    ignored = f"vmstorage: {path} is ignored: it belongs to the user nobody. Name it with --vm-inventory={path}"
     result = project.run(*options)
     assert_refused(result, "backing=device needs a device that is listed for local in vmstorage.toml.")
     assert flat(result).count(ignored) == 1

@@ -39,7 +39,7 @@ from pytest_vmstorage.matrix_file import load_matrix
 from pytest_vmstorage.report.files import check_report_path
 from pytest_vmstorage.tolerance import GatePolicy
 from pytest_vmstorage.units import parse_duration, parse_percent, parse_size
-from pytest_vmstorage.user_file import read_user_text
+from pytest_vmstorage.user_input import read_user_text
 
 WRONG: tuple[Any, ...] = (
     None, [], {}, (), set(), object(), len, b"bytes", True, False, -1, 10**30, 10**5000, 1.5, float("nan"),
@@ -195,9 +195,9 @@ OPTIONS = {
     "--vm-timeline=" + "x" * 300: "cannot be written: File name too long",
     "--vm-save=" + "x" * 300: "is too long for a file's name",
     "--vm-save=0001": "is a number, and each saved run has one",
-    "--vm-matrix=/dev/zero": "cannot be read: it is no file",
-    "--vm-inventory=pipe": "cannot be read: it is no file",
-    "--vm-gate=pipe": "cannot be read: it is no file",
+    "--vm-matrix=/dev/zero": "cannot be read: it is not a regular file",
+    "--vm-inventory=pipe": "cannot be read: it is not a regular file",
+    "--vm-gate=pipe": "cannot be read: it is not a regular file",
     "--vm-baseline=deep.json": "is not JSON",
     "--vm-inconclusive=maybe": "is not known",
     "--vm-budget=0": "--vm-budget",

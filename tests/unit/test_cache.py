@@ -95,7 +95,7 @@ def test_a_folder_that_others_can_change_is_refused(folder: Path, kind: str) -> 
         refused(r"is not used: others may write to it \(mode 1777\)")
     else:
         os.chown(there, 65534, 65534)
-        refused("is not used: it belongs to nobody, who could put another file in place of one")
+        refused("is not used: it belongs to the user nobody, who could replace what lies in it")
     assert list(there.iterdir()) == []
 
 

@@ -157,7 +157,7 @@ def test_the_nearest_file_upwards_is_found(tmp_path: Path) -> None:
     """From the rootdir up to the root; a folder of that name is none."""
     below = tmp_path / "a" / "b"
     (below / "vmstorage.toml").mkdir(parents=True)
-    told = f"{below}/vmstorage.toml is ignored: it is no file."
+    told = f"{below}/vmstorage.toml is ignored: it is not a regular file."
     assert find_inventory(below) == (None, (told,))
     (tmp_path / "vmstorage.toml").touch()
     assert find_inventory(below) == (tmp_path / "vmstorage.toml", (told,))
@@ -203,7 +203,7 @@ def test_a_file_that_another_user_can_change_is_ignored(kind: str, tmp_path: Pat
     assert found == tmp_path / "vmstorage.toml"
     assert sentence.startswith(f"{path} is ignored: ")
     assert f"--vm-inventory={path}" in sentence
-    assert ("belongs to nobody" in sentence) is (kind in ("owner", "link"))
+    assert ("belongs to the user nobody" in sentence) is (kind in ("owner", "link"))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from pytest_vmstorage import matrix as module
 from pytest_vmstorage.config import AXES, StorageConfig
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.matrix import LeftOut, Matrix, plain
+from pytest_vmstorage.matrix import LeftOut, Matrix, value_of
 from pytest_vmstorage.matrix_file import load_matrix
 from pytest_vmstorage.pairs import pairs_of, reduced, varying
 
@@ -207,10 +207,10 @@ def test_too_many_combinations_are_refused_at_once(monkeypatch: pytest.MonkeyPat
 
 def test_a_field_is_read_without_the_rules_between_fields() -> None:
     """metadata is a value, though not of the default cell."""
-    assert plain("preallocation", "metadata") == "metadata"
-    assert plain("size", "2G") == 2 * 2**30
+    assert value_of("preallocation", "metadata") == "metadata"
+    assert value_of("size", "2G") == 2 * 2**30
     with pytest.raises(ConfigError, match=r"preallocation='half' is not known\. It should be"):
-        plain("preallocation", "half")
+        value_of("preallocation", "half")
 
 
 BIG = (
@@ -285,7 +285,7 @@ def test_a_left_out_combination_has_the_id_it_would_have_had() -> None:
 @pytest.mark.parametrize("axis", AXES)
 def test_every_axis_can_be_read(axis: str) -> None:
     """An adapter can be made for each field, whatever its kind, and takes the default."""
-    assert plain(axis, StorageConfig.model_fields[axis].default) == StorageConfig.model_fields[axis].default
+    assert value_of(axis, StorageConfig.model_fields[axis].default) == StorageConfig.model_fields[axis].default
 
 
 def test_default_stands_for_what_qemu_decides() -> None:

@@ -93,7 +93,7 @@ def test_a_cell_with_such_options_cannot_be(field: str) -> None:
 def test_a_character_that_no_line_has_is_told(options: str) -> None:
     """And not a traceback of whoever is given it."""
     for call in (check_mkfs_options, mount_options):
-        with pytest.raises(ConfigError, match="has a character that is none of a line"):
+        with pytest.raises(ConfigError, match="contains a control character"):
             call("ext4", options, field="host_mkfs")
 
 

@@ -42,8 +42,8 @@ def test_a_folder_of_ones_own_or_of_roots_is_used(folder: Owned) -> None:
 @pytest.mark.parametrize(
     ("user", "folder", "above", "reason"),
     [
-        (ROOT, owned("/var/tmp/root"), ABOVE, "it belongs to jane, who could put another file in place of one"),
-        (JANE, owned("/var/tmp/j", 1001, 1001, 0o755, "joe"), ABOVE, "it belongs to joe"),
+        (ROOT, owned("/var/tmp/root"), ABOVE, "it belongs to the user jane, who could replace what lies in it"),
+        (JANE, owned("/var/tmp/j", 1001, 1001, 0o755, "joe"), ABOVE, "it belongs to the user joe"),
         (JANE, owned("/var/tmp/j", mode=0o777), ABOVE, r"others may write to it \(mode 777\)"),
         (JANE, owned("/var/tmp/j", gid=50, mode=0o775), ABOVE, r"others may write to it \(mode 775\)"),
         (User(1000, 50, "jane", "staff"), owned("/x/j", gid=50, mode=0o775), ABOVE, "others may write to it"),

@@ -117,6 +117,6 @@ def test_a_lab_host_is_reached_by_its_name(
     assert main(["reap", "--dry-run", f"{option}=lab01"]) == 0
     said = capsys.readouterr().out
     assert f"run {RUN} left on lab01: 0 guest(s) (" in said
-    assert f"{states.rstrip()}: removed too, and saved anew by a run that needs one\n" in said
+    assert f"{states.rstrip()} would be removed too; a run that needs one saves it anew\n" in said
     assert [asked.argv[-1] for asked in shell.asked] == ["true", "", "true", "look"]
     assert hypervisor.closed

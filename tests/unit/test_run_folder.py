@@ -61,7 +61,7 @@ def test_another_users_folder_is_refused_with_its_owner(tmp_path: Path) -> None:
     folder.mkdir()
     os.chown(folder, OTHER_UID, OTHER_UID)
     for chosen in (True, False):
-        with pytest.raises(HostError, match="is not used: it belongs to nobody, who could put another file") as error:
+        with pytest.raises(HostError, match="is not used: it belongs to the user nobody, who could replace") as error:
             find_folder(SHELL, str(folder), chosen=chosen)
         assert "Name a folder of root's own with --vm-dir=FOLDER" in error.value.hint
     assert list(folder.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Files that a user names or keeps beside his tests, read with a sentence for all that can be wrong with them."""
+"""What users write, as values and in files of theirs: read, or refused in one sentence for all that can be wrong."""
 
 from __future__ import annotations
 
@@ -13,6 +13,41 @@ MOST_BYTES = 2**30
 """A saved run of a thousand cells with raw outputs has some 100 MB."""
 
 
+_SHOWN = 80
+
+MOST = 2**63
+"""No number here is larger: neither an offset in a file nor what a tool of ours counts with."""
+
+
+def check_readable(name: str, value: object) -> None:
+    """Raise ConfigError for a value that no text, file or tool of ours can hold: a huge number, a text with NUL."""
+    if isinstance(value, int) and not -MOST < value < MOST:
+        raise ConfigError(f"{name} is a number beyond 2^63.", hint="Write a smaller one.")
+    if isinstance(value, str) and "\0" in value:
+        raise ConfigError(f"{name}={shown(value)} has a NUL byte.", hint="Leave it out.")
+
+
+def check_one_line(name: str, value: str) -> None:
+    """Raise ConfigError for a text with line ends, tabs or other control characters."""
+    if not value.isprintable():
+        raise ConfigError(f"{name}={shown(value)} contains a control character.", hint="Leave it out.")
+
+
+def shown(value: object) -> str:
+    """What the user wrote, as far as a sentence can bear it."""
+    text = repr(value) if not isinstance(value, int) else text_of(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def text_of(value: object) -> str:
+    """The value as a text, without blanks around it."""
+    try:
+        return str(value).strip()
+    except ValueError:
+        # Python writes no number of thousands of digits
+        return "a number of thousands of digits"
+
+
 def read_user_text(path: Path, name: str, *, hint: str = "") -> str:
     """The text of a regular file, called `name` in messages; raises ConfigError.
 
@@ -20,7 +55,7 @@ def read_user_text(path: Path, name: str, *, hint: str = "") -> str:
     """
     try:
         if not path.is_file():
-            there = "it is a folder" if path.is_dir() else "it is no file"
+            there = "it is a folder" if path.is_dir() else "it is not a regular file"
             reason = there if path.exists() else "No such file or directory"
             raise ConfigError(f"{name} cannot be read: {reason}.", hint=hint)
         if path.stat().st_size > MOST_BYTES:
