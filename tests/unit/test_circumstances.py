@@ -57,6 +57,15 @@ def test_a_row_alone_says_what_it_cost() -> None:
     )
 
 
+def test_what_the_hosts_device_flushed_stands_beside_what_the_guest_asked_for() -> None:
+    """With writethrough the guest asks for nothing, and the host flushes after each write."""
+    measurement = measured()
+    moved = MOVED.model_copy(update={"layer_flushes": 0, "host_flushes": 10000})
+    samples = tuple(sample.model_copy(update={"moved": moved}) for sample in measurement.samples)
+    (line,) = section(make_run(measurement.model_copy(update={"samples": samples})), "cost beside speed")
+    assert "0.000 flushes per write asked for by the guest, 1.000 done by the host's device (" in line
+
+
 def test_rows_of_one_cost_are_one_line() -> None:
     """They are equal where they print the same."""
     (line,) = section(make_run(measured(RAW), measured(QCOW2, vcpu=0.5001)), "cost beside speed")

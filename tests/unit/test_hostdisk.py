@@ -62,6 +62,16 @@ def test_who_made_no_volume_looks_for_none(scene: Scene) -> None:
     assert scene.events == []
 
 
+@pytest.mark.parametrize("uri", [None, "qemu+ssh://lab01/system?no_tty=1"])
+def test_an_image_is_its_owners_alone_where_others_pass_through(uri: str | None) -> None:
+    """A daemon's QEMU is another user and passes through the run's folder; the embedded driver's folder is closed."""
+    shell = make_host_shell()
+    host = LabHost(name="here", uri=uri, ssh=None, folder="/srv/vm")
+    made = HostDisks(shell, host, FOLDER, "01").make(StorageConfig(), 1)
+    closed = [asked.argv for asked in shell.asked if asked.argv[0] == "chmod"]
+    assert closed == ([("chmod", "600", "--", made.path)] if uri else [])
+
+
 def test_a_volume_whose_image_cannot_be_made_is_removed(scene: Scene) -> None:
     """And nothing is ever removed by its path."""
     scene.shell.answer(re.compile("^test -b "))
