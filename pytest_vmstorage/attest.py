@@ -14,7 +14,7 @@ from pytest_vmstorage.attest_block import block_proofs
 from pytest_vmstorage.attest_emulator import of_emulator
 from pytest_vmstorage.attest_fs import of_host_fs
 from pytest_vmstorage.attest_guest import of_guest
-from pytest_vmstorage.attest_image import of_image
+from pytest_vmstorage.attest_image import cache_sizes, of_image
 from pytest_vmstorage.attest_layers import of_layers
 from pytest_vmstorage.attest_limits import limits_in_qemu, limits_in_xml
 from pytest_vmstorage.attest_null import of_null
@@ -29,7 +29,6 @@ from pytest_vmstorage.claim import (
     asked_text,
     by_name,
     claim,
-    size_text,
     unprovable,
 )
 from pytest_vmstorage.config import FIELDS, Bus, StorageConfig
@@ -38,6 +37,7 @@ from pytest_vmstorage.evidence import Evidence
 from pytest_vmstorage.guest_facts import GuestFacts
 from pytest_vmstorage.provision.domain import Accel
 from pytest_vmstorage.provision.testdisk import CACHE_FLAGS, QEMU_NAMESPACE, TARGETS, TEST_ALIAS
+from pytest_vmstorage.qcow2_cache import CACHE_FIELDS
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.rules.device import SCSI_MODELS
 from pytest_vmstorage.units import format_size
@@ -151,8 +151,7 @@ def _of_disk_element(config: StorageConfig, tree: ET.Element) -> Iterator[Proof]
     for field in ("queues", "queue_size"):
         yield claim(field, asked_text(getattr(config, field)), _attribute(options, "driver", field) or DEFAULT, XML)
     cache_bytes = disk.findtext("driver/metadata_cache/max_size")
-    found = int(cache_bytes) if cache_bytes else None
-    yield claim("l2_cache_size", size_text(config.l2_cache_size), size_text(found), XML)
+    yield from cache_sizes(config, {"cache-size": int(cache_bytes) if cache_bytes else None}, XML)
     yield from limits_in_xml(config, disk)
 
 
@@ -261,7 +260,7 @@ def _write_cache(config: StorageConfig, found: str | None) -> Proof:
 def _of_command_line(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
     if not evidence.blockdevs:
         why = "QEMU's log, where its command line stands, cannot be read"
-        names = ("io", "discard", "l2_cache_size") if config.l2_cache_size else ("io", "discard")
+        names = ("io", "discard", *(name for name in CACHE_FIELDS if getattr(config, name)))
         yield from (unprovable(name, config, why, where=COMMAND_LINE) for name in names)
         return
     layer, storage = evidence.blockdevs[0], evidence.blockdevs[-1]
@@ -272,7 +271,7 @@ def _of_command_line(config: StorageConfig, evidence: Evidence) -> Iterator[Proo
         yield claim("io", config.io, "threads for the extents, which are files of their own", BLOCK_NODES)
     yield claim("io", config.io, str(storage.get("aio", "threads")), COMMAND_LINE)
     yield claim("discard", config.discard, str(layer.get("discard", "ignore")), COMMAND_LINE)
-    yield claim("l2_cache_size", size_text(config.l2_cache_size), size_text(layer.get("cache-size")), COMMAND_LINE)
+    yield from cache_sizes(config, layer, COMMAND_LINE)
     if config.io != "threads" and evidence.fallbacks is not None:
         found = "; ".join(evidence.fallbacks) or "no word of a fallback"
         yield claim("io", config.io, found, LOG, holds=not evidence.fallbacks)

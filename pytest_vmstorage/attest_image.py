@@ -20,6 +20,7 @@ from pytest_vmstorage.claim import (
 )
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.provision.disk import ImageFacts, observed_preallocation
+from pytest_vmstorage.qcow2_cache import CACHE_FIELDS, covered_bytes, found_sizes, l2_bytes
 from pytest_vmstorage.results import Proof
 from pytest_vmstorage.rules.image import LAYER_FIELDS, QCOW2_FIELDS
 from pytest_vmstorage.units import format_size
@@ -55,7 +56,7 @@ def of_image(
     for field in ("lazy_refcounts", "extended_l2"):
         found = asked_text(bool(special.get(field.replace("_", "-"), False)))
         yield claim(field, asked_text(getattr(config, field)), found, IMAGE)
-    yield from _idle_l2_cache(config, cluster)
+    yield from _idle_cache(config)
 
 
 def _preallocation(config: StorageConfig, image: ImageFacts | None) -> Iterator[Proof]:
@@ -85,24 +86,17 @@ def _subformat(config: StorageConfig, special: Mapping[str, Any], image: ImageFa
         yield claim("subformat", asked, f"{config.format} has none", IMAGE, holds=config.subformat is None)
 
 
-def _idle_l2_cache(config: StorageConfig, cluster: int) -> Iterator[Proof]:
+def cache_sizes(config: StorageConfig, options: Mapping[str, Any], where: str) -> Iterator[Proof]:
+    """What a block node's options give the caches of a qcow2's tables, against what the cell asks for."""
+    for name, found in found_sizes(config, options).items():
+        yield claim(name, size_text(getattr(config, name)), size_text(found), where)
+
+
+def _idle_cache(config: StorageConfig) -> Iterator[Proof]:
     """A warning where the L2 cache asked for holds the tables of the whole disk, as the default does."""
-    if config.l2_cache_size is None or cluster <= 0:
+    covered, cached = covered_bytes(config), size_text(l2_bytes(config))
+    if covered is None or covered < config.size:
         return
-    covered = l2_covers_bytes(config.l2_cache_size, cluster, extended=config.extended_l2)
-    if covered >= config.size:
-        cache = size_text(config.l2_cache_size)
-        why = f"{IDLE}: a cache of {cache} covers {size_text(covered)}, and the disk has {size_text(config.size)}"
-        yield unprovable("l2_cache_size", config, why, found=cache, where=IMAGE)
-
-
-def l2_covers_bytes(cache_bytes: int, cluster_bytes: int, *, extended: bool) -> int:
-    """How much of a disk the L2 tables in a qcow2 cache of that size speak of.
-
-    QEMU first takes four clusters of it for refcounts, and keeps two tables whatever was asked for
-    (read_cache_sizes in block/qcow2.c).
-    """
-    table = min(cluster_bytes, 2**16)
-    left = cache_bytes - min(cache_bytes, 4 * cluster_bytes)
-    # an entry is 8 bytes, with subclusters 16
-    return max(left // table, 2) * table * cluster_bytes // (16 if extended else 8)
+    name = next(name for name in CACHE_FIELDS if getattr(config, name) is not None)
+    why = f"{IDLE}: L2 tables of {cached} cover {size_text(covered)}, and the disk has {size_text(config.size)}"
+    yield unprovable(name, config, why, found=size_text(getattr(config, name)), where=IMAGE)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_vmstorage.claim import BLOCK, BLOCK_NODES, CHECK, COMMAND_LINE, IMAGE, claim, size_text, unprovable
+from pytest_vmstorage.attest_image import cache_sizes
+from pytest_vmstorage.claim import BLOCK, BLOCK_NODES, CHECK, COMMAND_LINE, IMAGE, claim, unprovable
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.evidence import Evidence
 from pytest_vmstorage.provision.layers import rewritten_bytes
+from pytest_vmstorage.qcow2_cache import combined_bytes
 from pytest_vmstorage.results import Proof
 
 
@@ -89,9 +91,8 @@ def _options_below(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]
         if "filename" in one:
             where = f"{COMMAND_LINE}, {one['filename'].rpartition('/')[2]}"
             yield claim("io", config.io, str(one.get("aio", "threads")), where)
-        elif config.l2_cache_size is not None:
-            found, where = size_text(one.get("cache-size")), f"{COMMAND_LINE}, {one.get('node-name')}"
-            yield claim("l2_cache_size", size_text(config.l2_cache_size), found, where)
+        elif combined_bytes(config) is not None:
+            yield from cache_sizes(config, one, f"{COMMAND_LINE}, {one.get('node-name')}")
     if config.discard != "ignore" or config.detect_zeroes != "off":
         # both are of writes, and these nodes are opened read-only
         writable = [one["file"] for one in evidence.nodes[1:] if one["drv"] == "qcow2" and not one["ro"]]

@@ -112,6 +112,7 @@ class StorageConfig(BaseModel):
     lazy_refcounts: bool = False
     extended_l2: bool = False
     l2_cache_size: MaybeSize = None
+    metadata_cache_size: MaybeSize = None
     compression: Compression = "off"
     encryption: Encryption = "off"
     backing_chain: Depth = 0
@@ -276,7 +277,7 @@ AXES = tuple(name for name in FIELDS if name != "size")
 """
 
 _SPEAKING = ("format", "cache", "bus", "preallocation", "state", "subformat", "io")
-_SIZES = ("total_bytes_sec", "cluster_size", "l2_cache_size", "memory", "size")
+_SIZES = ("total_bytes_sec", "cluster_size", "l2_cache_size", "metadata_cache_size", "memory", "size")
 
 
 def axis_text(name: str, value: object) -> str:

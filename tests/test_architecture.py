@@ -21,7 +21,7 @@ LAYERS = """
     spans
     ssh  draft  temporary  meanwhile  ownership  user_input
     units  cpus  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history  shared
-    cache  mkfs_options
+    cache  mkfs_options  qcow2_cache
     rules.image  rules.ground  toml_keys  stable_id
     rules.device
     rules

@@ -9,6 +9,7 @@ from pytest_vmstorage.config import Format
 from pytest_vmstorage.doctor.finding import Finding
 from pytest_vmstorage.doctor.seen import Seen
 from pytest_vmstorage.provision.libvirt_text import is_since
+from pytest_vmstorage.qcow2_cache import CACHE_FIELDS
 from pytest_vmstorage.rules.image import SUBFORMATS
 
 _MADE = "qemu-img made one"
@@ -64,10 +65,10 @@ def l2_cache_sizes(seen: Seen) -> Iterator[Finding]:
     """By libvirt's version."""
     if seen.has_guests and not is_since(seen.libvirt, (7, 0)):
         why = f"libvirt {seen.libvirt} has no metadata_cache; 7.0 has"
-        yield Finding(axis="l2_cache_size", value="any", status="no", why=why)
+        yield from (Finding(axis=name, value="any", status="no", why=why) for name in CACHE_FIELDS)
         return
     why = "qcow2; it shows only where the disk is larger than what the cache covers"
-    yield seen.needs_guest("l2_cache_size", "any", why)
+    yield from (seen.needs_guest(name, "any", why) for name in CACHE_FIELDS)
 
 
 def compressions(seen: Seen) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from pytest_vmstorage.command import Shell, check
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.provision.encryption import image_name, secret_argv
+from pytest_vmstorage.qcow2_cache import cluster_bytes
 
 PATTERN_BYTES = 2**21
 """The repeated block is as long as qcow2's largest cluster, so that no cluster holds a part of it twice."""
@@ -49,7 +50,7 @@ def layer_paths(config: StorageConfig, path: str) -> tuple[str, ...]:
 
 def unit_bytes(config: StorageConfig) -> int:
     """The piece of a disk that lies in one layer: whole clusters, and at least eight pieces for each layer."""
-    cluster = config.cluster_size or 2**16
+    cluster = cluster_bytes(config)
     unit = cluster
     most = config.size // (8 * max(config.backing_chain, config.snapshots, 1))
     while unit < 2**20 and unit * 2 <= most:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.provision.layers import PATTERN_BYTES, is_compressed, rewritten_bytes
+from pytest_vmstorage.qcow2_cache import cluster_bytes
 from pytest_vmstorage.rules.ground import BLOCK_BACKINGS
 
 HEADROOM_BYTES = 64 * 2**20
@@ -41,7 +42,7 @@ def metadata_bytes(config: StorageConfig) -> int:
     """What a qcow2's tables take when all of it is allocated: L2 and refcounts, both in whole clusters."""
     if config.format != "qcow2":
         return 0
-    cluster = config.cluster_size or 2**16
+    cluster = cluster_bytes(config)
     images = 1 + config.backing_chain + config.snapshots
     clusters = -(-config.size // cluster)
     # an L2 entry is 8 bytes, 16 with subclusters; a refcount is 2

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 from pytest_vmstorage.config import Bus, Cache, StorageConfig
 from pytest_vmstorage.provision.encryption import SECRET, driver_of, encryption_element, secret_object
 from pytest_vmstorage.provision.layers import layer_paths
+from pytest_vmstorage.qcow2_cache import combined_bytes, node_options
 from pytest_vmstorage.rules.device import SCSI_MODELS
 
 TEST_ALIAS = "ua-test"
@@ -74,9 +75,10 @@ def _disk(config: StorageConfig, path: str, secret: str, *, is_block: bool) -> E
         "error_policy": "report",
     }
     driver = _driver(disk, {**options, **(_queue_options(config) if config.bus == "virtio-blk" else {})})
-    if config.l2_cache_size is not None:
+    cached = combined_bytes(config)
+    if cached is not None:
         size = ET.SubElement(ET.SubElement(driver, "metadata_cache"), "max_size", unit="bytes")
-        size.text = str(config.l2_cache_size)
+        size.text = str(cached)
     source = _source(disk, config, path, secret, is_block=is_block)
     if is_block and config.format == "raw":
         # the guest gets the cell's size, whatever the device has
@@ -224,8 +226,7 @@ def _nodes(config: StorageConfig, path: str) -> Iterator[dict[str, object]]:
             node |= {"offset": 0, "size": config.size}
         if layers:
             node |= {"backing": below}
-        if config.l2_cache_size is not None:
-            node |= {"cache-size": config.l2_cache_size}
+        node |= node_options(config)
         if config.encryption == "luks":
             node |= {"encrypt": {"format": "luks", "key-secret": SECRET}}
         below = f"{name}-format"

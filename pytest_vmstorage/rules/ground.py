@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_vmstorage.qcow2_cache import CACHE_FIELDS
 from pytest_vmstorage.rules.rule import Cell, Rule
 
 BLOCK_BACKINGS = ("partition", "lvm", "zvol", "device")
@@ -17,7 +18,7 @@ OF_A_MACHINE = ("backing", "state", "size")
 
 OF_STORAGE = (
     *("format", "preallocation", "state", "subformat", "io", "discard", "detect_zeroes"),
-    *("cluster_size", "lazy_refcounts", "extended_l2", "l2_cache_size"),
+    *("cluster_size", "lazy_refcounts", "extended_l2", *CACHE_FIELDS),
     *("compression", "encryption", "backing_chain", "snapshots", "host_fs", "host_mkfs", "host_mount"),
 )
 """Fields of an image and of what it lies on, which a cell whose disk is QEMU's null driver has not."""

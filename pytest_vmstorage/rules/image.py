@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pytest_vmstorage.qcow2_cache import (
+    CACHE_FIELDS,
+    cluster_bytes,
+    combined_bytes,
+    least_l2_bytes,
+    refcount_bytes,
+    slice_bytes,
+)
 from pytest_vmstorage.rules.rule import Cell, Rule, is_power_of_two
 
-QCOW2_FIELDS = ("cluster_size", "lazy_refcounts", "extended_l2", "l2_cache_size")
+QCOW2_FIELDS = ("cluster_size", "lazy_refcounts", "extended_l2", *CACHE_FIELDS)
 """Fields of qcow2 that its header or its cache has."""
 
 LAYER_FIELDS = ("compression", "backing_chain", "snapshots")
@@ -112,15 +120,41 @@ IMAGE_RULES = (
     ),
     Rule(
         "layers-need-room",
-        lambda cell: cell.size // (cell.cluster_size or 2**16) < 8 * max(cell.backing_chain, cell.snapshots),
+        lambda cell: cell.size // cluster_bytes(cell) < 8 * max(cell.backing_chain, cell.snapshots),
         "the disk has fewer than eight clusters for each of its layers, so that not every one could hold its share",
         "this plugin",
     ),
     Rule(
         "l2-cache-of-layers",
-        lambda cell: cell.l2_cache_size is not None and cell.backing_chain > 0 and cell.bus != "nvme",
-        "libvirt gives the L2 cache's size to the top image alone, and the data lie in the images below it",
+        lambda cell: combined_bytes(cell) is not None and cell.backing_chain > 0 and cell.bus != "nvme",
+        "libvirt gives the size of these caches to the top image alone, and the data lie in the images below it",
         "QEMU's command line (cache-size), tried",
+    ),
+    Rule(
+        "one-cache-size",
+        lambda cell: cell.l2_cache_size is not None and cell.metadata_cache_size is not None,
+        "metadata_cache_size is the sum of which l2_cache_size is a part, and libvirt takes one size",
+        "QEMU docs/qcow2-cache.txt, libvirt's metadata_cache",
+    ),
+    Rule(
+        "l2-cache-of-whole-slices",
+        lambda cell: (
+            cell.l2_cache_size is not None
+            and bool(cell.l2_cache_size % slice_bytes(cell) or cell.l2_cache_size < least_l2_bytes(cell))
+        ),
+        "QEMU caches L2 tables in slices of 4k (of the cluster size where that is smaller) and keeps two of them, so that"
+        " l2_cache_size is a multiple of that and twice that or more",
+        "QEMU docs/qcow2-cache.txt; its events qcow2_cache_get_done counted, tried",
+    ),
+    Rule(
+        "metadata-cache-too-small",
+        lambda cell: (
+            cell.metadata_cache_size is not None
+            and cell.metadata_cache_size < refcount_bytes(cell) + least_l2_bytes(cell)
+        ),
+        "QEMU takes four clusters for refcounts and keeps two slices of L2 tables whatever metadata_cache_size is, so that"
+        " all sizes below that sum (264k with clusters of 64k) are the same disk",
+        "QEMU docs/qcow2-cache.txt; its events qcow2_cache_get_done counted, tried",
     ),
     Rule(
         "compressed-or-encrypted",

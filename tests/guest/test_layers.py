@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,12 +25,13 @@ from pytest_vmstorage.provision.disk import ImageFacts, image_files, is_block, m
 from pytest_vmstorage.provision.domain import GuestSpec, domain_xml
 from pytest_vmstorage.provision.layers import Piece, pattern, pieces_after_snapshot, pieces_of_layer, whole_disk
 from pytest_vmstorage.provision.lease import Lease
+from pytest_vmstorage.qcow2_cache import CACHE_FIELDS
 
 pytestmark = pytest.mark.restored
 
 FIELDS = {
     *("format", "subformat", "cache", "bus", "io", "discard", "detect_zeroes", "preallocation", "size"),
-    *("cluster_size", "extended_l2", "l2_cache_size", "compression", "encryption", "backing_chain", "snapshots"),
+    *("cluster_size", "extended_l2", *CACHE_FIELDS, "compression", "encryption", "backing_chain", "snapshots"),
 }
 """What an image can lie about."""
 
@@ -82,6 +84,35 @@ def test_a_guest_reads_what_lies_in_its_images_layers(lab: Lab, values: dict[str
     assert ("state" in proven_fields(guest.proof)) is (config.arrives_filled and config.format == "qcow2")
     if config.arrives_filled:
         assert read_all(guest) == expected(config)
+
+
+SLICES = [
+    ({"l2_cache_size": "384k"}, 96),
+    ({"l2_cache_size": "384k", "bus": "nvme"}, 96),
+    ({"metadata_cache_size": "384k"}, 32),
+]
+"""Cells of 4 GiB, whose L2 tables are 128 slices of 4 KiB, and how many of these QEMU is to keep."""
+
+
+@pytest.mark.parametrize(("values", "slices"), SLICES, ids=str)
+def test_qemu_caches_as_much_of_l2_tables_as_the_cell_says(lab: Lab, values: dict[str, object], slices: int) -> None:
+    """By QEMU's own events: the places of its cache that hold slices of L2 tables, and the slices that it had to read anew."""
+    config = StorageConfig(format="qcow2", preallocation="metadata", state="fresh", size="4G", **values)
+    guest = lab.guest(config)
+    assert set(CACHE_FIELDS) <= set(proven_fields(guest.proof))
+    domain, event = guest.machine.domain, "qcow2_cache_get*"
+    domain.monitor("trace-event-set-state", name=event, enable=True)
+    job = f"--filename={guest.disk} --rw=randread --bs=4k --number_ios=2000 --direct=1 --ioengine=psync --size=100%"
+    assert guest.run(f"fio --name=reads {job}", timeout_s=120).returncode == 0
+    domain.monitor("trace-event-set-state", name=event, enable=False)
+    log = lab.shell.read(lab.looks.log(guest.machine))
+    places = {found[1] for found in re.finditer(r"qcow2_cache_get_done .*is_l2_cache 1 index (\d+)", log)}
+    asked, read = (
+        len(re.findall(rf"{name} .*is_l2_cache 1", log)) for name in ("qcow2_cache_get", "qcow2_cache_get_read")
+    )
+    assert len(places) == slices
+    # of 128 slices, each as likely as any other, that share is not in the cache; at first none is
+    assert abs(read / asked - (128 - slices) / 128) < 0.1
 
 
 def test_a_guest_writes_over_its_layers(lab: Lab) -> None:

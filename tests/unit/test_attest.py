@@ -14,7 +14,6 @@ from pytest_vmstorage import config as config_module
 from pytest_vmstorage.attest import attest, attest_guest, conclude
 from pytest_vmstorage.attest_emulator import PROCESS, VERSION
 from pytest_vmstorage.attest_fs import ON_HOST
-from pytest_vmstorage.attest_image import l2_covers_bytes
 from pytest_vmstorage.claim import COMMAND_LINE, IDLE, proven_fields
 from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.config import FIELDS, Bus, Cache, Format, GuestFs, StorageConfig
@@ -138,6 +137,7 @@ def test_another_label_on_the_same_guest_is_contradicted(other: Mapping[str, obj
         {"lazy_refcounts": False},
         {"extended_l2": False},
         {"l2_cache_size": "1M"},
+        {"metadata_cache_size": "1M"},
         {"preallocation": "off"},
         {"detect_zeroes": "on"},
         {"discard": "ignore"},
@@ -461,30 +461,23 @@ def test_falloc_and_full_are_not_told_apart_without_extents() -> None:
     assert "extents" in proof.why
 
 
-@pytest.mark.parametrize(
-    ("cache", "cluster", "extended", "covers"),
-    [
-        # 256 KiB of it are for refcounts
-        (2**20, 2**16, False, 6 * 2**30),
-        (2**20, 2**16, True, 3 * 2**30),
-        # two tables are kept whatever was asked for
-        (100, 2**16, False, 2**30),
-        (2**18, 512, False, 15.875 * 2**20),
-        (2**20, 2**21, False, 2**35),
-    ],
-)
-def test_what_an_l2_cache_covers(cache: int, cluster: int, extended: bool, covers: float) -> None:
-    """As QEMU divides it."""
-    assert l2_covers_bytes(cache, cluster, extended=extended) == covers
-
-
 @pytest.mark.parametrize(("size", "is_idle"), [("1G", True), ("8G", False)])
 def test_an_l2_cache_that_covers_the_disk_is_warned_of(size: str, is_idle: bool) -> None:
     """It is in effect, and cannot show anything."""
-    name = next(name for name in NAMES if "l2_cache_size" in name)
+    name = next(name for name in NAMES if "metadata_cache_size" in name)
     proofs = Recorded(name).proofs(size=size)
-    assert any(p.field == "l2_cache_size" and p.why.startswith(IDLE) for p in proofs) is is_idle
-    assert "l2_cache_size" in proven_fields(proofs)
+    assert any(p.field == "metadata_cache_size" and p.why.startswith(IDLE) for p in proofs) is is_idle
+    assert "metadata_cache_size" in proven_fields(proofs)
+
+
+def test_a_sum_is_no_proof_of_another_l2_cache() -> None:
+    """A cache-size of 1M has 768k for L2 tables: that was once taken for an L2 cache of 1M."""
+    name = next(name for name in NAMES if "metadata_cache_size" in name)
+    wrong = Recorded(name).proofs(metadata_cache_size=None, l2_cache_size=2**20)
+    found = {p.found for p in wrong if (p.field, p.status) == ("l2_cache_size", "contradicted")}
+    assert found == {"768k"}
+    right = Recorded(name).proofs(metadata_cache_size=None, l2_cache_size=768 * 2**10)
+    assert "l2_cache_size" not in of(right, "contradicted")
 
 
 def test_more_queues_than_cpus_are_warned_of() -> None:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from pytest_vmstorage.config import AXES, FIELDS, StorageConfig, axis_text, make_config
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.qcow2_cache import CACHE_FIELDS
 from pytest_vmstorage.rules import RULES
 from pytest_vmstorage.rules.rule import Rule
 
@@ -157,7 +158,7 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
     "queue-size-of-scsi": [{"bus": "virtio-scsi", "queue_size": 64}],
     "least-limits": [{"total_iops_sec": 9}, {"total_bytes_sec": "511k"}, {"total_bytes_sec": 0}],
     "most-limits": [{"total_iops_sec": 10**15 + 1}, {"bus": "nvme", "total_bytes_sec": 10**15 + 1}],
-    "qcow2-only": [{"cluster_size": "64k"}, {"format": "vdi", "l2_cache_size": "1M"}, {"lazy_refcounts": True}],
+    "qcow2-only": [{"cluster_size": "64k"}, {"format": "vdi", "l2_cache_size": "1M"}, {"metadata_cache_size": "1M"}],
     "cluster-size": [{"format": "qcow2", "cluster_size": "96k"}, {"format": "qcow2", "cluster_size": "4M"}],
     "extended-l2": [{"format": "qcow2", "extended_l2": True, "cluster_size": "8k"}],
     "layers-arrive-filled": [
@@ -178,7 +179,21 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
         {"format": "qcow2", "snapshots": 3, "size": "1M"},
         {"format": "qcow2", "backing_chain": 64, "size": "16M"},
     ],
-    "l2-cache-of-layers": [{"format": "qcow2", "backing_chain": 1, "l2_cache_size": "1M"}],
+    "l2-cache-of-layers": [
+        {"format": "qcow2", "backing_chain": 1, "l2_cache_size": "1M"},
+        {"format": "qcow2", "backing_chain": 1, "metadata_cache_size": "1M"},
+    ],
+    "one-cache-size": [{"format": "qcow2", "l2_cache_size": "1M", "metadata_cache_size": "2M"}],
+    "l2-cache-of-whole-slices": [
+        {"format": "qcow2", "l2_cache_size": "4k"},
+        {"format": "qcow2", "l2_cache_size": "10k"},
+        {"format": "qcow2", "l2_cache_size": 1000, "cluster_size": 512},
+        {"format": "qcow2", "l2_cache_size": "4k", "cluster_size": "2M"},
+    ],
+    "metadata-cache-too-small": [
+        {"format": "qcow2", "metadata_cache_size": "263k"},
+        {"format": "qcow2", "metadata_cache_size": "8M", "cluster_size": "2M"},
+    ],
     "compressed-or-encrypted": [{"format": "qcow2", "compression": "zlib", "encryption": "luks"}],
     "aged-needs-allocation": [{"state": "aged", "preallocation": "falloc"}],
     "native-has-no-guest": [
@@ -249,6 +264,10 @@ def test_each_rule_refuses_its_cells_and_says_so(rule: Rule) -> None:
         {"format": "qcow2", "encryption": "luks", "snapshots": 2},
         {"format": "qcow2", "backing_chain": 3, "compression": "zlib"},
         {"format": "qcow2", "backing_chain": 3, "l2_cache_size": "1M", "bus": "nvme"},
+        {"format": "qcow2", "l2_cache_size": "8k", "cluster_size": "2M"},
+        {"format": "qcow2", "l2_cache_size": "1k", "cluster_size": 512},
+        {"format": "qcow2", "metadata_cache_size": "264k"},
+        {"format": "qcow2", "metadata_cache_size": "8200k", "cluster_size": "2M"},
         {"backing": "native", "host_fs": "ext4", "host_mount": "noatime", "state": "aged"},
         {"backing": "device:ssd", "format": "qcow2", "state": "fresh"},
         {"backing": "zvol", "state": "fresh"},
@@ -284,7 +303,7 @@ def test_a_number_or_a_yes_bears_its_axis_name(name: str, value: object, text: s
 
 def test_default_is_a_value_of_axes_that_qemu_decides() -> None:
     """A sweep can have it beside others, also in TOML, which has no null; the cell is that of no value at all."""
-    for name in ("subformat", "queues", "queue_size", "cluster_size", "l2_cache_size", *LIMITS, "emulator"):
+    for name in ("subformat", "queues", "queue_size", "cluster_size", *CACHE_FIELDS, *LIMITS, "emulator"):
         assert make_config({name: "default"}) == StorageConfig()
         assert axis_text(name, "default").endswith("default")
 

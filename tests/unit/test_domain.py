@@ -186,11 +186,31 @@ def test_queues_and_iothread_stand_where_the_bus_has_them() -> None:
     assert parsed(StorageConfig()).find("iothreads") is None
 
 
-def test_the_l2_cache_is_libvirts_metadata_cache() -> None:
-    """In bytes."""
-    disk = disk_under_test(parsed(StorageConfig(format="qcow2", l2_cache_size="1M")))
+@pytest.mark.parametrize(
+    ("asked", "says_bytes"),
+    [
+        ({"metadata_cache_size": "1M"}, 2**20),
+        # the sum of which QEMU first takes four clusters for refcounts
+        ({"l2_cache_size": "1M"}, 2**20 + 4 * 2**16),
+        ({"l2_cache_size": "1M", "cluster_size": "128k"}, 2**20 + 4 * 2**17),
+    ],
+    ids=str,
+)
+def test_cache_sizes_are_libvirts_metadata_cache(asked: dict[str, object], says_bytes: int) -> None:
+    """In bytes; libvirt knows the sum alone."""
+    disk = disk_under_test(parsed(StorageConfig(format="qcow2", **asked)))
     size = find(disk, "driver/metadata_cache/max_size")
-    assert (size.text, size.get("unit")) == ("1048576", "bytes")
+    assert (size.text, size.get("unit")) == (str(says_bytes), "bytes")
+
+
+@pytest.mark.parametrize(
+    ("axis", "option"), [("l2_cache_size", "l2-cache-size"), ("metadata_cache_size", "cache-size")]
+)
+def test_an_nvme_disks_cache_sizes_are_qemus_own(axis: str, option: str) -> None:
+    """Each by its name, and the other not at all."""
+    words = qemu_words(parsed(StorageConfig(bus="nvme", format="qcow2", **{axis: "1M"})))
+    layer = json.loads(words[3])
+    assert {name: size for name, size in layer.items() if "cache-size" in name} == {option: 2**20}
 
 
 LIMITS = {"total_iops_sec": 200, "total_bytes_sec": "50M"}
@@ -226,13 +246,13 @@ def test_nvme_is_qemus_own_words(cache: Cache) -> None:
     config = StorageConfig(bus="nvme", format="qcow2", cache=cache, l2_cache_size="1M", detect_zeroes="on")
     tree = parsed(config)
     assert len(tree.findall("devices/disk")) == 1
-    words = [arg.get("value", "") for arg in tree.findall(f"{{{QEMU_NAMESPACE}}}commandline/{{{QEMU_NAMESPACE}}}arg")]
+    words = qemu_words(tree)
     assert words[::2] == ["-blockdev", "-blockdev", "-device"]
     storage, layer, device = (json.loads(word) for word in words[1::2])
     direct, no_flush, write_cache = CACHE_FLAGS[cache]
     assert storage["cache"] == layer["cache"] == {"direct": direct, "no-flush": no_flush}
     assert (storage["filename"], storage["aio"]) == ("/srv/disk-1", "threads")
-    assert (layer["driver"], layer["file"], layer["cache-size"]) == ("qcow2", storage["node-name"], 2**20)
+    assert (layer["driver"], layer["file"], layer["l2-cache-size"]) == ("qcow2", storage["node-name"], 2**20)
     assert layer["detect-zeroes"] == "on"
     assert (device["driver"], device["drive"], device["id"]) == ("nvme", layer["node-name"], TEST_ALIAS)
     assert (device["serial"], device["write-cache"]) == (TEST_SERIAL, "on" if write_cache else "off")
