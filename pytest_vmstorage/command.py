@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import glob
 import os
 import shlex
@@ -17,6 +18,7 @@ from typing import Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.errors import LateError, ProvisionError
+from pytest_vmstorage.guard import Guard
 from pytest_vmstorage.process import kill_session, left_processes, mark
 from pytest_vmstorage.spans import waiting_for
 from pytest_vmstorage.ssh import SshConnection
@@ -107,10 +109,18 @@ def run_line(shell: Shell, line: str, *words: str, timeout_s: float) -> CommandR
 
 
 class LocalShell:
-    """Commands on the machine pytest runs on."""
+    """Commands on the machine pytest runs on; with a `guard` only those that write to what is the run's own."""
+
+    def __init__(self, guard: Guard | None = None) -> None:
+        self.guard = guard
 
     def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
-        """Run argv; a program that is not there gives 127, one killed at the time limit 124."""
+        """Run argv; a program that is not there gives 127, one killed at the time limit 124.
+
+        Raises ForeignPathError for a command that the guard does not let run.
+        """
+        if self.guard is not None:
+            self.guard.check(argv)
         begin = time.monotonic()
         try:
             with waiting_for(f"the command {argv[0]}"):
@@ -126,7 +136,10 @@ class LocalShell:
     def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:
         """Nothing to do but a copy: both ends are this machine."""
         del moved
-        check(self.run(["cp", "--sparse=always", "--", str(source), target]), "copying a file")
+        if self.guard is not None:
+            self.guard.check_path(target, "cp")
+        # what is copied may be anybody's
+        check(LocalShell().run(["cp", "--sparse=always", "--", str(source), target]), "copying a file")
 
     def read(self, path: str) -> str:
         """The text of a file here."""
@@ -149,15 +162,24 @@ class LocalShell:
 
 
 class SshShell:
-    """Commands on a lab host through one ssh connection: host keys are checked and nothing asks for a password."""
+    """Commands on a lab host through one ssh connection: host keys are checked and nothing asks for a password.
+
+    With a `guard` only those that write to what is the run's own.
+    """
 
     def __init__(self, target: str, options: Sequence[str] = ()) -> None:
+        self.guard: Guard | None = None
         self.target = target
         self._local = LocalShell()
         self._connection = SshConnection(target, options)
 
     def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
-        """Run argv on the host, where it is killed at the time limit; raises HostError where ssh itself fails."""
+        """Run argv on the host, where it is killed at the time limit; raises HostError where ssh itself fails.
+
+        Raises ForeignPathError for a command that the guard does not let run.
+        """
+        if self.guard is not None:
+            self.guard.check(argv)
         ssh = self._connection.argv()
         # the host ends what is late: an ssh that is killed here leaves its command to run on there
         limit = ("timeout", "-k", "2", f"{timeout_s:.3f}") if timeout_s is not None else ()
@@ -172,6 +194,8 @@ class SshShell:
 
     def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:
         """Stream the file through the same ssh channel that runs commands."""
+        if self.guard is not None:
+            self.guard.check_path(target, "cat")
         argv = [*self._connection.argv(), f"cat > {shlex.quote(target)}"]
         with (
             source.open("rb") as stream,
@@ -196,6 +220,28 @@ class SshShell:
     def read(self, path: str) -> str:
         """The text of a file there."""
         return self.run(["cat", "--", path]).stdout
+
+
+def read_beginning(shell: Shell, path: str, most_bytes: int) -> str:
+    """The text of a file on the machine up to that many bytes, "" where there is none; for one that others lengthen."""
+    if isinstance(shell, LocalShell):
+        try:
+            with Path(path).open("rb") as stream:
+                return stream.read(most_bytes).decode(errors="replace")
+        except OSError:
+            return ""
+    if isinstance(shell, SshShell):
+        return shell.run(["head", "-c", str(most_bytes), "--", path]).stdout
+    return shell.read(path)[:most_bytes]
+
+
+def unguarded(shell: Shell) -> Shell:
+    """The same shell for a workload's own words, which are the user's and may name what they like."""
+    if not isinstance(shell, LocalShell | SshShell):
+        return shell
+    free = copy.copy(shell)
+    free.guard = None
+    return free
 
 
 def _run_alone(argv: Sequence[str], timeout_s: float | None, stdin: bytes) -> subprocess.CompletedProcess[bytes]:

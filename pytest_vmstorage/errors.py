@@ -77,6 +77,10 @@ class HostError(ProvisionError):
     """The lab host cannot be reached, or lacks something every cell needs."""
 
 
+class ForeignPathError(HostError):
+    """A command would have been given a path to write to that is not the run's own; it did not run."""
+
+
 class LostError(HostError):
     """A connection to the lab host was lost in the middle of something."""
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import NOT_FOUND, CommandResult, Shell, run_line
 from pytest_vmstorage.errors import ConfigError, ProvisionError, UnsupportedError
+from pytest_vmstorage.guard import READS
 from pytest_vmstorage.mkfs_options import check_mkfs_options, family, split_words
 
 PACKAGES: Mapping[str, str] = {"ext3": "e2fsprogs", "ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}
@@ -228,7 +229,7 @@ def look_at(
     if is_real:
         real, mounts = path, shell.read(MOUNTS)
     else:
-        looked = ["sh", "-c", f'readlink -f -- "$1" && cat {MOUNTS}', "sh", path]
+        looked = ["sh", "-c", f'{READS}\nreadlink -f -- "$1" && cat {MOUNTS}', "sh", path]
         real, _, mounts = shell.run(looked, timeout_s=60).stdout.partition("\n")
     found = mount_of(read_mounts(mounts), real)
     if found is None:
@@ -239,6 +240,6 @@ def look_at(
         told = shell.read(f"/proc/fs/ext4/{PurePosixPath(found.device).name}/options").split()
         more["options"] = tuple(dict.fromkeys((*found.options, *told)))
     if superblock and family(found.kind) in _SUPERBLOCK:
-        argv = ["sh", "-c", _SUPERBLOCK[family(found.kind)], "sh", found.device, found.mountpoint]
+        argv = ["sh", "-c", f"{READS}\n{_SUPERBLOCK[family(found.kind)]}", "sh", found.device, found.mountpoint]
         more["superblock"] = shell.run(argv, timeout_s=60).stdout
     return found.model_copy(update=more)

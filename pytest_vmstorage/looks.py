@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_vmstorage.accounting import guest_counters, read_guest_stat
 from pytest_vmstorage.agent import AgentShell
-from pytest_vmstorage.command import Shell
+from pytest_vmstorage.command import Shell, read_beginning
 from pytest_vmstorage.evidence import block_counters, fallback_lines, io_counters
 from pytest_vmstorage.guest import Guest
 from pytest_vmstorage.host_look import HostLook, Look
@@ -17,6 +17,10 @@ from pytest_vmstorage.provision.caches import drop_caches, sync_disk
 from pytest_vmstorage.provision.machine import Machine
 from pytest_vmstorage.provision.reaper import DAEMON_LOGS
 from pytest_vmstorage.recheck import changed_in_guest
+from pytest_vmstorage.units import format_size
+
+CONSOLE_BYTES = 16 * 2**20
+"""How much a guest may write to its serial console; a kernel in trouble writes a few hundred KiB."""
 
 
 class Looks:
@@ -73,7 +77,12 @@ class Looks:
         fallen = fallback_lines(self._shell.read(self.log(guest.machine)))
         if fallen and guest.config.io != "threads":
             return f"io is no longer {guest.config.io}: {'; '.join(fallen)} (QEMU's log)"
-        return changed_in_guest(guest.shell, guest.facts, self._shell.read(guest.machine.spec.console))
+        console = read_beginning(self._shell, guest.machine.spec.console, CONSOLE_BYTES + 1)
+        if len(console) > CONSOLE_BYTES:
+            # nothing else stops it: libvirt lets a guest write to its console what the folder for disks holds
+            guest.machine.domain.destroy()
+            return f"the guest wrote more than {format_size(CONSOLE_BYTES)} to its console, so it was ended"
+        return changed_in_guest(guest.shell, guest.facts, console)
 
 
 def _look(host: HostLook, block: Mapping[str, int], moved: Mapping[str, int]) -> Look:

@@ -12,6 +12,7 @@ from pytest_vmstorage.attest_machine import conclude_machine
 from pytest_vmstorage.command import LocalShell, Shell, SshShell, check
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, VmStorageError
+from pytest_vmstorage.guard import Guard, Guarded
 from pytest_vmstorage.inventory import Inventory, LabHost, ListedMachine
 from pytest_vmstorage.machine_facts import ask_machine, machine_facts, unreached
 from pytest_vmstorage.machine_row import MachineRow
@@ -139,8 +140,12 @@ class Machines:
         return self._shells[listed.name]
 
     def _folder(self, listed: ListedMachine, shell: Shell) -> str:
-        """The run's own folder on the machine, leased; "" where a disk is measured."""
+        """The run's own folder on the machine, leased; "" where a disk is measured.
+
+        From then on nothing else is written there.
+        """
         if listed.folder is None:
+            _guard(shell, listed, "")
             return ""
         if listed.name not in self._leases:
             self._reap(listed, shell)
@@ -163,6 +168,7 @@ class Machines:
                 self._drop(lease)
                 raise
             self._leases[listed.name] = lease
+            _guard(shell, listed, lease.folder)
         return self._leases[listed.name].folder
 
     def _reap(self, listed: ListedMachine, shell: Shell) -> None:
@@ -182,3 +188,8 @@ class Machines:
             remove_machine_disk(shell, disk)
         except VmStorageError as error:
             self._leftovers.append(error)
+
+
+def _guard(shell: Shell, listed: ListedMachine, folder: str) -> None:
+    if isinstance(shell, Guarded):
+        shell.guard = Guard([folder and f"{folder}/"], of=listed.name)

@@ -13,6 +13,7 @@ from pytest_vmstorage.cache import cache_folder, use_cache_folder
 from pytest_vmstorage.command import LocalShell, Shell
 from pytest_vmstorage.draft import left_drafts
 from pytest_vmstorage.facts import host_facts
+from pytest_vmstorage.guard import Guard, Guarded
 from pytest_vmstorage.host_wishes import HostWishes
 from pytest_vmstorage.inventory import LabHost, find_host
 from pytest_vmstorage.lab import Lab
@@ -35,7 +36,7 @@ from pytest_vmstorage.provision.image_ssh import ImageKeys
 from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, is_dead, this_process
 from pytest_vmstorage.provision.pinning import Pinner
 from pytest_vmstorage.provision.pool import GuestPool
-from pytest_vmstorage.provision.reaper import Reaped, leases_of, reap, reap_remote, remove_logs
+from pytest_vmstorage.provision.reaper import Reaped, daemon_logs, leases_of, reap, reap_remote, remove_logs
 from pytest_vmstorage.provision.run_folder import find_folder, make_run_folder
 from pytest_vmstorage.provision.states import States, remove_states
 from pytest_vmstorage.restoring import Restoring
@@ -80,6 +81,8 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
         undo.callback(hypervisor.close)
         for sentence in reap_remote(book, host, shell, hypervisor):
             say(str(sentence))
+        if isinstance(shell, Guarded):
+            shell.guard = _guard(host, lease)
         appliance = _appliance(settings, shell, say)
         boot = BootFiles(emulator=emulator, kernel="", initrd="", root="")
         if appliance is not None:
@@ -141,6 +144,17 @@ def _restoring(
     boot_id = shell.read("/proc/sys/kernel/random/boot_id").strip()
     states = States(shell, states_folder(host), pool.folder, boot_id=boot_id, conditions=conditions)
     return Restoring(hypervisor, states, xml_of=pool.xml, note=pool.note_domain, timeout_s=timeout_s, say=say)
+
+
+def _guard(host: LabHost, lease: Lease) -> Guard:
+    """What the run may write to on the host from the moment when its folder is there."""
+    states, own = states_folder(host), (lease.folder, lease.root)
+    kept = ("appliance-", "image-") if not host.is_local else ()
+    folders = [f"{one}/" for one in (*own, states) if one]
+    return Guard(
+        [*folders, *(f"{host.folder}/{one}" for one in kept), daemon_logs(lease.run_id)],
+        of=host.name,
+    )
 
 
 def states_folder(host: LabHost) -> str:

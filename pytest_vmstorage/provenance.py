@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.provision.domain import GuestSpec, definition_sha256
 
-_SUM = 'sha256sum -- "$(readlink -f -- "$1")"'
+_SUM = '# reads\nsha256sum -- "$(readlink -f -- "$1")"'
 
 
 class Provenance:

@@ -19,7 +19,7 @@ LAYERS = """
     names  plain_text
     __init__  errors  say  stats  division  process  timeline
     spans
-    ssh  draft  temporary  meanwhile  ownership  user_input
+    ssh  draft  temporary  meanwhile  ownership  user_input  guard
     units  cpus  command  steady  stopping  hygiene  host_wishes  provision.lease  rules.rule  pairs  history  shared
     cache  mkfs_options  qcow2_cache
     rules.image  rules.ground  toml_keys  stable_id

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.command import Shell, check
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import ConfigError, HostError, ProvisionError
+from pytest_vmstorage.guard import guard_of
 from pytest_vmstorage.inventory import LabHost, Listed, ListedDataset, ListedDevice, ListedGroup
 from pytest_vmstorage.provision.device import DeviceFacts, describe, device_facts, find_node, refusals
 from pytest_vmstorage.provision.host_fs import host_fs_bytes
@@ -98,12 +99,14 @@ def make_block(shell: Shell, host: LabHost, config: StorageConfig, *, run_id: st
     listed = choose_listed(host, config)
     if isinstance(listed, ListedDevice):
         place = _find_device(shell, host, listed, needed_bytes(config))
+        guard_of(shell).allow(place.path)
         if place.signatures:
             _wipe(shell, place.path)
         return place.model_copy(update={"run_id": run_id})
     room, size = _find_room(shell, listed, config)
     make = make_lv if isinstance(listed, ListedGroup) else make_zvol
     volume = make(shell, room, size, run_id=run_id, number=number)
+    guard_of(shell).allow(volume.path)
     made = _volume_place(listed, room, volume.size_bytes, f"{volume.note}, {volume.path}")
     number_found = _number(shell, volume.path)
     return made.model_copy(
@@ -122,6 +125,7 @@ def remove_block(shell: Shell, place: BlockPlace) -> None:
         if facts.number != place.number:
             raise ProvisionError(f"{place.path} is another device than before, so it was left alone.")
         _wipe(shell, place.path)
+    guard_of(shell).forbid(place.path)
 
 
 def reap_blocks(shell: Shell, run_id: str, *, look_only: bool = False) -> list[str]:

@@ -1,3 +1,4 @@
+# reads
 # All that speaks against writing to the block device $1: lines of words with a tab between; $2... are folders
 # that must not lie on it. Writes nothing.
 # shellcheck disable=SC2046 # words that were printed to be split

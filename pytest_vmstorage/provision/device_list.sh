@@ -1,3 +1,4 @@
+# reads
 # Every block device with all by which it may be listed: lines of words with a tab between.
 # Works with udev and without; $1 is "partitions" where partition tables are to be read as well.
 tab=$(printf '\t')

@@ -11,7 +11,7 @@ from pytest_vmstorage.errors import ConfigError
 
 _TIME_LIMIT_S = 20.0
 
-_LOOK = """
+_LOOK = """# reads
 [ -e "$1" ] || { echo 'there is no such file' >&2; exit 1; }
 [ -f "$1" ] || { echo 'it is no file' >&2; exit 1; }
 [ -x "$1" ] || { echo 'it is not executable' >&2; exit 1; }
@@ -19,7 +19,7 @@ exec "$1" --version
 """
 
 # -ef compares the files themselves: a link is the same, and a binary that was replaced meanwhile is not
-_RUNNING = """
+_RUNNING = """# reads
 pid=$(pgrep -f -- "-uuid $2" | head -n 1)
 exe=/proc/${pid:-none}/exe
 readlink "$exe" || echo

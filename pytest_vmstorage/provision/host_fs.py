@@ -19,6 +19,7 @@ from pytest_vmstorage.file_system import (
     mount_options,
     read_mounts,
 )
+from pytest_vmstorage.guard import guard_of
 from pytest_vmstorage.provision.disk import FolderFacts, folder_facts
 from pytest_vmstorage.provision.space import HEADROOM_BYTES, space_needed
 from pytest_vmstorage.units import format_about
@@ -158,7 +159,9 @@ def _attach(shell: Shell, image: str, size: int) -> str:
             f"A file system under the image needs a loop device, and {_WHERE} there is none: {reason}.",
             hint="modprobe loop there; in a container, pass /dev/loop-control and the loop devices in.",
         )
-    return done.stdout.strip()
+    device = done.stdout.strip()
+    guard_of(shell).allow(device)
+    return device
 
 
 def _set_direct(shell: Shell, device: str) -> bool:
@@ -202,6 +205,7 @@ def _detach(shell: Shell, image: str) -> None:
     for device, file in _loops(shell):
         if image and file == real:
             _patiently(shell, ["losetup", "-d", device], f"detaching {device}")
+            guard_of(shell).forbid(device)
 
 
 def _patiently(shell: Shell, argv: list[str], doing: str) -> None:

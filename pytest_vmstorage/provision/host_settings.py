@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.errors import HostError, ProvisionError, UnsupportedError
+from pytest_vmstorage.guard import READS, guard_of
 from pytest_vmstorage.host_files import Files, read_files
 from pytest_vmstorage.host_wishes import HostWishes
 from pytest_vmstorage.provision.lease import HostSetting, Lease, LeaseBook
@@ -16,7 +17,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # a path and a value, and so on; each is tried, and what the kernel says of those that fail is told
 _WRITE = 'failed=0; while [ $# -gt 1 ]; do echo "$2" >"$1" || failed=1; shift 2; done; exit $failed'
 # device mapper and md hand I/O on: it is scheduled by the disks at the bottom; a partition has its disk's queue
-_QUEUES = r"""
+_QUEUES = r"""# reads
 sys=$2
 leaves() {
     path=$(readlink -f "$sys/class/block/$1"); [ -e "$path/partition" ] && path=${path%/*}
@@ -201,7 +202,7 @@ class HostSettings:
 
     def _look(self, pattern: str) -> Files:
         # the pattern is the shell's to expand, and has no blank
-        done = self._shell.run(["sh", "-c", f'grep -asH "" "$1"/{pattern}', "sh", self._sysfs])
+        done = self._shell.run(["sh", "-c", f'{READS}\ngrep -asH "" "$1"/{pattern}', "sh", self._sysfs])
         return read_files(done.stdout)
 
 
@@ -232,5 +233,7 @@ def _values(shell: Shell, paths: Iterable[str]) -> Mapping[str, str]:
 def _write(shell: Shell, values: Mapping[str, str]) -> str:
     """Write them; what went wrong, "" if nothing."""
     words = [word for pair in values.items() for word in pair]
+    for path in values:
+        guard_of(shell).allow(path)
     done = shell.run(["sh", "-c", _WRITE, "sh", *words])
     return "" if done.ok else done.tail(1).rstrip(".")

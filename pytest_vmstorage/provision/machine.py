@@ -64,6 +64,6 @@ class Machine:
         return self.spec.name
 
     def console_tail(self, lines: int = CONSOLE_LINES) -> str:
-        """The last lines the guest wrote to its serial console."""
-        done = self._shell.run(["tail", "-n", str(lines), "--", self.spec.console])
-        return done.stdout.replace("\r", "").strip()
+        """The last lines the guest wrote to its serial console, 64 KiB of them at most."""
+        done = self._shell.run(["tail", "-c", str(2**16), "--", self.spec.console])
+        return "\n".join(done.stdout.replace("\r", "").strip().splitlines()[-lines:])

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import DEFAULT_MEMORY_BYTES, StorageConfig
 from pytest_vmstorage.errors import GuestDiedError, SpaceError, VmStorageError
+from pytest_vmstorage.guard import guard_of
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.block import needs_block
 from pytest_vmstorage.provision.boot import BootFiles
@@ -116,6 +117,8 @@ class GuestPool:
         with span("disk", cell=config or ""):
             disk = self._make_disk(config, number, say, fill_bytes) if config else None
         try:
+            if disk is not None and config is not None and not config.is_null:
+                guard_of(self._shell).check_path(disk.path, "QEMU")
             spec = self.spec(name, domain_uuid, disk, accel)
             self._boot.make(self._shell, config, self.folder, name)
             if confined is not None and disk is not None:

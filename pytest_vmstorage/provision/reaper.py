@@ -139,9 +139,14 @@ def _made(lease: Lease, shell: Shell, *, look_only: bool = False) -> list[str]:
     return [*said, *there]
 
 
+def daemon_logs(run_id: str) -> str:
+    """How the paths begin of the logs that a libvirt daemon keeps of the run's guests."""
+    return f"{DAEMON_LOGS}/vms-{run_id}-"
+
+
 def remove_logs(shell: Shell, run_id: str) -> None:
     """Remove what a libvirt daemon wrote of that run's guests; where this user may not, its logrotate will."""
-    shell.run(["sh", "-c", 'rm -f -- "$1"*.log "$1"*.log.*', "sh", f"{DAEMON_LOGS}/vms-{run_id}-"])
+    shell.run(["sh", "-c", 'rm -f -- "$1"*.log "$1"*.log.*', "sh", daemon_logs(run_id)])
 
 
 def _set_back(lease: Lease, shell: Shell, book: LeaseBook) -> list[str]:

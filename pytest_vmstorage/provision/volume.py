@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.command import NOT_FOUND, CommandResult, Shell, check
 from pytest_vmstorage.errors import HostError, ProvisionError, UnsupportedError
+from pytest_vmstorage.guard import READS
 from pytest_vmstorage.inventory import ListedDataset, ListedGroup
 from pytest_vmstorage.units import format_about
 
@@ -246,7 +247,7 @@ def remove_zvol(shell: Shell, name: str, run_id: str) -> None:
 
 def wait_argv(path: str) -> tuple[str, ...]:
     """The line that ends when the block device is there, or fails after 20 s."""
-    tries = f'i=0; until [ -b "$1" ]; do i=$((i+1)); [ $i -lt {_NODE_S * 10:.0f} ] || exit 1; sleep 0.1; done'
+    tries = f'{READS}\ni=0; until [ -b "$1" ]; do i=$((i+1)); [ $i -lt {_NODE_S * 10:.0f} ] || exit 1; sleep 0.1; done'
     return ("sh", "-c", tries, "sh", path)
 
 

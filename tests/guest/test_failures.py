@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage import Fio, StorageConfig
-from pytest_vmstorage.command import TIMED_OUT, reread, run_line
+from pytest_vmstorage import looks as looks_module
+from pytest_vmstorage.command import TIMED_OUT, LocalShell, reread, run_line
 from pytest_vmstorage.errors import (
     BootTimeoutError,
     DiskMissingError,
@@ -85,7 +86,7 @@ def test_a_full_host_is_told_as_such(lab: Lab) -> None:
     assert disk is not None
     assert disk.host_fs is not None
     filler = f"{disk.host_fs.mountpoint}/filler"
-    lab.shell.run(["sh", "-c", f"head -c 3G /dev/zero >{filler}"])
+    LocalShell().run(["sh", "-c", f"head -c 3G /dev/zero >{filler}"])
     error = failed(lab, guest)
     assert error.what.startswith("no space on the host: ")
     assert "of the disk: No space left on device; its folder has 0 B free" in error.what
@@ -100,13 +101,13 @@ def device(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
     image = tmp_path / "device"
     with image.open("wb") as stream:
         stream.truncate(256 * 2**20)
-    node = lab.shell.run(["losetup", "--find", "--show", str(image)]).stdout.strip()
+    node = LocalShell().run(["losetup", "--find", "--show", str(image)]).stdout.strip()
     listed = ListedDevice(name="spare", kind="device", id=f"loop:{image}")
     monkeypatch.setattr(lab.pool._disks, "_host", lab.host.model_copy(update={"devices": (listed,)}))
     yield node
     lab.drop()
     lab.pool.settle()
-    lab.shell.run(["losetup", "--detach", node])
+    LocalShell().run(["losetup", "--detach", node])
 
 
 @pytest.mark.restored
@@ -114,7 +115,7 @@ def test_an_image_that_no_longer_fits_its_device_is_told(lab: Lab, device: str, 
     """The device below a qcow2 becomes smaller than the image wants to grow."""
     guest = lab.guest(cell(format="qcow2", backing="device", size="192M"))
     os.truncate(tmp_path / "device", 16 * 2**20)
-    lab.shell.run(["losetup", "--set-capacity", device])
+    LocalShell().run(["losetup", "--set-capacity", device])
     error = failed(lab, guest)
     assert error.what.startswith("no space on the device: ")
     assert "I/O errors of the disk: No space left on device; guest's kernel: " in error.what
@@ -315,3 +316,17 @@ def test_what_qemu_refuses_is_a_sentence(lab: Lab) -> None:
         domain.monitor("no-such-command")
     sentence = "monitor command no-such-command failed: The command no-such-command has not been found."
     assert str(caught.value) == sentence
+
+
+def test_a_guest_that_floods_its_console_is_ended(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its round is no figure, and nothing more of it reaches the host's disk."""
+    guest = lab.guest(cell())
+    size = Path(guest.machine.spec.console).stat().st_size
+    monkeypatch.setattr(looks_module, "CONSOLE_BYTES", size + 2000)
+    guest.run("head -c 1000 /dev/zero | tr '\\0' x >/dev/ttyS0")
+    assert lab.looks.changed(guest) == ""
+    guest.run("head -c 3000 /dev/zero | tr '\\0' x >/dev/ttyS0")
+    assert lab.looks.changed(guest).startswith("the guest wrote more than ")
+    assert not guest.machine.domain.is_active()
+    assert len(guest.machine.console_tail()) <= 2**16
+    lab.drop()

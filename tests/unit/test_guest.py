@@ -25,7 +25,7 @@ CONFIG = StorageConfig(size="1G", bus="virtio-scsi")
 HEAD = "6.1.0-18-amd64|2|489300"
 ROOT = "vda|102400|vmstorage-root|write back|[none] mq-deadline|512|1|virtio_blk||1|2147483136"
 TEST = "sda|2097152||write through|none [mq-deadline] kyber|4096|0|sd|virtio_scsi|2|0"
-TAIL = ["tail", "-n", "20", "--", "/srv/console"]
+TAIL = ["tail", "-c", "65536", "--", "/srv/console"]
 
 
 @pytest.fixture(autouse=True)

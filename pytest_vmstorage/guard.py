@@ -1,0 +1,175 @@
+"""The one guard below everything that writes on a host: a command may name what is the run's own, and nothing else.
+
+A shell that has a guard hands it each command before it runs. Every absolute path in its words must lie in a folder of
+the run, or be a device that was listed, looked at and allowed, unless the program only reads. What a script of sh does
+is seen by the words behind it; one that only reads begins with the line `# reads`. A program that nobody entered here
+is taken for one that writes.
+
+It is the second wall: options of mkfs and mount, listed devices and folders are checked where they are asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Protocol, runtime_checkable
+
+from pytest_vmstorage.errors import ForeignPathError
+
+READS = "# reads"
+"""First line of a script of sh that changes nothing."""
+
+_SHELLS = ("sh", "/bin/sh", "bash", "/bin/bash")
+_READERS = frozenset(
+    (
+        *("[", "b2sum", "cat", "command", "df", "du", "filefrag", "findmnt", "fuser", "grep", "head", "id", "ls"),
+        *("lsblk", "lvs", "pgrep", "pvs", "readlink", "sha256sum", "stat", "sync", "tail", "test", "true", "vgs"),
+    )
+)
+"""Programs that open what they are told for reading alone; `sync` writes back what others wrote."""
+
+_READING_VERBS = {
+    "blockdev": ("--getss", "--getsize64", "--getro", "--flushbufs"),
+    "qemu-img": ("info", "map", "check"),
+    "zfs": ("list", "get"),
+    "zpool": ("list", "get"),
+    "dmesg": (),
+}
+_REPAIRS = ("-r", "--repair")
+_READ_WORDS = ("if",)
+"""Words KEY=PATH of which the path is read: dd's."""
+
+_READ_OPTIONS = ("-b",)
+"""Options whose next word is read: the backing file of `qemu-img create`."""
+
+_KEY_VALUE = re.compile(r"-{0,2}([\w.-]+)=(/.*)", re.DOTALL)
+_WITHIN = re.compile(r"""(?:^|[=,:"'\s(\[{])(/[^\s,"']+)""")
+_SIMPLE = re.compile(r"[^;&|<>$`(){}*?\[\]#~\n]+")
+_HARMLESS = ("/dev/null", "/dev/zero", "/dev/urandom", "/proc/sys/vm/drop_caches")
+
+
+class Guard:
+    """What a run may write to on one host: folders by how their paths begin, devices by their paths."""
+
+    def __init__(self, begins: Iterable[str], *, of: str = "the host") -> None:
+        self._begins = [one for one in begins if one]
+        self._paths: set[str] = set(_HARMLESS)
+        self._of = of
+
+    def allow(self, path: str) -> None:
+        """Let this device, or this one file, be written to from now on."""
+        self._paths.add(path)
+
+    def forbid(self, path: str) -> None:
+        """Take that back."""
+        self._paths.discard(path)
+
+    def is_ours(self, path: str) -> bool:
+        """Whether that absolute path may be written to."""
+        if path in self._paths:
+            return True
+        if ".." in PurePosixPath(path).parts:
+            return False
+        return any(path.startswith(one) or path == one.rstrip("/") for one in self._begins)
+
+    def check_path(self, path: str, by: str) -> None:
+        """Raise ForeignPathError unless that path may be written to; `by` is who would."""
+        if not self.is_ours(path):
+            raise ForeignPathError(
+                f"{by} would be given {path} on {self._of}, which is neither made by this run nor a device that"
+                " vmstorage.toml lists.",
+                hint="Nothing was written. A path in an option is refused; without one this is an error of"
+                " pytest-vmstorage: please report it.",
+            )
+
+    def check(self, argv: Sequence[str]) -> None:
+        """Raise ForeignPathError where a command that may write names a path that is not the run's own."""
+        for path in named_paths(argv):
+            self.check_path(path, argv[0])
+
+
+def named_paths(argv: Sequence[str]) -> Iterator[str]:
+    """Absolute paths in the words of a command that may write to them; none of a command that only reads."""
+    argv = _without_limits(argv)
+    program, words = argv[0], argv[1:]
+    if program in _SHELLS and words[:1] == ["-c"]:
+        yield from _of_script(words[1], words[3:])
+        return
+    if _only_reads(program, words):
+        return
+    skip = False
+    for word in words:
+        if not skip:
+            yield from _paths_of(word)
+        skip = word in _READ_OPTIONS
+
+
+def _without_limits(argv: Sequence[str]) -> list[str]:
+    """The command behind `timeout -k 2 10`, `nice` and `env NAME=VALUE`."""
+    words = list(argv)
+    while words and words[0] in ("timeout", "nice", "ionice", "env", "setsid"):
+        rest = words[1:]
+        while rest and (rest[0].startswith("-") or re.fullmatch(r"[\d.]+|\w+=.*", rest[0], re.DOTALL)):
+            rest = rest[1:]
+        words = rest
+    return words or [""]
+
+
+def _only_reads(program: str, words: Sequence[str]) -> bool:
+    if program in _READERS:
+        return True
+    if program == "find":
+        return "-delete" not in words and words[-6:-5] != ["rm"]
+    verbs = _READING_VERBS.get(program)
+    if verbs is None:
+        return False
+    return (not verbs or any(word in verbs for word in words[:1])) and not any(
+        word == one or word.startswith(f"{one}=") for word in words for one in _REPAIRS
+    )
+
+
+def _of_script(script: str, words: Sequence[str]) -> Iterator[str]:
+    if script.lstrip().startswith(READS):
+        return
+    # a line that is one command, as image operations are, names its paths itself
+    if _SIMPLE.fullmatch(script):
+        yield from named_paths(shlex.split(script) or [""])
+    for word in words:
+        yield from _paths_of(word)
+
+
+def _paths_of(word: str) -> Iterator[str]:
+    if word.startswith("/"):
+        yield word
+    elif found := _KEY_VALUE.fullmatch(word):
+        if found[1] not in _READ_WORDS:
+            yield found[2]
+    elif word.startswith("json:"):
+        yield from _of_json(json.loads(word.removeprefix("json:")))
+    else:
+        yield from _WITHIN.findall(word)
+
+
+def _of_json(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if value.startswith("/"):
+            yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _of_json(one)
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """A shell that may have a guard."""
+
+    guard: Guard | None
+
+
+def guard_of(shell: object) -> Guard:
+    """The guard of that shell; one that allows nothing new, and forbids nothing, of a shell without."""
+    found = shell.guard if isinstance(shell, Guarded) else None
+    return found or Guard(["/"])
