@@ -3,7 +3,7 @@
 The rules are those of read_cache_sizes and qcow2_update_options_prepare in QEMU block/qcow2.c. `cache-size` is one sum:
 QEMU takes four clusters of it for refcounts and gives the rest to L2 tables, at least two slices. libvirt knows that
 sum alone (`<metadata_cache>`), so that an `l2-cache-size` is asked of it as the sum of which it is the rest. Tables are
-cached in slices of 4 KiB, of smaller clusters in clusters (`l2-cache-entry-size`, since QEMU 4.0: docs/qcow2-cache.txt).
+cached in slices of 4 KiB, of smaller clusters in clusters (`l2-cache-entry-size` since QEMU 4.0, docs/qcow2-cache.txt).
 """
 
 from __future__ import annotations

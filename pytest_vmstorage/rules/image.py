@@ -142,8 +142,8 @@ IMAGE_RULES = (
             cell.l2_cache_size is not None
             and bool(cell.l2_cache_size % slice_bytes(cell) or cell.l2_cache_size < least_l2_bytes(cell))
         ),
-        "QEMU caches L2 tables in slices of 4k (of the cluster size where that is smaller) and keeps two of them, so that"
-        " l2_cache_size is a multiple of that and twice that or more",
+        "QEMU caches L2 tables in slices of 4k (of the cluster size where that is smaller) and keeps two of them, so"
+        " that l2_cache_size is a multiple of that and twice that or more",
         "QEMU docs/qcow2-cache.txt; its events qcow2_cache_get_done counted, tried",
     ),
     Rule(
@@ -152,8 +152,8 @@ IMAGE_RULES = (
             cell.metadata_cache_size is not None
             and cell.metadata_cache_size < refcount_bytes(cell) + least_l2_bytes(cell)
         ),
-        "QEMU takes four clusters for refcounts and keeps two slices of L2 tables whatever metadata_cache_size is, so that"
-        " all sizes below that sum (264k with clusters of 64k) are the same disk",
+        "QEMU takes four clusters for refcounts and keeps two slices of L2 tables whatever metadata_cache_size is, so"
+        " that all sizes below that sum (264k with clusters of 64k) are the same disk",
         "QEMU docs/qcow2-cache.txt; its events qcow2_cache_get_done counted, tried",
     ),
     Rule(

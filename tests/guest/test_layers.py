@@ -96,7 +96,7 @@ SLICES = [
 
 @pytest.mark.parametrize(("values", "slices"), SLICES, ids=str)
 def test_qemu_caches_as_much_of_l2_tables_as_the_cell_says(lab: Lab, values: dict[str, object], slices: int) -> None:
-    """By QEMU's own events: the places of its cache that hold slices of L2 tables, and the slices that it had to read anew."""
+    """By QEMU's own events: the places of its cache for slices of L2 tables, and the slices that it read anew."""
     config = StorageConfig(format="qcow2", preallocation="metadata", state="fresh", size="4G", **values)
     guest = lab.guest(config)
     assert set(CACHE_FIELDS) <= set(proven_fields(guest.proof))
