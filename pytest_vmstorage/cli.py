@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser(
         "doctor", help="say what can be measured on a host, axis by axis, and why the rest cannot"
     )
-    doctor.add_argument("--vm-host", metavar="NAME", help="lab host (default: this machine)")
+    doctor.add_argument("--vm-host", "--host", metavar="NAME", help="lab host (default: this machine)")
     doctor.add_argument("--vm-dir", metavar="FOLDER", help="folder for the disks under test")
     doctor.add_argument("--vm-inventory", metavar="FILE", help="file that lists hosts and devices (vmstorage.toml)")
     doctor.add_argument("--json", action="store_true", help="print what was found as JSON")

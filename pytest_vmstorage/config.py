@@ -22,7 +22,7 @@ from pytest_vmstorage.rules import broken_rules
 from pytest_vmstorage.rules.ground import BACKINGS, lacks
 from pytest_vmstorage.rules.image import arrives_filled
 from pytest_vmstorage.units import Bytes, MaybeBytes, format_size, parse_size
-from pytest_vmstorage.user_input import check_one_line, check_readable, shown
+from pytest_vmstorage.user_input import check_is_number, check_one_line, check_readable, close_to, shown
 
 Format = Literal["raw", "qcow2", "vmdk", "vdi", "qed", "vpc"]
 Cache = Literal["none", "directsync", "writethrough", "writeback", "unsafe"]
@@ -168,6 +168,8 @@ class StorageConfig(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _is_one_line(cls, value: object, info: ValidationInfo) -> object:
+        name = info.field_name or ""
+        check_is_number(name, value, cls.model_fields[name].annotation if name in cls.model_fields else bool)
         if isinstance(value, str):
             check_one_line(info.field_name or "", value)
         return value
@@ -312,7 +314,8 @@ _REFUSED_HINT = "Leave the cell out of the parametrize lists, or deselect it wit
 
 def _check_name(name: str) -> None:
     if name not in FIELDS:
-        raise ConfigError(f"a storage configuration has no field {name!r}.", hint=f"It has: {', '.join(FIELDS)}.")
+        hint = f"{close_to(name, FIELDS)}It has: {', '.join(FIELDS)}."
+        raise ConfigError(f"a storage configuration has no field {name!r}.", hint=hint)
 
 
 def _check_value(name: str, value: Any) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import tomllib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pytest_vmstorage.errors import ConfigError
 
@@ -25,6 +27,24 @@ def check_readable(name: str, value: object) -> None:
         raise ConfigError(f"{name} is a number beyond 2^63.", hint="Write a smaller one.")
     if isinstance(value, str) and "\0" in value:
         raise ConfigError(f"{name}={shown(value)} has a NUL byte.", hint="Leave it out.")
+
+
+def check_is_number(name: str, value: object, kind: object) -> None:
+    """Raise ConfigError for a yes or no where a number of that annotation is wanted: Python takes True for 1."""
+    if isinstance(value, bool) and bool not in _kinds(kind):
+        raise ConfigError(f"{name}={value} is a yes or no.", hint="Write a number.")
+
+
+def _kinds(kind: object) -> Iterator[object]:
+    yield kind
+    for part in get_args(kind):
+        yield from _kinds(part)
+
+
+def close_to(name: str, known: Iterable[str]) -> str:
+    """The question whether one of the known names was meant, where one is spelt nearly so; "" otherwise."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
+    return f"Did you mean {found[0]!r}? " if found else ""
 
 
 def check_one_line(name: str, value: str) -> None:

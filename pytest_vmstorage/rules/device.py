@@ -67,6 +67,12 @@ DEVICE_RULES = (
         "QEMU refuses others at start, tried; VIRTQUEUE_MAX_SIZE",
     ),
     Rule(
+        "queues-of-blk",
+        lambda cell: cell.bus == "virtio-blk" and (cell.queues or 0) > 1024,
+        "a virtio-blk disk has 1024 queues at most",
+        "QEMU aborts at more, tried; VIRTIO_QUEUE_MAX",
+    ),
+    Rule(
         "queues-of-scsi",
         lambda cell: cell.bus == "virtio-scsi" and (cell.queues or 0) > 1022,
         "a virtio-scsi controller has 1022 queues for requests at most",

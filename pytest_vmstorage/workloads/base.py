@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results import Metric
-from pytest_vmstorage.user_input import check_readable, shown
+from pytest_vmstorage.user_input import check_is_number, check_readable, close_to, shown
 
 _GUESSED_SECONDS = 5.0
 
@@ -60,6 +60,8 @@ class Workload(BaseModel, ABC):
         try:
             for name, value in options.items():
                 check_readable(f"{type(self).__name__}({name})", value)
+                if name in type(self).model_fields:
+                    check_is_number(f"{type(self).__name__}({name})", value, type(self).model_fields[name].annotation)
             super().__init__(**options)
             check_promises(self)
         except ValidationError as error:
@@ -226,6 +228,6 @@ def _sentence(kind: type[Workload], error: ValidationError) -> str:
     name = ".".join(str(part) for part in first["loc"]) or "its options"
     if first["type"] == "extra_forbidden":
         known = ", ".join(kind.model_fields)
-        return f"{kind.__name__} has no option {name!r}; it has: {known}."
+        return f"{kind.__name__} has no option {name!r}. {close_to(name, kind.model_fields)}It has: {known}."
     given = "" if first["type"] == "missing" else f"={shown(first['input'])}"
     return f"{kind.__name__}({name}{given}): {first['msg']}."

@@ -70,6 +70,8 @@ class Dd(Workload):
 
     @model_validator(mode="after")
     def _goes_together(self) -> Dd:
+        if self.if_ == "":
+            raise ConfigError("Dd(if_='') names no file.", hint="Leave it out for /dev/zero.")
         foreign = ("if_", "oflag", "conv") if self.reads else ("iflag",)
         for name in foreign:
             if getattr(self, name) is not None:

@@ -61,7 +61,8 @@ def test_a_value_of_another_type_is_refused_like_an_unknown_one(value: object) -
 def test_an_unknown_field_is_refused_with_those_there_are() -> None:
     """A slip in a marker's keyword is found before any test."""
     with pytest.raises(
-        ConfigError, match=r"no field 'chache'\. It has: format, cache, bus, preallocation, state, .*, size"
+        ConfigError,
+        match=r"no field 'chache'\. Did you mean 'cache'\? It has: format, cache, bus, preallocation, state, .*, size",
     ):
         make_config({"chache": "none"})
 
@@ -151,6 +152,7 @@ IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
     "iothread-needs-virtio": [{"bus": "sata", "iothread": True}, {"bus": "nvme", "iothread": True}],
     "queues-need-virtio": [{"bus": "usb", "queues": 2}, {"bus": "lsilogic", "queue_size": 64}],
     "queue-size": [{"queue_size": 100}, {"queue_size": 2048}, {"queue_size": 2}],
+    "queues-of-blk": [{"queues": 1025}],
     "queues-of-scsi": [{"bus": "virtio-scsi", "queues": 1023}],
     "vcpus-of-machine": [{"bus": "ide", "vcpus": 256}, {"vcpus": 289}],
     "vpc-size": [{"format": "vpc", "size": "3T"}],
@@ -326,3 +328,17 @@ def test_a_saved_cell_reads_back() -> None:
     """What the journal and the saved file hold is the same cell again."""
     config = make_config({"format": "qcow2", "size": "3G", "state": "fresh", "io": "native", "l2_cache_size": "1M"})
     assert StorageConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_a_misspelt_field_is_told_with_the_one_that_is_near() -> None:
+    """Before all that there are."""
+    with pytest.raises(ConfigError, match=r"has no field 'fromat'\. Did you mean 'format'\? It has: format, cache,"):
+        make_config({"fromat": "raw"})
+
+
+@pytest.mark.parametrize("name", ["queues", "vcpus", "backing_chain", "memory", "size"])
+def test_a_yes_is_no_number(name: str) -> None:
+    """Python takes True for 1; where a yes is meant it is taken."""
+    with pytest.raises(ConfigError, match=f"{name}=True is "):
+        make_config({name: True})
+    assert make_config({"iothread": True}).iothread

@@ -79,6 +79,8 @@ def test_a_region_dd_cannot_keep_to_is_refused(target: Target, sentence: str) ->
         ({"bs": 1000, "oflag": "direct"}, r"Dd\(bs=1000\) cannot be copied in whole sectors"),
         ({"count": 0}, r"Dd\(count=0\)"),
         ({"of": "/dev/vdb"}, "Dd has no option 'of'"),
+        ({"if_": ""}, r"Dd\(if_=''\) names no file"),
+        ({"count": True}, r"Dd\(count\)=True is a yes or no. Write a number"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], sentence: str) -> None:

@@ -345,7 +345,7 @@ def test_where_the_folder_cannot_be_used_either_the_sentence_stands_alone(
     assert examine(LabSettings()).findings == ()
 
 
-@pytest.mark.parametrize("width", [90, 116])
+@pytest.mark.parametrize("width", [94, 116])
 def test_the_table_keeps_to_the_width(width: int) -> None:
     """Reasons are wrapped below themselves, and an axis is named where its values begin."""
     lines = diagnosis_lines(Diagnosis(findings=findings(seen())), width)

@@ -193,7 +193,9 @@ def test_a_region_that_does_not_fit_is_refused() -> None:
         (STEADY | {"time_based": False}, "steadystate ends with size"),
         (STEADY | {"ss_ramp": 50}, r"Give time_based=True and a runtime above 60 seconds"),
         ({"ss_dur": 10}, "ss_dur and ss_ramp need steadystate"),
-        ({"block_size": "4k"}, "Fio has no option 'block_size'; it has: rw, bs,"),
+        ({"iodepth": True}, r"Fio\(iodepth\)=True is a yes or no. Write a number"),
+        ({"iodepht": 4}, r"Fio has no option 'iodepht'\. Did you mean 'iodepth'\? It has: rw, bs,"),
+        ({"block_size": "4k"}, r"Fio has no option 'block_size'\. It has: rw, bs,"),
     ],
 )
 def test_a_job_that_means_nothing_is_refused_when_made(options: dict[str, Any], sentence: str) -> None:

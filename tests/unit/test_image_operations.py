@@ -48,7 +48,7 @@ def test_options_have_defaults_and_labels() -> None:
         ({"operations": []}, "ImageOperations has nothing to do"),
         ({"operations": None}, "ImageOperations has no operation 'None'"),
         ({"convert_to": "zip"}, "convert_to='zip'"),
-        ({"size": "1G"}, "ImageOperations has no option 'size'; it has: data, operations, convert_to"),
+        ({"size": "1G"}, r"ImageOperations has no option 'size'\. It has: data, operations, convert_to"),
     ],
 )
 def test_a_slip_is_a_sentence(options: dict[str, object], sentence: str) -> None:

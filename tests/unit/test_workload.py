@@ -104,7 +104,7 @@ def test_a_class_that_contradicts_itself_is_told_when_it_is_used(kind: type[Shor
 
 def test_a_slip_in_its_options_is_told_as_for_every_workload() -> None:
     """By the class's own name."""
-    with pytest.raises(ConfigError, match=r"Short has no option 'block'; it has: blocks\."):
+    with pytest.raises(ConfigError, match=r"Short has no option 'block'\. Did you mean 'blocks'\? It has: blocks\."):
         Short(block=1)
     with pytest.raises(ConfigError, match=r"Short\(blocks='few'\): Input should be a valid integer"):
         Short(blocks="few")
