@@ -299,3 +299,6 @@ def translated(
             raise GuestSilentError(f"{doing}: the guest's agent does not answer ({message}).") from None
         hint = refusal_hint(message) if connection is not None and connection.is_to_daemon else ""
         raise HypervisorError(f"{doing} failed: {message}.", hint=hint, code=code) from None
+    except SystemError as error:
+        # seen once with a damaged saved guest: libvirt's binding failed, and gave Python no reason
+        raise HypervisorError(f"{doing} failed, and libvirt's Python binding gave no reason ({error}).") from None

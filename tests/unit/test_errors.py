@@ -141,3 +141,16 @@ def test_a_channel_that_breaks_is_that_of_a_guest_that_ends(
     asking = hypervisor.translated("asking it", ended=ended)
     with pytest.raises(GuestDiedError, match="The guest ended during: asking it"), asking:
         raise LibvirtError(code, message)
+
+
+def test_a_binding_that_fails_without_a_reason_is_an_error_of_ours() -> None:
+    """As libvirt's did once with a damaged saved guest."""
+    said = "<built-in function virDomainRestoreFlags> returned a result with an exception set"
+    with pytest.raises(HypervisorError, match="restoring it failed, and libvirt's .* gave no reason"):
+        fail_in_a_binding(said)
+
+
+def fail_in_a_binding(said: str) -> None:
+    """What CPython raises where an extension module returns a result and an exception."""
+    with hypervisor.translated("restoring it"):
+        raise SystemError(said)
