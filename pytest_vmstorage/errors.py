@@ -7,6 +7,7 @@ VmStorageError
 │   ├── SpaceError       a disk does not fit                       -> error of that cell
 │   ├── HostError        the lab host cannot be reached or used    -> usage error when found before any test
 │   │   └── LostError    it was reached, and no longer is    -> error of that cell, and of all after it
+│   ├── ForeignPathError something would write outside of what is ours -> error of that cell; it did not run
 │   └── HypervisorError  libvirt or QEMU refused; carries libvirt's code
 ├── GuestError           the guest was made but cannot be used     -> error of that cell
 │   ├── BootTimeoutError no answer within the time limit
@@ -77,7 +78,7 @@ class HostError(ProvisionError):
     """The lab host cannot be reached, or lacks something every cell needs."""
 
 
-class ForeignPathError(HostError):
+class ForeignPathError(ProvisionError):
     """A command would have been given a path to write to that is not the run's own; it did not run."""
 
 

@@ -146,7 +146,7 @@ def test_a_channel_that_breaks_is_that_of_a_guest_that_ends(
 def test_a_binding_that_fails_without_a_reason_is_an_error_of_ours() -> None:
     """As libvirt's did once with a damaged saved guest."""
     said = "<built-in function virDomainRestoreFlags> returned a result with an exception set"
-    with pytest.raises(HypervisorError, match="restoring it failed, and libvirt's .* gave no reason"):
+    with pytest.raises(HypervisorError, match=r"restoring it failed, and libvirt's .* gave no reason"):
         fail_in_a_binding(said)
 
 
