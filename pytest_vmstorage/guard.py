@@ -14,6 +14,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any, Protocol, runtime_checkable
 
@@ -39,13 +40,15 @@ _READING_VERBS = {
     "dmesg": (),
 }
 _REPAIRS = ("-r", "--repair")
-_READ_WORDS = ("if",)
-"""Words KEY=PATH of which the path is read: dd's."""
+_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
+_WRITING_TESTS = ("-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
+_BACKING_FILE = ("qemu-img", "-b")
+"""The program and the option whose next word it reads."""
 
-_READ_OPTIONS = ("-b",)
-"""Options whose next word is read: the backing file of `qemu-img create`."""
+_INPUT = ("dd", "if=")
+"""The program and the beginning of the word that it reads."""
 
-_KEY_VALUE = re.compile(r"-{0,2}([\w.-]+)=(/.*)", re.DOTALL)
+_KEY_VALUE = re.compile(r"[\w.-]+=(/.*)", re.DOTALL)
 _WITHIN = re.compile(r"""(?:^|[=,:"'\s(\[{])(/[^\s,"']+)""")
 _SIMPLE = re.compile(r"[^;&|<>$`(){}*?\[\]#~\n]+")
 _HARMLESS = ("/dev/null", "/dev/zero", "/dev/urandom", "/proc/sys/vm/drop_caches")
@@ -100,11 +103,9 @@ def named_paths(argv: Sequence[str]) -> Iterator[str]:
         return
     if _only_reads(program, words):
         return
-    skip = False
-    for word in words:
-        if not skip:
-            yield from _paths_of(word)
-        skip = word in _READ_OPTIONS
+    for before, word in zip(["", *words], words, strict=False):
+        is_read = (program, before) == _BACKING_FILE or (program, word[: len(_INPUT[1])]) == _INPUT
+        yield from () if is_read else _paths_of(word)
 
 
 def _without_limits(argv: Sequence[str]) -> list[str]:
@@ -122,7 +123,8 @@ def _only_reads(program: str, words: Sequence[str]) -> bool:
     if program in _READERS:
         return True
     if program == "find":
-        return "-delete" not in words and words[-6:-5] != ["rm"]
+        run = [after for word, after in pairwise(words) if word in _RUNS]
+        return not {*words} & {*_WRITING_TESTS} and _READERS.issuperset(run)
     verbs = _READING_VERBS.get(program)
     if verbs is None:
         return False
@@ -145,8 +147,7 @@ def _paths_of(word: str) -> Iterator[str]:
     if word.startswith("/"):
         yield word
     elif found := _KEY_VALUE.fullmatch(word):
-        if found[1] not in _READ_WORDS:
-            yield found[2]
+        yield found[1]
     elif word.startswith("json:"):
         yield from _of_json(json.loads(word.removeprefix("json:")))
     else:
