@@ -91,7 +91,7 @@ class Machines:
             size_bytes = node.size_bytes or int(check(shell.run(["stat", "-c", "%s", disk.path]), "stat").stdout)
             proof = conclude_machine(listed, disk, node, size_bytes)
             self._facts[listed.name] = machine_facts(listed, said, shell, disk)
-            return MachineRow(listed, disk, shell, folder or "/tmp", proof, said)
+            return MachineRow(listed, disk, shell, folder, proof, said)
         except BaseException:
             self._remove(shell, disk)
             raise
@@ -140,17 +140,14 @@ class Machines:
         return self._shells[listed.name]
 
     def _folder(self, listed: ListedMachine, shell: Shell) -> str:
-        """The run's own folder on the machine, leased; "" where a disk is measured.
+        """The run's own folder on the machine, leased; where a disk is measured it holds what tools write beside it.
 
         From then on nothing else is written there.
         """
-        if listed.folder is None:
-            _guard(shell, listed, "")
-            return ""
         if listed.name not in self._leases:
             self._reap(listed, shell)
-            # the user chose it, whatever it lies on
-            folder = find_folder(shell, listed.folder, chosen=True).path
+            # the user chose it, whatever it lies on; a name in /tmp is not known before it is there
+            folder = "/tmp" if listed.folder is None else find_folder(shell, listed.folder, chosen=True).path
             run_id = uuid.uuid4().hex[:10]
             lease = Lease(
                 run_id=run_id,
@@ -192,4 +189,4 @@ class Machines:
 
 def _guard(shell: Shell, listed: ListedMachine, folder: str) -> None:
     if isinstance(shell, Guarded):
-        shell.guard = Guard([folder and f"{folder}/"], of=listed.name)
+        shell.guard = Guard([f"{folder}/"], of=listed.name)

@@ -98,6 +98,7 @@ def test_a_disk_is_measured_and_left_without_a_trace(lab01: Host, outside: Outsi
     assert code == 0, said
     assert f"root@lab01, device esx-guest: {disk}, 96 MiB, loop:/var/tmp/disk: will be overwritten." in said
     assert lab01.run("wipefs", "--no-act", disk) == ""
+    assert "vmstorage" not in lab01.run("ls", "-a", "/tmp")
     assert lab01.sh("head -c 1M /var/tmp/disk | tr -d '\\000' | wc -c").strip() != "0"
     lab01.run("mkfs.ext4", "-q", "-F", disk)
     code, said = outside.said()
