@@ -21,9 +21,11 @@ RUN = f"{os.getpid():010x}"
 
 @pytest.fixture
 def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LeaseBook:
-    """This user's leases, with a cache of their own."""
+    """A user's leases, with a cache and marks of their own: what other runs on this machine left is not told here."""
     monkeypatch.setenv("VMSTORAGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("pytest_vmstorage.ssh._FOLDER", str(tmp_path / "vms-ssh"))
+    monkeypatch.setattr("pytest_vmstorage.command.OWNER", f"VMSTORAGE_OWNER_IN_TEST_{os.getpid()}")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return opening.lease_book()
 
