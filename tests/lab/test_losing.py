@@ -99,7 +99,8 @@ def test_a_restarted_libvirtd_costs_a_cell_at_most(lab: Laboratory, lab01: Host,
     if code != 0:
         assert "host was lost: The connection to libvirt at qemu+ssh://lab01/system was lost during: " in said, text
         assert "journalctl -u libvirtd" in said
-        assert "1 failed, 1 passed" in said
+        # on a busy machine the second guest may still have been on its way
+        assert re.search("1 failed, 1 passed|1 passed, 1 error", said), text
     nothing_is_left(lab, lab01)
 
 
