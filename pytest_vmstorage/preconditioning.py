@@ -17,7 +17,7 @@ from pytest_vmstorage.results import Proof
 from pytest_vmstorage.say import Say
 from pytest_vmstorage.spans import span
 from pytest_vmstorage.subject import Plan, Subject
-from pytest_vmstorage.units import format_size
+from pytest_vmstorage.units import format_about, format_duration, format_size
 from pytest_vmstorage.workloads.base import Target, Workload
 
 LARGEST_AGED_PIECE_BYTES = 2**24
@@ -29,6 +29,13 @@ in one piece when it is written in order (filefrag on 6.18, tried).
 
 FRESH_ALIGN_BYTES = 2**20
 """Untouched regions begin at multiples of this; an image's clusters have 64 KiB unless asked for otherwise."""
+
+
+LONGEST_S = 30 * 86400.0
+"""A round that is expected to take longer is a slip, such as a zero too many."""
+
+_FREE = 'df -B1 --output=avail -- "$1" | tail -n 1'
+_TOO_SMALL = "Make the disk larger with @pytest.mark.storage(size=...), or the workload smaller."
 
 
 def uses_untouched(config: StorageConfig, workload: Workload) -> bool:
@@ -52,14 +59,44 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes
             f"{workload.label} writes, and QEMU cannot write over what a streamOptimized vmdk holds.",
             hint="Measure reads there, or use another subformat.",
         )
+    if workload.expected_seconds > LONGEST_S:
+        raise ConfigError(
+            f"{workload.label} would take about {format_duration(workload.expected_seconds)} in each round.",
+            hint="Give it less to do: up to 30 days.",
+        )
+    if _makes_files_of_a_guest(config, workload):
+        _check_bytes(workload, config.size, "the disk has")
     rounds = plan.rounds if uses_untouched(config, workload) else 1
     if region * rounds > size:
         raise ConfigError(
             f"{workload.label} needs {format_size(region * rounds)}"
             + (f" ({rounds} untouched regions)" if rounds > 1 else "")
             + f", but the disk has {format_size(size)}.",
-            hint="Make the disk larger with @pytest.mark.storage(size=...), or the workload smaller.",
+            hint=_TOO_SMALL,
         )
+
+
+def _makes_files_of_a_guest(config: StorageConfig, workload: Workload) -> bool:
+    """Whether its files lie on a disk that is as large as the cell says: a listed device may be larger."""
+    return workload.needs_folder and config.has_guest and config.backing_kind not in ("partition", "device")
+
+
+def _check_bytes(workload: Workload, there: int, but: str) -> None:
+    """Raise ConfigError where the workload's files take more than is there."""
+    needed = workload.bytes_on_disk
+    if needed is not None and needed > there:
+        raise ConfigError(
+            f"{workload.label} makes files of {format_about(needed)}, but {but} {format_about(there)}.", hint=_TOO_SMALL
+        )
+
+
+def _check_room(subject: Subject, workload: Workload, plan: Plan) -> None:
+    """Raise ConfigError where the file system has less room than the workload's files take; nothing is made before."""
+    if not workload.needs_folder or workload.bytes_on_disk is None:
+        return
+    said = subject.shell.run(["sh", "-c", _FREE, "sh", subject.folder], timeout_s=plan.timeout_s).stdout.strip()
+    if said.isdecimal():
+        _check_bytes(workload, int(said), f"the file system in {subject.folder} has room for")
 
 
 def _check_needs_no_data(workload: Workload) -> None:
@@ -108,6 +145,7 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
     """Bring the disk into its state; the region for the first round, and how many warm-up rounds there may be."""
     regions, config = subject.regions, subject.config
     _make_way(subject, workload, plan)
+    _check_room(subject, workload, plan)
     region = _region_bytes(subject, workload)
     if uses_untouched(config, workload):
         # a whole MiB: no cluster of an image is shared with what was written before

@@ -120,6 +120,14 @@ class Workload(BaseModel, ABC):
         return 0 if self.needs_folder else None
 
     @property
+    def bytes_on_disk(self) -> int | None:
+        """How many bytes of the disk it takes at once, by its options; None where these do not say.
+
+        A disk that is smaller is refused before anything runs.
+        """
+        return None if self.needs_folder else self.region_bytes
+
+    @property
     def reads(self) -> bool:
         """Whether it reads what it did not write, so that this must have been written before."""
         return not self.needs_folder

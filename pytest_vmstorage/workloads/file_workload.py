@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from pytest_vmstorage.workloads.base import Target, Workload
+
+Many = Annotated[int, Field(ge=1, le=10**7)]
+"""How many files or operations: a tool that makes more of them has its list in memory, and guests have little."""
 
 
 class FileWorkload(Workload):

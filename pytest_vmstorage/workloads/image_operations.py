@@ -129,6 +129,11 @@ class ImageOperations(Workload):
         return tuple(metric for name in operations for metric in (name, *([f"{name}_taken"] if name in TAKING else [])))
 
     @property
+    def bytes_on_disk(self) -> int:
+        """The data that the image is filled with."""
+        return self.data
+
+    @property
     def expected_seconds(self) -> float:
         """Each operation a second, and the data three times at 100 MiB/s."""
         return len(self.operations) + 3 * self.data / _MIB / 100

@@ -131,6 +131,15 @@ class Ioping(Workload):
         return self.work_size or (_RAPID_BYTES if self.rapid else None)
 
     @property
+    def bytes_on_disk(self) -> int | None:
+        """`work_size`; in a folder its file, of 1 MiB unless that is given (64 MiB with `rapid`)."""
+        return self._file_bytes if self.directory else self.region_bytes
+
+    @property
+    def _file_bytes(self) -> int:
+        return self.work_size or (_RAPID_BYTES if self.rapid else _FOLDER_BYTES)
+
+    @property
     def reads(self) -> bool:
         """Whether it reads what it has not written itself."""
         return not self.directory and (self.read_write or not self.write)
@@ -162,7 +171,7 @@ class Ioping(Workload):
         return ("ioping", "-B", *self._options(), *where)
 
     def _in_folder(self, target: Target) -> tuple[str, ...]:
-        return ("-S", format_size(self.work_size or (_RAPID_BYTES if self.rapid else _FOLDER_BYTES)), target.folder)
+        return ("-S", format_size(self._file_bytes), target.folder)
 
     def _on_disk(self, target: Target) -> tuple[str, ...]:
         if (self.region_bytes or 0) > target.size_bytes:

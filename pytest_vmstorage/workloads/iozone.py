@@ -169,6 +169,11 @@ class Iozone(FileWorkload):
         return tuple(_name(column, *self.pairs[-1]) for column in self.columns)
 
     @property
+    def bytes_on_disk(self) -> int:
+        """The largest file: each pair writes the same one anew."""
+        return max(self.file_size)
+
+    @property
     def expected_seconds(self) -> float:
         """A second, and what all its passes would take at 50 MiB/s."""
         passes = sum(file for file, _record in self.pairs) * len(self.columns)
@@ -177,7 +182,7 @@ class Iozone(FileWorkload):
     def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
         """Folders of its own, and the binary in pieces where there is one to copy; fails without room."""
         own = self.beside(target)
-        commands = [bash(_MAKE, self.place(target), own, str(max(self.file_size)))]
+        commands = [bash(_MAKE, self.place(target), own, str(self.bytes_on_disk))]
         found = self.binary or shutil.which("iozone")
         if found is None:
             return tuple(commands)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
-from pytest_vmstorage.config import Count
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes
 from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.file_workload import FileWorkload
+from pytest_vmstorage.workloads.file_workload import FileWorkload, Many
 from pytest_vmstorage.workloads.stopwatch import TIMED, bash, seconds_of
 
 _MIB = 2**20
@@ -82,11 +81,11 @@ class Postmark(FileWorkload):
     tool: ClassVar[str] = "postmark"
 
     size: tuple[Bytes, Bytes] = (512, 65536)
-    number: Count = 1000
-    transactions: Count = 2000
+    number: Many = 1000
+    transactions: Many = 2000
     read: Bytes = 4096
     write: Bytes = 4096
-    subdirectories: Annotated[int, Field(ge=0)] = 5
+    subdirectories: Annotated[int, Field(ge=0, le=10**7)] = 5
     buffering: bool = False
     bias_read: Annotated[int, Field(ge=0, le=10)] = 5
     bias_create: Annotated[int, Field(ge=0, le=10)] = 5
@@ -179,6 +178,11 @@ class Postmark(FileWorkload):
         """About the most it writes: each file, and each that a transaction creates or appends to."""
         halves = self.transactions * (self.bias_create + 10 - self.bias_read) // 20
         return (self.number + halves) * (sum(self.size) // 2 + _BLOCK)
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """Its files as they are made, of the mean of `size` and half a block each, which transactions then change."""
+        return self.number * (sum(self.size) // 2 + _BLOCK // 2)
 
     def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
         """Make a folder of its own and the settings file; fails without room, as postmark does not notice that."""

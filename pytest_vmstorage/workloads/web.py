@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from pytest_vmstorage.config import Count
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes, Seconds, format_size
 from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.file_workload import FileWorkload
+from pytest_vmstorage.workloads.file_workload import FileWorkload, Many
 from pytest_vmstorage.workloads.stopwatch import bash
 
 _MIB = 2**20
@@ -119,11 +118,11 @@ class Web(FileWorkload):
 
     tool: ClassVar[str] = "nginx"
 
-    pages: Count = 1000
+    pages: Many = 1000
     size: Bytes = 16 * 2**10
     connections: Annotated[int, Field(ge=1, le=1000)] = 10
     duration: Seconds = 3.0
-    workers: Count = 1
+    workers: Annotated[int, Field(ge=1, le=1000)] = 1
     sendfile: bool = True
     seed: Annotated[int, Field(ge=0)] = 1
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
@@ -173,6 +172,11 @@ class Web(FileWorkload):
         return ("requests", "lat_p99")
 
     @property
+    def bytes_on_disk(self) -> int:
+        """Each page in whole blocks of 4 KiB, and one for its inode and its name."""
+        return self.pages * (-(-self.size // _BLOCK) + 1) * _BLOCK
+
+    @property
     def expected_seconds(self) -> float:
         """The time it was given, and what starting and stopping take."""
         return self.duration + _START_SECONDS
@@ -188,8 +192,8 @@ class Web(FileWorkload):
             sendfile="on" if self.sendfile else "off",
         )
         lua = _LUA.format(seed=self.seed, last=self.pages - 1)
-        room = self.pages * (-(-self.size // _BLOCK) + 1) * _BLOCK
-        return (bash(_MAKE, place, own, *map(str, (room, self.pages, self.size, self.seed)), conf, lua),)
+        numbers = map(str, (self.bytes_on_disk, self.pages, self.size, self.seed))
+        return (bash(_MAKE, place, own, *numbers, conf, lua),)
 
     def argv(self, target: Target) -> tuple[str, ...]:
         """nginx starts, wrk runs, nginx ends."""
