@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, SESSION
+from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MAKING, MEASURED, SESSION
 from pytest_vmstorage.plugin.recorder import ATTRIBUTE
 
 
@@ -19,6 +19,9 @@ def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallI
     session = item.config.stash.get(SESSION, None)
     if session is None or CONFIG not in item.stash:
         return
+    if report.when == "call" and not report.passed and item.stash.get(MAKING, False):
+        # a guest that cannot be made is an error, and no failure of the test, whenever it is made
+        report.when = "setup"
     carried: dict[str, Any] = {}
     if report.failed:
         session.note_failure()

@@ -65,13 +65,12 @@ def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
     """A function that runs a workload on the disk under test in rounds: `measure(Fio(...), rounds=5)`.
 
     Rounds are taken in turns with those of other cells, so the test function is run once for each of them; its last
-    run has all figures, and it is the one that is reported.
+    run has all figures, and it is the one that is reported. The guest is made at the first call with a workload that
+    can be run in the cell, unless the test asks for `guest` too.
     """
     session = request.config.stash[SESSION]
     if "guest" in request.fixturenames:
         request.getfixturevalue("guest")
-    elif session.needs_row(request.node):
-        session.row(request.node, storage, settled=False)
 
     def run(workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
         return session.measure(request.node, storage, workload, rounds, warmup)

@@ -61,6 +61,10 @@ def is_skipped(item: pytest.Item) -> bool:
     return item.get_closest_marker("skip") is not None
 
 
+MAKING: pytest.StashKey[bool] = pytest.StashKey()
+"""On an item: whether what it is to run in is being made, or could not be."""
+
+
 _FIXTURES = ("storage", "guest", "measure", "measure_image")
 _HOME = "pytest_vmstorage.plugin.fixtures"
 

@@ -19,12 +19,13 @@ from pytest_vmstorage.opening import open_lab, open_machines
 from pytest_vmstorage.plugin import image_options, options
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gating import Gate
-from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MEASURED, tolerated_by, uses
+from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MAKING, MEASURED, tolerated_by, uses
 from pytest_vmstorage.plugin.live import LiveLine, write_sentence
 from pytest_vmstorage.plugin.option_table import value
 from pytest_vmstorage.plugin.post import post_of
 from pytest_vmstorage.plugin.timing import recorder_of
 from pytest_vmstorage.plugin.turns import OTHER, Turn, Turns, alike
+from pytest_vmstorage.preconditioning import check_fits
 from pytest_vmstorage.results import Failure, Measurement, Sample
 from pytest_vmstorage.rows import Row
 from pytest_vmstorage.runner import Measuring
@@ -91,7 +92,7 @@ class StorageSession:
         """The guest of the test's cell, or the host where the cell has none; `settled` if earlier ones are gone."""
         self.live.begin_cell(str(config))
         # a guest that boots, or is torn down, takes CPU time from another process's measurement: it takes its turn
-        with self._outcomes(item), self.lab().alone(self.live.say, config):
+        with self._outcomes(item), _making(item), self.lab().alone(self.live.say, config):
             row = self.lab().row(config, self.live.say)
             if settled:
                 self.lab().pool.settle()
@@ -142,6 +143,7 @@ class StorageSession:
     def begin(self, item: pytest.Item) -> None:
         """A test begins: its calls of `measure` are counted anew, and guests of cells without a further test go."""
         self.turns.begin(self._turns_of(item))
+        item.stash[MAKING] = False
         if not self.is_sampling and self._lab is not None and item in self.own:
             rest = [one for one in self.own[self.own.index(item) :] if CONFIG in one.stash and self.needs_row(one)]
             turns = [(one, one.stash[CONFIG]) for one in rest]
@@ -174,9 +176,13 @@ class StorageSession:
     ) -> Turn:
         if workload.needs_image:
             raise ConfigError(f"measure cannot run {workload.label}.", hint="Run it with measure_image.")
-        keep_sample = self._keeper(item, workload, config)
         rule = self.gate.first_rounds(self._rounds if rounds is None else Rounds(count=rounds))
-        measuring = Measuring(workload, self._plan(rule.least, warmup), keep_sample=keep_sample)
+        plan = self._plan(rule.least, warmup)
+        # no guest is made for what it could not run
+        check_fits(config, workload, plan)
+        with _making(item):
+            keep_sample = self._keeper(item, workload, config)
+        measuring = Measuring(workload, plan, keep_sample=keep_sample)
         return Turn(rule, measuring, tolerated_by(item))
 
     def _keeper(self, item: pytest.Item, workload: Workload, config: StorageConfig) -> Callable[[Sample], None]:
@@ -301,6 +307,14 @@ class StorageSession:
                 f"kept the guest of {kept.config}: `vmstorage exec {lab.lease.run_id} uname -a` runs a command in it, "
                 "`vmstorage reap --kept` removes it"
             )
+
+
+@contextmanager
+def _making(item: pytest.Item) -> Iterator[None]:
+    """While what the test is to run in is made; where that fails it stays noted."""
+    item.stash[MAKING] = True
+    yield
+    item.stash[MAKING] = False
 
 
 def _check_workload(workload: object, rounds: object, warmup: object, by: str) -> None:

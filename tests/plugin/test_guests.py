@@ -79,6 +79,49 @@ def test_a_failed_guest_fails_its_own_tests(project):
     assert [event for event in project.events if "qcow2" in event] == ["failed qcow2-none-virtio-blk-off"]
 
 
+SLIPS = {
+    'measure(Fio(rw="bogus"))': "Fio(rw='bogus') is not known here.",
+    "measure(None)": "measure(None) has no workload.",
+    "measure(FIO, rounds=0)": "measure(rounds=0, warmup=1) is no plan.",
+    'measure(Fio(rw="randwrite", size="2G"))': "fio randwrite 4k qd1 size=2G needs 2G, but the disk has 1G.",
+    'measure(Tar(total_size="9T"))': "makes files of 45 TiB, but the disk has 1 GiB.",
+}
+
+
+@pytest.mark.parametrize("call", SLIPS)
+def test_no_guest_is_made_for_what_cannot_be_run_in_it(project, call):
+    """The test fails, in one sentence without our own code, and the lab was opened and closed again."""
+    project.write(
+        test_it="from pytest_vmstorage import Tar\n"
+        + RANDOM_WRITE
+        + f'@pytest.mark.storage(guest_fs="ext4")\ndef test_x(measure):\n    {call}\n'
+    )
+    result = project.run("--vm-rounds=1")
+    result.assert_outcomes(failed=1)
+    assert project.events == ["open", "close"]
+    assert SLIPS[call] in flat(result)
+    assert "session.py" not in text_of(result)
+    assert "base.py" not in text_of(result)
+
+
+def test_a_test_that_asks_for_its_guest_has_it_before_its_body(project):
+    """A slip is found in the guest then."""
+    project.write(test_it="def test_x(guest, measure): measure(None)\n")
+    project.run().assert_outcomes(failed=1)
+    assert [event.split()[0] for event in project.events] == ["open", "guest", "discard", "close"]
+
+
+def test_a_guest_that_cannot_be_made_is_an_error_in_every_report(project):
+    """Also in JUnit's file, and where the guest is made in the middle of the test."""
+    project.wish(broken="raw-*")
+    project.write(test_it=RANDOM_WRITE + "def test_x(measure):\n    assert True\n    measure(FIO)\n")
+    result = project.run("--junitxml=it.xml")
+    result.assert_outcomes(errors=1)
+    assert "ERROR at setup of test_x" in text_of(result)
+    suite = (project.path / "it.xml").read_text()
+    assert 'errors="1" failures="0"' in suite
+
+
 def test_what_a_host_cannot_do_is_skipped(two_cells):
     """UnsupportedError skips with the reason, which is also in the matrix."""
     two_cells.wish(unsupported="qcow2-*")
@@ -102,7 +145,7 @@ def test_a_guest_is_kept_where_a_test_failed(project):
     """--vm-keep leaves the first guest in which a test failed, and says how to reach it."""
     project.write(
         test_it=RANDOM_WRITE + '@pytest.mark.parametrize("format", ["raw", "qcow2"])\n'
-        "def test_x(measure, format): assert format == 'qcow2'\n"
+        "def test_x(measure, format):\n    measure(FIO, rounds=1)\n    assert format == 'qcow2'\n"
     )
     result = project.run("--vm-keep")
     result.assert_outcomes(passed=1, failed=1)
