@@ -20,21 +20,25 @@ _MEAN_LATENCY = "clat_mean"
 
 
 class CurveRow(BaseModel):
-    """One metric in one cell: a text for each point, "-" where the cell was not measured there."""
+    """One metric in one cell: the cell's values of the axes, a text for each point, "-" where it was not measured."""
 
     model_config = ConfigDict(frozen=True)
 
     metric: str
-    cell: str
+    cell: tuple[str, ...]
     points: tuple[str, ...]
 
 
 class Curves(BaseModel):
-    """All cells' curves of one workload over one option: what is swept, its values, and a row a cell and metric."""
+    """All cells' curves of one workload over one option: what is swept, its values, and a row a cell and metric.
+
+    `axes` are the names of what tells cells apart: `cell` has a value for each.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     title: str
+    axes: tuple[str, ...]
     points: tuple[str, ...]
     rows: tuple[CurveRow, ...]
 
@@ -54,15 +58,18 @@ class _Sweep(NamedTuple):
         return f"curve over {self.axis}, {', '.join(part for part in said if part)}"
 
 
+_Cell = tuple[str, ...]
 _Points = dict[float, Measurement]
 
 
-def build_curves(placed: Sequence[Placed], cell_of: Callable[[Measurement], str]) -> tuple[Curves, ...]:
+def build_curves(
+    placed: Sequence[Placed], axes: Sequence[str], cell_of: Callable[[Measurement], _Cell]
+) -> tuple[Curves, ...]:
     """A set for each workload and each option that has three values or more in some cell; rates, then latencies.
 
-    `cell_of` names the row of a measurement, each differently.
+    `cell_of` has the values of these axes in the row of a measurement, for each row others.
     """
-    sweeps: dict[_Sweep, dict[str, _Points]] = {}
+    sweeps: dict[_Sweep, dict[_Cell, _Points]] = {}
     for each in placed:
         m = each.measurement
         for axis, value in m.point.items():
@@ -73,21 +80,22 @@ def build_curves(placed: Sequence[Placed], cell_of: Callable[[Measurement], str]
         sweep: {cell: points for cell, points in cells.items() if len(points) >= LEAST_POINTS}
         for sweep, cells in sweeps.items()
     }
-    return tuple(_curves(sweep, cells) for sweep, cells in long.items() if cells)
+    return tuple(_curves(sweep, axes, cells) for sweep, cells in long.items() if cells)
 
 
-def _curves(sweep: _Sweep, cells: Mapping[str, _Points]) -> Curves:
+def _curves(sweep: _Sweep, axes: Sequence[str], cells: Mapping[_Cell, _Points]) -> Curves:
     values = sorted({value for points in cells.values() for value in points})
     rows = [row for cell, points in cells.items() for row in _rows(cell, points, values)]
     metrics = list(dict.fromkeys(row.metric for row in rows))
     return Curves(
         title=sweep.title,
+        axes=tuple(axes),
         points=tuple(f"{sweep.axis}={value:g}" for value in values),
         rows=tuple(sorted(rows, key=lambda row: metrics.index(row.metric))),
     )
 
 
-def _rows(cell: str, points: _Points, values: Sequence[float]) -> Iterator[CurveRow]:
+def _rows(cell: _Cell, points: _Points, values: Sequence[float]) -> Iterator[CurveRow]:
     first = next(iter(points.values()))
     latencies = [metric.name for metric in first.metrics if metric.name.endswith(_MEAN_LATENCY)]
     for name in dict.fromkeys([first.primary, *latencies]):

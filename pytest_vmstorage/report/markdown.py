@@ -23,9 +23,9 @@ def render_markdown(table: Table) -> str:
         parts.append("\n".join(map(_line, [heads, rule, *rows])))
     parts += [plain_markdown(table.legend), plain_markdown(table.time)]
     for curves in table.curves:
-        heads = ["metric", "cell", *map(plain_markdown, curves.points)]
-        rule = ["---", "---", *("---:" for _ in curves.points)]
-        rows = [[row.metric, row.cell, *row.points] for row in curves.rows]
+        heads = ["metric", *map(plain_markdown, (*curves.axes, *curves.points))]
+        rule = ["---", *("---" for _ in curves.axes), *("---:" for _ in curves.points)]
+        rows = [[row.metric, *row.cell, *row.points] for row in curves.rows]
         lines = [_line(heads), _line(rule), *(_line([*map(plain_markdown, row)]) for row in rows)]
         parts.append(f"### {plain_markdown(curves.title)}\n\n" + "\n".join(lines))
     for section in table.sections:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple, get_args
 
@@ -120,7 +120,7 @@ def build_table(run: Run, comparison: Comparison | None = None) -> Table:
         ),
         legend=_legend(grid.values(), rows),
         time=time_line(run.timelines),
-        curves=build_curves(placed, lambda m: _cell_name(_row_of(m, run), axes)),
+        curves=build_curves(placed, *_cells_of_curves(run, axes)),
         sections=build_sections(run, comparison),
     )
 
@@ -156,10 +156,12 @@ def _place(one: Measurement | Failure, run: Run) -> _Place:
     return _Place(one.host, accel, one.config, tuple(host.stated.items()) if one.config.is_machine else ())
 
 
-def _cell_name(row: _Place, axes: Sequence[str]) -> str:
-    """A row in a few words: its values of the table's axes, or its configuration where rows do not differ."""
-    words = [_axis(row, name) for name in axes if name != "accel"]
-    return " ".join(word for word in words if word != NOTHING) or str(row.config)
+def _cells_of_curves(run: Run, axes: Sequence[str]) -> tuple[Sequence[str], Callable[[Measurement], tuple[str, ...]]]:
+    """What tells the cells of curves apart, and a cell's values of it; its configuration where rows do not differ."""
+    names = [name for name in axes if name != "accel"]
+    if not names:
+        return ("cell",), lambda m: (str(m.config),)
+    return names, lambda m: tuple(_axis(_row_of(m, run), name) for name in names)
 
 
 def _cell(figure: Figure, verdict: Verdict | None) -> Cell:

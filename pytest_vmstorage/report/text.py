@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 
 from tabulate import tabulate
@@ -15,6 +16,12 @@ from pytest_vmstorage.report.table import Cell, Table
 _GAP = 2
 """Blanks between two columns, as tabulate's "plain" has them."""
 
+_INDENT = 2
+"""Blanks before the second line of a row."""
+
+_BARE = ("host", "format", "cache", "bus", "preallocation", "accel")
+"""Axes whose values say by themselves what they are, once their names stand above."""
+
 _FAILED_WIDTH = 20
 """Enough of a reason to tell failures apart; the sentence stands in full below."""
 
@@ -26,22 +33,24 @@ _Groups = list[list[_Lines]]
 
 
 def render_text(table: Table, width: int) -> str:
-    """The table on lines of at most `width` characters, as far as one column and the axes fit into that."""
+    """The table on lines of at most `width` characters, as far as one column and the widest axis fit into that."""
     blocks = _blocks(table, width) if table.rows else []
-    parts = [table.caption, *blocks, *_wrapped(table.legend, width), *_wrapped(table.time, width)]
-    parts += [part for curves in table.curves for part in (f"{curves.title}:", *_curves(curves, width))]
+    parts = [*_wrapped(table.caption, width), *blocks, *_wrapped(table.legend, width), *_wrapped(table.time, width)]
+    parts += [
+        part for curves in table.curves for part in (*_wrapped(f"{curves.title}:", width), *_curves(curves, width))
+    ]
     for section in table.sections:
         texts = [line for text in section.lines for line in text.splitlines()]
         lines = [line for text in texts for line in _wrapped(text, width, "  ")]
-        parts.append("\n".join([f"{section.title}:", *lines]))
+        parts.append("\n".join([*_wrapped(f"{section.title}:", width), *lines]))
     return plain("\n\n".join(part for part in parts if part)) + "\n"
 
 
 def _curves(curves: Curves, width: int) -> _Lines:
     """A row for each cell and metric, a column for each point, in as few blocks as fit."""
-    leading = [["metric", *(row.metric for row in curves.rows)], ["cell", *(row.cell for row in curves.rows)]]
     points = [_rjust([name, *(row.points[index] for row in curves.rows)]) for index, name in enumerate(curves.points)]
-    return [_draw([*leading, *group]) for group in _split(leading, points, width)]
+    metrics = ["metric", *(row.metric for row in curves.rows)]
+    return _tables([metrics], curves.axes, [row.cell for row in curves.rows], points, width)
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> _Lines:
@@ -55,22 +64,105 @@ def _wrapped(text: str, width: int, indent: str = "") -> _Lines:
 def _blocks(table: Table, width: int) -> _Lines:
     """The table in as few blocks as possible, with the axes apart if that costs no block."""
     columns = [_column(column, table, index) for index, column in enumerate(table.columns)]
-    apart = [_axis(name, [row.axes[i] for row in table.rows]) for i, name in enumerate(table.axes)]
-    joined = _joined(table.axes, apart)
-    layouts = [(leading, _split(leading, columns, width)) for leading in (apart, [joined])]
-    leading, groups = min(layouts, key=lambda it: (_too_wide(it[0], it[1], width), len(it[1])))
-    if not _too_wide(leading, groups, width):
-        return [_draw([*leading, *group]) for group in groups]
-    numbers = ["#", *(str(number) for number in range(1, len(table.rows) + 1))]
-    groups = _split([numbers], columns, width)
-    key = apart if _width([numbers, *apart]) <= width else [joined]
-    return [_draw([numbers, *key]), *(_draw([numbers, *group]) for group in groups)]
+    return _tables([], table.axes, [row.axes for row in table.rows], columns, width)
 
 
-def _joined(names: Sequence[str], apart: Sequence[_Lines]) -> _Lines:
-    """All axes as one column, the values still below each other."""
-    rows = zip(*(_ljust(column[1:]) for column in apart), strict=True)
-    return ["configuration" if len(names) > 1 else "", *(" ".join(row).rstrip() for row in rows)]
+def _tables(
+    first: Sequence[_Lines], names: Sequence[str], rows: Sequence[Sequence[str]], columns: Sequence[_Lines], width: int
+) -> _Lines:
+    """Blocks in which each row has its values of the axes, which are named, and figures beside them.
+
+    Axes that are too wide for columns of their own, or would cost a block, are one column of words, on one line or
+    several; where not even that fits rows are numbered, and their axes stand in tables before. `first` are columns
+    before the axes.
+    """
+    apart = [_axis(name, [row[i] for row in rows]) for i, name in enumerate(names)]
+    usual, texts = _words(names, rows)
+    tried = [("", apart), *([(usual, [_on_lines(texts, _widest(texts))])] if len(names) > 1 else [])]
+    layouts = [(said, leading, _split([*first, *leading], columns, width)) for said, leading in tried]
+    layouts.sort(key=lambda it: (_too_wide([*first, *it[1]], it[2], width), len(it[2])))
+    if not names or not _too_wide([*first, *layouts[0][1]], layouts[0][2], width):
+        return _drawn(*layouts[0], first, width)
+    blocks = [[block] for block in _narrower(texts, width)]
+    wrapped = [(usual, leading, _split([*first, *leading], columns, width)) for leading in blocks]
+    fitting = [it for it in wrapped if not _too_wide([*first, *it[1]], it[2], width)]
+    if fitting:
+        return _drawn(*min(fitting, key=lambda it: len(it[2]) * _height(it[1])), first, width)
+    numbers = ["#", *(str(number) for number in range(1, len(rows) + 1))]
+    keys = _split([numbers], apart, width)
+    figures = _split([numbers, *first], columns, width)
+    return [_draw([numbers, *key]) for key in keys] + [_draw([numbers, *first, *group]) for group in figures]
+
+
+def _drawn(said: str, leading: Sequence[_Lines], groups: _Groups, first: Sequence[_Lines], width: int) -> _Lines:
+    return [*(_wrapped(said, width) if said else []), *(_draw([*first, *leading, *group]) for group in groups)]
+
+
+_Words = Sequence[str]
+
+
+def _words(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, list[_Words]]:
+    """All axes in words, as a heading and each row have them, and what usual values there are.
+
+    Values that speak for themselves are one word that lies below those of other rows, named in the heading in their
+    order. Each other one stands behind its name, in rows where it is not the usual one.
+    """
+    bare = [i for i, name in enumerate(names) if name in _BARE]
+    others = [i for i in range(len(names)) if i not in bare]
+    usual = {i: Counter(row[i] for row in rows).most_common(1)[0][0] for i in others}
+    columns = [_ljust([row[i] for row in rows]) for i in bare]
+    begins = [" ".join(texts) for texts in zip(*columns, strict=True)] if bare else [""] * len(rows)
+    said = ", ".join(_named(names[i], value) for i, value in usual.items())
+    heading = ", ".join([*(names[i] for i in bare), *(["what differs"] if others else [])]).split()
+    texts = [
+        [begin.rstrip(), *(_named(names[i], row[i]) for i in others if row[i] != usual[i])]
+        for begin, row in zip(begins, rows, strict=True)
+    ]
+    return said and f"unless a row says otherwise: {said}", [heading, *texts]
+
+
+def _named(name: str, value: str) -> str:
+    return f'{name}="{value}"' if " " in value else f"{name}={value}"
+
+
+def _widest(texts: Sequence[_Words]) -> int:
+    """What the longest row takes on one line; the heading has lines enough for its words."""
+    heading, *rows = texts
+    return max(len(text) for text in (*heading, *map(" ".join, rows)))
+
+
+def _narrower(texts: Sequence[_Words], width: int) -> list[_Lines]:
+    """The texts on two lines at most, on three and so on, each as narrow as they can be; no word is broken."""
+    longest = max(len(word) for words in texts for word in " ".join(words).split())
+    found: dict[int, _Lines] = {}
+    for room in range(min(width, _widest(texts)), longest - 1, -1):
+        lines = _on_lines(texts, room)
+        if _width([lines]) <= room:
+            found[max(text.count("\n") for text in lines[1:])] = lines
+    return list(found.values())
+
+
+def _on_lines(texts: Sequence[_Words], room: int) -> _Lines:
+    """Each text on lines of that width; those after the first begin further in."""
+    return [_hanging(words, room) for words in texts]
+
+
+def _hanging(words: _Words, room: int) -> str:
+    if any(len(word) > room for word in words):
+        # what lies below other rows' values where there is room for it
+        words = " ".join(words).split()
+    lines = [""]
+    for word in words:
+        extended = f"{lines[-1]} {word}" if lines[-1].strip() else f"{lines[-1]}{word}"
+        if len(extended) > room and lines[-1].strip():
+            lines.append(f"{' ' * _INDENT}{word}")
+        else:
+            lines[-1] = extended
+    return "\n".join(lines)
+
+
+def _height(columns: Sequence[_Lines]) -> int:
+    return sum(max(text.count("\n") + 1 for text in row) for row in zip(*columns, strict=True))
 
 
 def _axis(name: str, values: Sequence[str]) -> _Lines:

@@ -43,7 +43,7 @@ def test_a_sweep_is_one_curve_in_the_order_of_its_depths() -> None:
     assert [row.metric for row in curves.rows] == ["iops", "clat_mean"]
     assert curves.rows[0].points == ("1010 IOPS ±1 %", "8080 IOPS ±1 %", "32.3k IOPS ±1 %")
     assert curves.rows[1].points == ("1 ms ±0 %",) * 3
-    assert curves.rows[0].cell == "raw-none-virtio-blk-off"
+    assert (curves.axes, curves.rows[0].cell) == (("cell",), ("raw-none-virtio-blk-off",))
 
 
 def test_two_points_are_no_curve() -> None:
@@ -61,8 +61,10 @@ def test_each_cell_has_its_row_and_a_gap_where_it_was_not_measured() -> None:
     unsafe = StorageConfig(cache="unsafe")
     measured = [point(job) for job in jobs] + [point(job, QCOW2) for job in jobs[1:]]
     (curves,) = curves_of(*measured, *(point(job, unsafe) for job in jobs[:2]))
-    assert [(row.metric, row.cell) for row in curves.rows] == [
-        ("iops", "raw none"), ("iops", "qcow2 none"), ("clat_mean", "raw none"), ("clat_mean", "qcow2 none"),
+    assert curves.axes == ("format", "cache")
+    assert [(row.metric, *row.cell) for row in curves.rows] == [
+        ("iops", "raw", "none"), ("iops", "qcow2", "none"),
+        ("clat_mean", "raw", "none"), ("clat_mean", "qcow2", "none"),
     ]  # fmt: skip
     assert curves.rows[1].points[0] == "-"
 
@@ -89,7 +91,8 @@ def test_rows_of_several_hosts_are_told_apart() -> None:
     """By the host's name."""
     jobs = Fio(rw="randread").over(iodepth=(1, 2, 4))
     (curves,) = curves_of(*(point(job, host=host) for host in ("a", "b") for job in jobs))
-    assert [row.cell for row in curves.rows] == ["a", "b", "a", "b"]
+    assert curves.axes == ("host",)
+    assert [row.cell for row in curves.rows] == [("a",), ("b",), ("a",), ("b",)]
 
 
 def test_mixed_jobs_have_a_mean_latency_for_each_direction() -> None:
@@ -111,14 +114,28 @@ def test_the_text_is_no_wider_than_asked() -> None:
     assert text.count("curve over iodepth, fio randread 4k:") == 1
     blocks = text.partition("curve over iodepth")[2].split("\n\n")[1:4]
     assert blocks[0].split("\n") == [
-        "metric     cell        iodepth=1       iodepth=2       iodepth=4       iodepth=8",
-        "---------  -----  --------------  --------------  --------------  --------------",
-        "iops       raw    1010 IOPS ±1 %  2020 IOPS ±1 %  4040 IOPS ±1 %  8080 IOPS ±1 %",
-        "iops       qcow2  1010 IOPS ±1 %  2020 IOPS ±1 %  4040 IOPS ±1 %  8080 IOPS ±1 %",
-        "clat_mean  raw         1 ms ±0 %       1 ms ±0 %       1 ms ±0 %       1 ms ±0 %",
-        "clat_mean  qcow2       1 ms ±0 %       1 ms ±0 %       1 ms ±0 %       1 ms ±0 %",
+        "metric     format       iodepth=1       iodepth=2       iodepth=4",
+        "---------  ------  --------------  --------------  --------------",
+        "iops       raw     1010 IOPS ±1 %  2020 IOPS ±1 %  4040 IOPS ±1 %",
+        "iops       qcow2   1010 IOPS ±1 %  2020 IOPS ±1 %  4040 IOPS ±1 %",
+        "clat_mean  raw          1 ms ±0 %       1 ms ±0 %       1 ms ±0 %",
+        "clat_mean  qcow2        1 ms ±0 %       1 ms ±0 %       1 ms ±0 %",
     ]
-    assert blocks[1].split("\n")[0].split() == ["metric", "cell", *(f"iodepth={depth}" for depth in (16, 32, 64))]
+    assert blocks[1].split("\n")[0].split() == ["metric", "format", *(f"iodepth={depth}" for depth in (8, 16, 32))]
+
+
+def test_axes_of_curves_keep_their_names() -> None:
+    """Each has a column of its own, also in Markdown; where they are too wide, values stand behind names."""
+    jobs = Fio(rw="randread").over(iodepth=(1, 2, 4))
+    cells = [StorageConfig(state="filled", total_iops_sec=500), StorageConfig(state="rewritten", size="64M")]
+    cells += [StorageConfig(queues=4, vcpus=4, iothread=True, guest_fs="ext4", scheduler="none", detect_zeroes="on")]
+    table = build_table(make_run(*(point(job, cell) for cell in cells for job in jobs)))
+    text = render_text(table, 80)
+    assert max(map(len, text.splitlines())) <= 80
+    curve = " ".join(text.partition("curve over iodepth")[2].partition("what moves what:")[0].split())
+    names = ("state", "iothread", "queues", "detect_zeroes", "total_iops_sec", "guest_fs", "scheduler", "vcpus", "size")
+    assert [name for name in names if f"{name}=" not in curve] == []
+    assert f"| metric | {' | '.join(names).replace('_', chr(92) + '_')} | iodepth=1 |" in render_markdown(table)
 
 
 def test_markdown_has_a_table() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from pathlib import Path
 
@@ -116,11 +117,55 @@ def test_every_width_is_kept_to() -> None:
 
 
 def test_on_a_very_narrow_terminal_rows_are_numbered() -> None:
-    """The axes stand once, in a block of their own, and no figure is cut."""
-    text = render_text(build_table(big_run()), 52)
-    assert max(map(len, text.splitlines())) <= 52
-    assert "16  qcow2   writeback  virtio-scsi  full      tcg" in text
+    """The axes stand in tables of their own, each with its name above, and no figure is cut."""
+    text = render_text(build_table(big_run()), 36)
+    assert max(map(len, text.splitlines())) <= 36
+    assert "#   format  cache" in text
+    assert "16  qcow2   writeback" in text
     assert "16  14k IOPS ±0 % ▲" in text
+
+
+MANY = (
+    StorageConfig(format="qcow2"),
+    StorageConfig(bus="virtio-scsi", iothread=True, queues=2, vcpus=2),
+    StorageConfig(format="qcow2", cluster_size=2**21, lazy_refcounts=True),
+    StorageConfig(format="qcow2", extended_l2=True, cluster_size=2**17),
+    StorageConfig(format="qcow2", compression="zstd"),
+    StorageConfig(format="qcow2", encryption="luks", backing_chain=2),
+    StorageConfig(io="native", queue_size=64),
+    StorageConfig(guest_fs="xfs", guest_mkfs="-m crc=0", scheduler="none"),
+)
+"""Cells that differ in sixteen axes."""
+
+
+def above_sections(text: str) -> str:
+    """What stands above the first section: the tables."""
+    return text.partition("what moves what:")[0].partition("host local:")[0]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_names_of_many_axes_stand_in_the_table(width: int) -> None:
+    """A value that is none of the four that everybody knows stands behind its name, a usual one above the table."""
+    cells = [make_measurement(cell, iops=(14000.0 + n,), clat_p99=(0.002,)) for n, cell in enumerate(MANY)]
+    table = build_table(make_run(*cells, hosts=[make_host(accel="tcg")]))
+    text = render_text(table, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert len(table.axes) == 16 + len(("accel",))
+    tables = " ".join(above_sections(text).split())
+    assert [name for name in table.axes if not re.search(rf"\b{name}\b", tables)] == []
+    assert "unless a row says otherwise: io=threads, iothread=no, queues=default, queue_size=default," in tables
+    unusual = ("guest_fs=xfs", 'guest_mkfs="-m', 'crc=0"', "io=native", "encryption=luks", "cluster_size=2M")
+    assert [word for word in unusual if word not in tables] == []
+
+
+def test_names_of_axes_stand_at_every_width() -> None:
+    """Of few axes in columns of their own, in one column with their names above, or with rows that are numbered."""
+    table = build_table(big_run())
+    for width in range(30, 130):
+        text = render_text(table, width)
+        # a name may be broken in two above its column
+        tables = above_sections(text).replace("preallo-", "preallocation")
+        assert [name for name in table.axes if name not in tables] == [], width
 
 
 def test_a_run_without_cells() -> None:
