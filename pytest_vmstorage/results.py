@@ -23,6 +23,9 @@ SCHEMA = 1
 
 Better = Literal["higher", "lower"]
 
+Outcome = Literal["", "passed", "failed", "error", "skipped", "xfailed", "xpassed"]
+"""What became of a test, in pytest's words; "" where it came to no report, or an earlier version saved it."""
+
 
 class Metric(BaseModel):
     """A named figure of a workload: its unit ("IOPS", "MiB/s", "s", "B", "%", "things/s") and which way is better."""
@@ -144,6 +147,7 @@ class Measurement(BaseModel):
     `point` is where it stands on the curve that is called `shape`, such as {"iodepth": 8, "numjobs": 1} on
     "fio randread 4k"; empty for a workload that is on none, or saved by an earlier version.
     With `on_host` no guest was part of it; `left_out` are metrics that the workload has elsewhere, and why not here.
+    `outcome` is what became of its test, and `message` the first line of why, where it did not just pass.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -172,6 +176,8 @@ class Measurement(BaseModel):
     fresh: int = 0
     tolerated: str = ""
     made_from: Mapping[str, str] = {}
+    outcome: Outcome = ""
+    message: str = ""
 
     def metric(self, name: str) -> Metric:
         """The metric of that name; raises AttributeError that lists those there are, or says why it was left out."""

@@ -55,7 +55,7 @@ LAYERS = """
     judging
     gate  pairing
     report.columns  report.native  report.circumstances  report.spread  report.summary  report
-    report.time_spent  report.trace_events
+    report.time_spent  report.trace_events  report.outcomes
     couples  bounds
     between  effects
     assertions  report.effects
@@ -113,7 +113,7 @@ LAYERS = """
     cli
     plugin.option_table  plugin.plain_imports
     plugin.keys  plugin.hookspecs  plugin.live  plugin.explain  plugin.benchmark  plugin.post  plugin.schedule
-    plugin.timing
+    plugin.timing  plugin.outcomes
     plugin.options  plugin.axes  plugin.turns  plugin.ending
     plugin.gate_options  plugin.image_options  plugin.workers
     plugin.between

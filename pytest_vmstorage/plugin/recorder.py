@@ -13,6 +13,7 @@ import pytest
 from pytest_vmstorage.plugin import options
 from pytest_vmstorage.plugin.keys import DESELECTED
 from pytest_vmstorage.plugin.option_table import value
+from pytest_vmstorage.plugin.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from pytest_vmstorage.results import Measurement, Run
@@ -33,20 +34,21 @@ class Recorder:
         self._against: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] = []
         self._failures: dict[str, dict[str, Any]] = {}
+        self._outcomes = Outcomes()
         # before there was a recorder: it is made when the first storage test is known
         self._left_out = {item.nodeid for item in config.stash.get(DESELECTED, [])}
         self._notes: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take what the report carries, and pass it on to pytest-benchmark."""
-        carried = getattr(report, ATTRIBUTE, None)
-        if carried is None:
-            return
+        self._outcomes.note(report)
+        carried = getattr(report, ATTRIBUTE, {})
+        outcome, message = self._outcomes.take(report) if report.when == "teardown" else ("", "")
         for host in carried.get("hosts", ()):
             self._hosts[host["name"]] = host
         if "failure" in carried:
             self._failures[report.nodeid] = carried["failure"]
-        measurements = carried.get("measurements", ())
+        measurements = [{**one, "outcome": outcome, "message": message} for one in carried.get("measurements", ())]
         self._measurements += measurements
         self._against += carried.get("against", ())
         self._verdicts += carried.get("verdicts", ())
@@ -59,7 +61,9 @@ class Recorder:
         """Take what was measured for tests that came to no report."""
         if measurements:
             self._hosts.update({host["name"]: host for host in hosts})
-            self._measurements += [one.model_dump(mode="json") for one in measurements]
+            for one in measurements:
+                outcome, message = self._outcomes.of(one.nodeid)
+                self._measurements.append({**one.model_dump(mode="json"), "outcome": outcome, "message": message})
 
     @property
     def is_empty(self) -> bool:
@@ -149,6 +153,7 @@ class Recorder:
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 (no public name for it)
         lines = render_text(build_table(run, comparison), width).splitlines()
         self._config.hook.pytest_vmstorage_report(config=self._config, run=run, comparison=comparison, lines=lines)
+        terminalreporter.ensure_newline()
         terminalreporter.section("VM storage")
         for line in [*lines, *self._notes]:
             terminalreporter.write_line(plain(line))

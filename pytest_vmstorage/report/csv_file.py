@@ -43,7 +43,7 @@ HEADER = (
         "primary",
     ),
     *("median", "min", "max", "rounds", "baseline", "change", "verdict"),
-    *("native", "of_native", "null", "of_null", "failure"),
+    *("native", "of_native", "null", "of_null", "outcome", "message", "failure"),
     *(
         "command",
         "guest_kernel",
@@ -59,6 +59,7 @@ HEADER = (
 `native` and `null` are the medians of the rows beside which this one stands, `of_native` and `of_null` the fractions.
 `stated` is the label of a machine that the plugin did not make ("format=vmfs bus=pvscsi"), which nothing proves.
 `emulator_version` is of the QEMU that the cell names; any other row was run by the host's own, `host_qemu`.
+`outcome` is what became of the test, in pytest's words, and `message` the first line of why.
 Measurements of one `curve` in one cell are its points; `at_iodepth` is where each stands on it.
 """
 
@@ -82,6 +83,8 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
             _plain(
                 {
                     **_cell(run, f),
+                    "outcome": f.outcome,
+                    "message": f.reason.partition("\n")[0],
                     "failure": f.reason if f.outcome == "failed" else f"{f.outcome}: {f.reason}",
                 }
             )
@@ -107,6 +110,8 @@ def _measured(
         "guest_kernel": m.guest.get("kernel", ""),
         "emulator_version": m.guest.get("qemu", ""),
         "tool_version": m.guest.get(m.tool, ""),
+        "outcome": m.outcome,
+        "message": m.message,
     }
     for metric in m.metrics:
         values = m.values(metric.name)

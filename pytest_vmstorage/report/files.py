@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_vmstorage.baseline import keyed
 from pytest_vmstorage.draft import write_whole
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.report.csv_file import render_csv
@@ -74,14 +75,23 @@ def append_summary(path: Path, run: Run, comparison: Comparison | None = None) -
         file.write(render_summary(run, comparison))
 
 
-def render_json(run: Run) -> str:
-    """The run as versioned JSON, readable by `Run.model_validate` and as a baseline."""
-    return json.dumps(run.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+def render_json(run: Run, comparison: Comparison | None = None) -> str:
+    """The run as versioned JSON, readable by `Run.model_validate` and as a baseline.
+
+    Beside that each measurement has the `verdict` on its primary metric and its sentence, where it was compared.
+    """
+    document = run.model_dump(mode="json")
+    for (key, m), said in zip(keyed(run.measurements), document["measurements"], strict=True):
+        verdict = comparison.of(key, m.host, m.primary) if comparison else None
+        if verdict is not None:
+            said.update(verdict=verdict.kind.value, verdict_reason=verdict.reason, change=verdict.change)
+            said.update({"waiver": str(verdict.waiver)} if verdict.waiver else {})
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def _render(suffix: str, run: Run, comparison: Comparison | None) -> str:
     if suffix == ".json":
-        return render_json(run)
+        return render_json(run, comparison)
     if suffix == ".csv":
         return render_csv(run, comparison)
     return render_markdown(build_table(run, comparison))

@@ -8,6 +8,7 @@ from pytest_vmstorage.plain_text import plain_markdown
 from pytest_vmstorage.report.columns import function_of
 from pytest_vmstorage.report.footer import EMULATED
 from pytest_vmstorage.report.markdown import render_markdown
+from pytest_vmstorage.report.outcomes import tally
 from pytest_vmstorage.report.summary import loss_text, summary_lines
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results import Run
@@ -41,7 +42,7 @@ def render_summary(run: Run, comparison: Comparison | None = None) -> str:
 
 def _headline(run: Run, comparison: Comparison | None) -> str:
     if comparison is None:
-        return f"VM storage: {len(run.measurements)} measurements"
+        return f"VM storage: {tally(run) or f'{len(run.measurements)} measurements'}"
     told = next(summary_lines(comparison), "nothing was compared")
     return plain_markdown(f"VM storage: {told} against {comparison.against}")
 

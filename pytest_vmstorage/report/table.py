@@ -15,6 +15,7 @@ from pytest_vmstorage.outcome import OUTCOMES
 from pytest_vmstorage.report.columns import Column, Placed, columns_of, function_of, place
 from pytest_vmstorage.report.curves import Curves, build_curves
 from pytest_vmstorage.report.footer import Section, build_sections, host_names
+from pytest_vmstorage.report.outcomes import LEGENDS, mark_of, tally
 from pytest_vmstorage.report.spread import spread_text
 from pytest_vmstorage.report.time_spent import time_line
 from pytest_vmstorage.results import Failure, Figure, Measurement, Run
@@ -33,13 +34,14 @@ class Cell(BaseModel):
     spread: str = ""
     mark: str = ""
     change: str = ""
+    told: str = ""
     failure: str = ""
     outcome: str = "failed"
 
     @property
-    def parts(self) -> tuple[str, str, str, str]:
-        """Figure, spread, mark, change: the order in which they are read."""
-        return (self.figure, self.spread, self.mark, self.change)
+    def parts(self) -> tuple[str, str, str, str, str]:
+        """Figure, spread, mark, change, what became of the test: the order in which they are read."""
+        return (self.figure, self.spread, self.mark, self.change, self.told)
 
     @property
     def text(self) -> str:
@@ -67,8 +69,8 @@ class Row(BaseModel):
 class Table(BaseModel):
     """The matrix: what all rows have in common, the axes in which they differ, and what stands below.
 
-    `curves` are sweeps of the same rows, each once more in the order of what was swept. `time` says where the run's
-    time went, "" where nobody knows.
+    `tests` says how many tests passed and failed; `curves` are sweeps of the same rows, each once more in the order of
+    what was swept. `time` says where the run's time went. Both are "" where nobody knows.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -78,6 +80,7 @@ class Table(BaseModel):
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     legend: str
+    tests: str = ""
     time: str = ""
     curves: tuple[Curves, ...] = ()
     sections: tuple[Section, ...]
@@ -119,6 +122,7 @@ def build_table(run: Run, comparison: Comparison | None = None) -> Table:
             for row in rows
         ),
         legend=_legend(grid.values(), rows),
+        tests=tally(run),
         time=time_line(run.timelines),
         curves=build_curves(placed, *_cells_of_curves(run, axes)),
         sections=build_sections(run, comparison),
@@ -137,10 +141,11 @@ def _fill(
             # it is seen where other rows have the figure
             column = each.columns[0].model_copy(update={"metric": one.metric})
             grid.setdefault((row, column), Cell(failure=one.why, outcome="left out"))
+        mark = mark_of(m, comparison.of(each.key, m.host, m.primary) if comparison else None)
         for name, column in zip(m.shown, each.columns, strict=True):
             verdict = comparison.of(each.key, m.host, name) if comparison else None
             figure = m.figure(name)
-            grid[row, column] = _cell(figure, verdict)
+            grid[row, column] = _cell(figure, verdict).model_copy(update={"told": mark})
             if all(math.isfinite(value) for value in figure.values):
                 medians[row, column] = float(figure)
     return grid, medians
@@ -299,4 +304,5 @@ def _legend(cells: Iterable[Cell], rows: Sequence[_Place]) -> str:
     change = (
         "signed % change of the figure against what it is compared with" if any("%" in c.change for c in there) else ""
     )
-    return "; ".join(part for part in (marks, spread, single, change) if part)
+    told = [LEGENDS[mark] for mark in LEGENDS if any(c.told == mark for c in there)]
+    return "; ".join(part for part in (marks, spread, single, change, *told) if part)

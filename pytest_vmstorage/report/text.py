@@ -35,7 +35,13 @@ _Groups = list[list[_Lines]]
 def render_text(table: Table, width: int) -> str:
     """The table on lines of at most `width` characters, as far as one column and the widest axis fit into that."""
     blocks = _blocks(table, width) if table.rows else []
-    parts = [*_wrapped(table.caption, width), *blocks, *_wrapped(table.legend, width), *_wrapped(table.time, width)]
+    parts = [
+        table.tests,
+        *_wrapped(table.caption, width),
+        *blocks,
+        *_wrapped(table.legend, width),
+        *_wrapped(table.time, width),
+    ]
     parts += [
         part for curves in table.curves for part in (*_wrapped(f"{curves.title}:", width), *_curves(curves, width))
     ]

@@ -62,6 +62,79 @@ def test_a_report_that_cannot_be_written_in_the_end(project):
     assert (project.path / "r.csv").exists()
 
 
+RED = (
+    RANDOM_WRITE
+    + """
+import pathlib
+pytestmark = pytest.mark.parametrize("format", ["raw", "qcow2"])
+
+def test_threshold(measure, format):
+    iops = measure(FIO).iops
+    if iops < 9950:
+        pathlib.Path(f"below-{format}").touch()
+    assert iops > (9950 if format == "raw" else 50_000), "a | in it"
+
+def test_expected(measure, format, request):
+    request.applymarker(pytest.mark.xfail(format == "raw", reason="known\\nfor long"))
+    measure(Fio(rw="randwrite", bs="8k"))
+    assert format != "raw"
+
+def test_skipped(measure, format):
+    measure(Fio(rw="randwrite", bs="16k"))
+    if format == "raw":
+        pytest.skip("not today")
+
+@pytest.fixture
+def broken(format):
+    yield
+    assert format == "raw"
+
+def test_teardown(measure, broken): measure(Fio(rw="randwrite", bs="32k"))
+"""
+)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+def test_a_red_run_looks_red(project, workers):
+    """Each figure has what became of its test, and why; what failed in runs that are not reported does not count."""
+    project.write(test_it=RED)
+    result = project.run(*FILES, *workers, own_process=bool(workers))
+    result.assert_outcomes(passed=5, failed=1, errors=1, skipped=1, xfailed=1)
+    # a run that was not reported missed the threshold
+    assert (project.path / "below-raw").exists()
+    run = json.loads((project.path / "out/r.json").read_text())
+    told = {one["nodeid"].partition("::")[2]: (one["outcome"], one["message"]) for one in run["measurements"]}
+    assert told == {
+        "test_threshold[raw]": ("passed", ""),
+        "test_threshold[qcow2]": ("failed", "AssertionError: a | in it"),
+        "test_expected[raw]": ("xfailed", "known"),
+        "test_expected[qcow2]": ("passed", ""),
+        "test_skipped[raw]": ("skipped", "not today"),
+        "test_skipped[qcow2]": ("passed", ""),
+        "test_teardown[raw]": ("passed", ""),
+        "test_teardown[qcow2]": ("error", "AssertionError: assert 'qcow2' == 'raw'"),
+    }
+    with (project.path / "out/r.csv").open() as stream:
+        rows = {row["nodeid"].partition("::")[2]: (row["outcome"], row["message"]) for row in csv.DictReader(stream)}
+    assert rows == told
+    markdown = (project.path / "out/r.md").read_text().splitlines()
+    assert markdown[2] == "**4 passed, 1 failed, 1 error, 1 skipped, 1 xfailed**"
+    (raw,) = (line for line in markdown if line.startswith("| raw |"))
+    (qcow2,) = (line for line in markdown if line.startswith("| qcow2 |"))
+    assert (raw.count("XFAIL"), raw.count(" SKIP "), raw.count("ERROR")) == (2, 2, 0)
+    assert (qcow2.count(" FAIL "), qcow2.count(" ERROR "), qcow2.count("SKIP")) == (2, 2, 0)
+    assert any(line.startswith("- test\\_threshold on qcow2-none-virtio-blk-off 1G, fakehost:") for line in markdown)
+    said = text_of(result).partition(" VM storage ")[2].splitlines()
+    assert said[1] == "4 passed, 1 failed, 1 error, 1 skipped, 1 xfailed"
+    assert "10k IOPS ±0.5 % FAIL" in flat(result)
+    assert "FAIL its test failed" in flat(result)
+
+
+def test_a_green_run_says_that_it_is(two_cells):
+    """The same first line, so that none is missed where it is not."""
+    assert text_of(two_cells.run()).partition(" VM storage ")[2].splitlines()[1] == "2 passed"
+
+
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one", "xdist"])
 def test_a_sweep_over_depths_is_one_curve(project, workers):
     """By `over` and by parametrize alike, with one process or several; two depths are none."""
