@@ -16,13 +16,8 @@ from pytest_vmstorage.file_system import look_at
 from pytest_vmstorage.provision.disk import ImageFacts
 from pytest_vmstorage.provision.node import node_facts
 from pytest_vmstorage.results import Proof
+from pytest_vmstorage.rules.ground import OF_AN_IMAGE
 from pytest_vmstorage.units import format_size
-
-OF_IMAGES = (
-    *("format", "preallocation", "subformat", "cluster_size", "lazy_refcounts", "extended_l2"),
-    *("compression", "encryption", "backing", "host_fs", "host_mkfs", "host_mount", "size"),
-)
-"""Fields that an image has without a guest."""
 
 _NODE = "stat and sysfs of the image"
 
@@ -36,8 +31,8 @@ def prove_image(shell: Shell, config: StorageConfig, path: str, folder: str, fac
     if not facts.is_block:
         proofs += _of_file(shell, config, path, facts)
         proofs += of_host_fs(config, look_at(shell, folder, superblock=bool(config.host_mkfs)))
-    concluded = conclude(config, [proof for proof in proofs if proof.field in OF_IMAGES])
-    return tuple(proof for proof in concluded if proof.field in OF_IMAGES)
+    concluded = conclude(config, [proof for proof in proofs if proof.field in OF_AN_IMAGE])
+    return tuple(proof for proof in concluded if proof.field in OF_AN_IMAGE)
 
 
 def _of_node(shell: Shell, config: StorageConfig, path: str) -> Iterator[Proof]:

@@ -6,13 +6,14 @@ import statistics
 from collections.abc import Mapping
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from pytest_vmstorage.accounting import NO_STORAGE, IoCounters, served_by, total
 from pytest_vmstorage.caution import Caution
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.cost import Cost, total_cost
 from pytest_vmstorage.host_state import HostState
+from pytest_vmstorage.rules.ground import OF_AN_IMAGE
 from pytest_vmstorage.steady import Steadiness, steadiness
 from pytest_vmstorage.stopping import Ending
 from pytest_vmstorage.timeline import Timeline
@@ -133,6 +134,25 @@ class LeftOut(BaseModel):
     why: str
 
 
+def _lacks(config: StorageConfig, name: str, *, on_host: bool) -> bool:
+    """Whether a row has nothing of that field: its cell has not, or no guest was part of it, or no file.
+
+    What a host does to whole images has nothing of a guest, whatever its cell names; and a native row on a device is
+    of no file whose blocks could be preallocated.
+    """
+    is_device = config.is_native and bool(config.backing_name) and config.host_fs == "as-found"
+    return (
+        config.lacks(name)
+        or (on_host and config.has_guest and name not in OF_AN_IMAGE)
+        or (is_device and name == "preallocation" and not config.is_chosen(name))
+    )
+
+
+def _with_its_cell(saved: object) -> object:
+    """What a JSON report says of a row, whose `config` has nothing of what had no part in it, with its whole cell."""
+    return {**saved, "config": saved["cell"]} if isinstance(saved, Mapping) and "cell" in saved else saved
+
+
 class Measurement(BaseModel):
     """All samples of one workload in one cell on one host; metrics are also attributes: `result.iops`.
 
@@ -178,6 +198,12 @@ class Measurement(BaseModel):
     made_from: Mapping[str, str] = {}
     outcome: Outcome = ""
     message: str = ""
+
+    _saved = model_validator(mode="before")(_with_its_cell)
+
+    def lacks(self, name: str) -> bool:
+        """Whether nothing of that field of its cell was part of the measurement."""
+        return _lacks(self.config, name, on_host=self.on_host)
 
     def metric(self, name: str) -> Metric:
         """The metric of that name; raises AttributeError that lists those there are, or says why it was left out."""
@@ -281,6 +307,12 @@ class Failure(BaseModel):
     reason: str
     outcome: Literal["failed", "skipped"] = "failed"
     on_host: bool = False
+
+    _saved = model_validator(mode="before")(_with_its_cell)
+
+    def lacks(self, name: str) -> bool:
+        """Whether nothing of that field of its cell was to be part of it."""
+        return _lacks(self.config, name, on_host=self.on_host)
 
 
 class Run(BaseModel):

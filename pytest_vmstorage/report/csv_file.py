@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Mapping
 
 from pytest_vmstorage.baseline import CellKey, host_of, keyed
-from pytest_vmstorage.config import AXES, StorageConfig
+from pytest_vmstorage.config import AXES
 from pytest_vmstorage.plain_text import plain_cell
 from pytest_vmstorage.report.native import Yardsticks, share_of
 from pytest_vmstorage.results import Failure, Measurement, Run
@@ -151,7 +151,7 @@ def _cell(run: Run, one: Measurement | Failure) -> dict[str, object]:
         "nodeid": one.nodeid,
         "host": one.host,
         "accel": facts.accel_of(one.config, on_host=one.on_host),
-        **{name: _axis(one.config, name) for name in AXES},
+        **{name: _axis(one, name) for name in AXES},
         "size_bytes": one.config.size,
         **{f"host_{name}": getattr(facts, name) for name in _HOST},
         "stated": " ".join(f"{name}={value}" for name, value in facts.stated.items()),
@@ -159,6 +159,6 @@ def _cell(run: Run, one: Measurement | Failure) -> dict[str, object]:
     }
 
 
-def _axis(config: StorageConfig, name: str) -> object:
-    """The axis's value; None in a native row for what only a guest has, in a null one for what only storage has."""
-    return None if config.lacks(name) else getattr(config, name)
+def _axis(one: Measurement | Failure, name: str) -> object:
+    """The axis's value; None where nothing of it was part of the row."""
+    return None if one.lacks(name) else getattr(one.config, name)

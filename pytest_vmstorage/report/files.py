@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_vmstorage.baseline import keyed
+from pytest_vmstorage.config import FIELDS
 from pytest_vmstorage.draft import write_whole
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.report.csv_file import render_csv
@@ -16,7 +17,7 @@ from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.pull_request import render_summary
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.trace_events import trace_events
-from pytest_vmstorage.results import Run
+from pytest_vmstorage.results import Failure, Measurement, Run
 from pytest_vmstorage.timeline import Timeline
 from pytest_vmstorage.verdict import Comparison
 
@@ -78,9 +79,19 @@ def append_summary(path: Path, run: Run, comparison: Comparison | None = None) -
 def render_json(run: Run, comparison: Comparison | None = None) -> str:
     """The run as versioned JSON, readable by `Run.model_validate` and as a baseline.
 
-    Beside that each measurement has the `verdict` on its primary metric and its sentence, where it was compared.
+    Beside that each measurement has the `verdict` on its primary metric and its sentence, where it was compared. Of a
+    field of its cell that had no part in it `config` has null, and `cell` what its test asked for.
     """
     document = run.model_dump(mode="json")
+    parts: dict[str, Sequence[Measurement | Failure]] = {
+        "measurements": run.measurements,
+        "failures": run.failures,
+        "against": run.against,
+    }
+    for name, rows in parts.items():
+        for one, said in zip(rows, document[name], strict=True):
+            nothing = {field: None for field in FIELDS if one.lacks(field)}
+            said.update({"cell": said["config"], "config": said["config"] | nothing} if nothing else {})
     for (key, m), said in zip(keyed(run.measurements), document["measurements"], strict=True):
         verdict = comparison.of(key, m.host, m.primary) if comparison else None
         if verdict is not None:

@@ -206,7 +206,7 @@ def _proof(run: Run) -> Section:
 
 def _has(m: Measurement, field: str) -> bool:
     """Whether the row has that field at all: without a guest, or without storage, it has few."""
-    return not m.config.lacks(field) or any(proof.field == field for proof in m.proof)
+    return not m.lacks(field) or any(proof.field == field for proof in m.proof)
 
 
 def _reservations(rows: Sequence[Measurement]) -> Iterable[tuple[str, int]]:

@@ -89,13 +89,24 @@ class Table(BaseModel):
 class _Place(NamedTuple):
     """A row: one configuration on one host, under that host's acceleration.
 
-    `stated` is what vmstorage.toml says of a machine that the plugin did not make, by field.
+    `stated` is what vmstorage.toml says of a machine that the plugin did not make, by field; `lacking` are fields of
+    which nothing was part of it.
     """
 
     host: str
     accel: str
     config: StorageConfig
     stated: tuple[tuple[str, str], ...] = ()
+    lacking: frozenset[str] = frozenset()
+
+    def lacks(self, name: str) -> bool:
+        """Whether it has nothing of that axis."""
+        return name in self.lacking
+
+    @property
+    def has_guest(self) -> bool:
+        """Whether a guest was part of it: every guest is on some bus."""
+        return "bus" not in self.lacking
 
 
 _Grid = dict[tuple[_Place, Column], Cell]
@@ -158,7 +169,8 @@ def _row_of(m: Measurement, run: Run) -> _Place:
 def _place(one: Measurement | Failure, run: Run) -> _Place:
     host = host_of(run, one.host)
     accel = host.accel_of(one.config, on_host=one.on_host)
-    return _Place(one.host, accel, one.config, tuple(host.stated.items()) if one.config.is_machine else ())
+    stated = tuple(host.stated.items()) if one.config.is_machine else ()
+    return _Place(one.host, accel, one.config, stated, frozenset(name for name in FIELDS if one.lacks(name)))
 
 
 def _cells_of_curves(run: Run, axes: Sequence[str]) -> tuple[Sequence[str], Callable[[Measurement], tuple[str, ...]]]:
@@ -223,7 +235,7 @@ def _order(row: _Place, run: Run) -> tuple[object, ...]:
 
     What a row lacks comes after all that others have.
     """
-    ranks = (_LAST if row.config.lacks(name) else _rank(name, getattr(row.config, name)) for name in AXES)
+    ranks = (_LAST if row.lacks(name) else _rank(name, getattr(row.config, name)) for name in AXES)
     return (host_names(run).index(row.host), row.config.size, *ranks)
 
 
@@ -239,7 +251,7 @@ def _rank(name: str, value: object) -> tuple[int, str]:
 
 
 NOTHING = "-"
-"""What stands in a native row for what only a guest has, and in a null row for what only storage has."""
+"""What stands in a row for what only a guest has, or only storage, where none was part of it."""
 
 STATED = "(stated)"
 """What stands behind a value that nothing proves: vmstorage.toml says so of a machine that the plugin did not make."""
@@ -248,7 +260,7 @@ STATED = "(stated)"
 def _axis(row: _Place, name: str) -> str:
     if name in ("host", "accel"):
         return str(getattr(row, name))
-    if name not in FIELDS or row.config.lacks(name):
+    if name not in FIELDS or row.lacks(name):
         stated = dict(row.stated).get(name)
         return NOTHING if stated is None else f"{stated} {STATED}"
     value = getattr(row.config, name)
@@ -263,8 +275,8 @@ def _varies(rows: Sequence[_Place], name: str) -> bool:
 
 def _has_none(row: _Place, name: str) -> bool:
     if name in ("host", "accel"):
-        return row.config.is_native if name == "accel" else False
-    return row.config.lacks(name)
+        return row.accel == "native" if name == "accel" else False
+    return row.lacks(name)
 
 
 def _axes(rows: Sequence[_Place]) -> tuple[str, ...]:
@@ -280,14 +292,14 @@ def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
     if not rows:
         return "nothing was measured"
     # what a row without a guest has not is said of the others
-    shown = min(rows, key=lambda row: (not row.config.has_guest, row.config.is_null))
+    shown = min(rows, key=lambda row: (not row.has_guest, row.config.is_null))
     common = [name for name in ("format", "cache", "bus", "preallocation", "size") if name not in axes]
     common += [name for name in AXES[4:] if name not in axes and shown.config.is_chosen(name)]
     said = ("format", "cache", "bus")
-    there = [name for name in common if not shown.config.lacks(name)]
+    there = [name for name in common if not shown.lacks(name)]
     texts = [_axis(shown, name) if name in said else f"{name} {_axis(shown, name)}" for name in there]
     which = "all rows" if len(rows) > 1 else "one row"
-    if shown.config.has_guest and any(not row.config.has_guest for row in rows):
+    if shown.has_guest and any(not row.has_guest for row in rows):
         which = "all rows with a guest"
     if not shown.config.is_null and any(row.config.is_null for row in rows):
         which = "all rows with an image"

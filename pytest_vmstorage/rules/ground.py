@@ -23,6 +23,11 @@ OF_STORAGE = (
 )
 """Fields of an image and of what it lies on, which a cell whose disk is QEMU's null driver has not."""
 
+OF_AN_IMAGE = (
+    *("format", "preallocation", "subformat", "cluster_size", "lazy_refcounts", "extended_l2"),
+    *("compression", "encryption", "backing", "host_fs", "host_mkfs", "host_mount", "size"),
+)
+"""Fields that an image has without a guest."""
 
 _SMALLEST_GUEST_FS = {"xfs": 300 * 2**20, "btrfs": 110 * 2**20}
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 from pytest_vmstorage.baseline import Baseline
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.gate import compare
 from pytest_vmstorage.report.csv_file import render_csv
+from pytest_vmstorage.report.files import render_json
 from pytest_vmstorage.results import Run
 from pytest_vmstorage.testing import make_failure, make_measurement, make_run
 from pytest_vmstorage.tolerance import GatePolicy
@@ -54,6 +56,26 @@ def test_a_row_has_the_version_of_a_qemu_of_its_own() -> None:
     )
     assert pick(own, "emulator emulator_version host_qemu") == ["", "", "7.2.9"]
     assert pick(other, "emulator emulator_version host_qemu") == ["/opt/qemu-9/bin/qemu", "9.2.0", "7.2.9"]
+
+
+def test_what_had_no_part_in_a_row_is_empty() -> None:
+    """A guest's bus, cache and memory where the host worked on whole images; null in JSON, with the cell beside it."""
+    config = StorageConfig(format="qcow2", cache="unsafe", bus="sata")
+    image = make_measurement(config, iops=(1,)).model_copy(update={"on_host": True})
+    failed = make_failure(config).model_copy(update={"on_host": True})
+    native = make_measurement(StorageConfig(backing="native:fast"), iops=(1,))
+    run = make_run(image, native, failures=[failed])
+    first, second, third = rows(run)
+    for row in (first, third):
+        assert pick(row, "format preallocation cache bus memory vcpus") == ["qcow2", "off", "", "", "", ""]
+    assert pick(second, "backing preallocation") == ["native:fast", ""]
+    document = json.loads(render_json(run))
+    for said in (document["measurements"][0], document["failures"][0]):
+        assert [said["config"][name] for name in ("format", "bus", "cache", "memory")] == ["qcow2", None, None, None]
+        assert said["cell"]["cache"] == "unsafe"
+    assert document["measurements"][1]["config"]["preallocation"] is None
+    # as a baseline it is what it was
+    assert Run.model_validate_json(render_json(run)) == run
 
 
 def test_the_verdict_stands_beside_the_figure() -> None:

@@ -226,6 +226,32 @@ def test_sizes_and_states_are_axes_where_they_differ() -> None:
     assert table.caption == "all rows: raw, none, virtio-blk, preallocation off, state fresh"
 
 
+def test_rows_of_whole_images_have_nothing_of_a_guest() -> None:
+    """Bus, cache, memory and whatever else their cell names of one: no guest was part of them."""
+    image = make_measurement(QCOW2, workload="image operations 64M", seconds=(3.0,)).model_copy(
+        update={"on_host": True}
+    )
+    other = make_measurement(StorageConfig(cache="unsafe", memory="1G", bus="sata"), iops=(5,))
+    table = build_table(make_run(image, other, make_measurement(RAW, iops=(6,)), hosts=[make_host(accel="tcg")]))
+    assert table.axes == ("format", "cache", "bus", "memory", "accel")
+    assert [row.axes for row in table.rows] == [
+        ("raw", "none", "virtio-blk", "512M", "tcg"),
+        ("raw", "unsafe", "sata", "1G", "tcg"),
+        ("qcow2", "-", "-", "-", "native"),
+    ]
+    alone = build_table(make_run(image))
+    assert alone.caption == "one row: qcow2, preallocation off, size 1G"
+
+
+def test_a_native_row_on_a_device_has_no_file_to_preallocate() -> None:
+    """One on a file has: its blocks are as the cell says."""
+    device, file = StorageConfig(backing="native:fast"), StorageConfig(backing="native")
+    full = StorageConfig(preallocation="full")
+    table = build_table(make_run(*(make_measurement(config, iops=(5,)) for config in (device, file, full, RAW))))
+    values = {row.axes[table.axes.index("backing")]: row.axes[table.axes.index("preallocation")] for row in table.rows}
+    assert (values["native:fast"], values["native"]) == ("-", "off")
+
+
 def test_under_it_stands_what_the_rows_were_measured_on() -> None:
     """Host, CPU, kernel, QEMU, libvirt, tools, acceleration with its reason, folder, hygiene."""
     measured = make_measurement(guest={"kernel": "6.1", "fio": "3.33"}, hygiene={"host cache": "dropped"})
