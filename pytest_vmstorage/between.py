@@ -192,6 +192,11 @@ def _metric(couple: Couple, name: str) -> Metric:
             f"{name} of {couple.first.workload} is in {found[0].unit}, and no speed.",
             hint='Name a rate or a time, such as metric="iops".',
         )
+    if found[0].better == "neither":
+        raise ConfigError(
+            f"{name} of {couple.first.workload} is no speed: neither way is better.",
+            hint='Name another metric, such as metric="iops".',
+        )
     return found[0]
 
 

@@ -151,7 +151,7 @@ def _verdict(
     finding: Finding | None = None,
     tolerated: float | None = None,
 ) -> Verdict:
-    worse = change if change is None or case.metric.better == "lower" else -change
+    worse = change if change is None else _worse_by(case.metric, change)
     is_waived = policy is not None and kind is Kind.REGRESSED
     waiver = policy.waiver_of(case.key.nodeid, case.key.workload) if policy is not None and is_waived else None
     return Verdict(
@@ -177,9 +177,15 @@ def _change(now: Figure, then: Figure) -> float:
     return float((now - then) / abs(then))
 
 
+def _worse_by(metric: Metric, change: float) -> float | None:
+    """The change in the metric's bad direction; None where it has none."""
+    return {"lower": change, "higher": -change}.get(metric.better)
+
+
 def _course(metric: Metric, change: float) -> str:
-    worse = change if metric.better == "lower" else -change
-    return f"{abs(change) * 100:.1f} % {'worse' if worse > 0 else 'better'}"
+    worse = _worse_by(metric, change)
+    way = ("more" if change > 0 else "less") if worse is None else "worse" if worse > 0 else "better"
+    return f"{abs(change) * 100:.1f} % {way}"
 
 
 def _figures(now: Figure, then: Figure) -> str:

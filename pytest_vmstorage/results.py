@@ -22,7 +22,8 @@ from pytest_vmstorage.units import format_figure
 SCHEMA = 1
 """Version of the saved form; a reader refuses one that is newer."""
 
-Better = Literal["higher", "lower"]
+Better = Literal["higher", "lower", "neither"]
+"""Which way is better; neither of a figure that tells something and ranks nothing, as how long a timed job ran."""
 
 Outcome = Literal["", "passed", "failed", "error", "skipped", "xfailed", "xpassed"]
 """What became of a test, in pytest's words; "" where it came to no report, or an earlier version saved it."""

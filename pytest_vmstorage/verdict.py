@@ -39,9 +39,9 @@ class Verdict(BaseModel):
     """One metric of one cell against what was before; `reason` is the sentence to show.
 
     `change` is the signed fraction by which the median differs (-0.129), `worse_by` the fraction in the metric's bad
-    direction, negative when better; None where nothing could be compared. `gates` is true for the primary metric, the
-    only one that is decided about: `finding` says how, None where nothing could be compared. `tolerated` is a fraction
-    of the time per operation.
+    direction, negative when better; None where nothing could be compared, or neither way is better. `gates` is true for
+    the primary metric, the only one that is decided about: `finding` says how, None where nothing could be compared.
+    `tolerated` is a fraction of the time per operation.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -26,6 +26,6 @@ def _lines(figure: Figure, op: str, other: object) -> list[str]:
         bound = format_figure(float(other), metric.unit)
     return [
         f"{metric.name} {format_figure(figure, metric.unit)} {op} {bound}",
-        f"measured: {figure.spread}; {metric.better} is better",
+        f"measured: {figure.spread}" + ("" if metric.better == "neither" else f"; {metric.better} is better"),
         f"where: {figure.where}",
     ]

@@ -30,7 +30,8 @@ class Column(BaseModel):
         head = (self.workload, self.test) if self.test else (self.workload,)
         if self.metric is None:
             return head
-        return (*head, f"{self.metric.name} [{self.metric.unit}]", f"{self.metric.better} is better")
+        way = () if self.metric.better == "neither" else (f"{self.metric.better} is better",)
+        return (*head, f"{self.metric.name} [{self.metric.unit}]", *way)
 
 
 class Placed(BaseModel):

@@ -63,12 +63,12 @@ def _shared(m: Measurement, null: Measurement) -> tuple[int, Sequence[bool]]:
 def share_of(m: Measurement, other: Measurement, name: str) -> float | None:
     """The fraction of the other row's figure that this one's is; of a time the inverse: twice as long is a half.
 
-    None where the other has no such metric, or either is 0.
+    None where the other has no such metric, where neither way is better, or either is 0.
     """
     if not _has(other, name):
         return None
     now, then = m.figure(name), other.figure(name)
-    if not now or not then:
+    if not now or not then or now.metric.better == "neither":
         return None
     return float(now / then if now.metric.better == "higher" else then / now)
 

@@ -209,9 +209,9 @@ def _mark(grid: _Grid, medians: Mapping[tuple[_Place, Column], float]) -> None:
     for _, members in groupby(sorted(medians, key=group), key=group):
         spots = list(members)
         low, high = min(medians[spot] for spot in spots), max(medians[spot] for spot in spots)
-        if low == high:
-            continue
         metric = spots[0][1].metric
+        if low == high or (metric and metric.better == "neither"):
+            continue
         best, worst = (low, high) if metric and metric.better == "lower" else (high, low)
         for spot in spots:
             mark = BEST if medians[spot] == best else WORST if medians[spot] == worst else ""

@@ -209,6 +209,11 @@ def check_promises(workload: Workload) -> None:
     if not names or twice:
         what = f"has two metrics {twice[0]!r}" if twice else "has no metrics"
         raise ConfigError(f"{kind} {what}.", hint="Give each figure that it returns one Metric.")
+    if any(metric.name == workload.primary and metric.better == "neither" for metric in workload.metrics):
+        raise ConfigError(
+            f"{kind} has {workload.primary!r} for its primary metric, of which neither way is better.",
+            hint="Name one that says which cell is faster.",
+        )
     for name in (workload.primary, *workload.shown):
         if name not in names:
             raise ConfigError(

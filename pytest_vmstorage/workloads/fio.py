@@ -44,7 +44,8 @@ class Fio(Workload):
 
     Figures: `iops`, `bw` in MiB/s (both directions together), latencies in seconds: of submission, completion and
     in total (`slat_p99`, `clat_p99`, `lat_p99`), of fsync (`fsync_p99`). A mixed job has them per direction
-    (`read_clat_p99`, `write_clat_p99`), since a mean of reads and writes describes neither. `usr_cpu` and `sys_cpu`
+    (`read_clat_p99`, `write_clat_p99`), since a mean of reads and writes describes neither. `runtime` is how long
+    it did I/O: with no `runtime=` its result, lower being better; otherwise what was asked for. `usr_cpu` and `sys_cpu`
     are percent of one CPU in a job, `ctx` counts context switches. `iodepth_reached` is at least how many I/Os were
     in flight. With `gtod_reduce`, as on published command lines, fio takes no time of an I/O: there are no latencies.
     With `steadystate` there is `steadystate_attained` (100 % or 0 %), and the rates of its window.
@@ -213,6 +214,7 @@ class Fio(Workload):
             steadystate=self.steadystate is not None,
             verifies=self.verify is not None,
             has_latencies=not self.gtod_reduce,
+            ends_by_size=self.runtime is None,
         )
 
     @property

@@ -13,7 +13,7 @@ from typing import ClassVar
 from pydantic import model_validator
 
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.results import Metric
+from pytest_vmstorage.results import Better, Metric
 from pytest_vmstorage.units import format_size
 from pytest_vmstorage.workloads import fio_json
 from pytest_vmstorage.workloads.base import Target, Workload
@@ -45,8 +45,8 @@ class FioJob(Workload):
     job that runs a command, makes, names or leaves other files, or cannot be understood.
 
     Figures of a single job are those of `Fio`. Of several each job has its own under its name (`reader_iops`,
-    `writer_clat_p99`), and `iops` and `bw` are those of the whole: all I/Os and bytes, divided by the time of the
-    longest job, one such time after the other where `stonewall` lets jobs wait.
+    `writer_clat_p99`), and `iops`, `bw` and `runtime` are those of the whole: all I/Os and bytes, divided by the time
+    of the longest job, one such time after the other where `stonewall` lets jobs wait.
     """
 
     tool: ClassVar[str] = "fio"
@@ -101,6 +101,7 @@ class FioJob(Workload):
         whole = (
             Metric(name="iops", unit="IOPS", better="higher"),
             Metric(name="bw", unit="MiB/s", better="higher"),
+            Metric(name="runtime", unit="s", better=_runtime_is_better(jobs)),
         )
         own = (
             metric.model_copy(update={"name": job.prefix + metric.name})
@@ -245,6 +246,11 @@ def _one_in_flight(job: Job) -> Iterator[str]:
         yield f"libaio without direct has one I/O in flight whatever iodepth={job.reading.iodepth} says"
 
 
+def _runtime_is_better(jobs: Sequence[Job]) -> Better:
+    """Lower where every job ends by its size, and none runs for a time that was asked for."""
+    return "lower" if all(job.reading.ends_by_size for job in jobs) else "neither"
+
+
 def _is_stream(job: Job) -> bool:
     return not job.is_random and job.bs >= LARGE_BS
 
@@ -289,6 +295,7 @@ def _whole(jobs: Sequence[Job], entries: Sequence[fio_json.Job]) -> Iterator[tup
     }
     yield "iops", total["total_ios"] / seconds
     yield "bw", total["io_bytes"] / 2**20 / seconds
+    yield "runtime", seconds
 
 
 def _seconds(job: Job, entry: fio_json.Job) -> float:

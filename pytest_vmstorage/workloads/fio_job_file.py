@@ -131,6 +131,7 @@ class Job(NamedTuple):
             syncs=any(self.has(name) for name in ("fsync", "fdatasync", "sync_file_range")),
             iodepth=int(self.text("iodepth", "1")),
             steadystate="steadystate" in self.options,
+            ends_by_size="runtime" not in self.options,
             verifies=self.has("verify") and self.directions == ("write",) and self.options.get("do_verify") != "0",
         )
 

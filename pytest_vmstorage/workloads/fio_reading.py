@@ -17,6 +17,7 @@ REPORT = ("slat_percentiles=1", "clat_percentiles=1", "lat_percentiles=1")
 
 _MIB = 2**20
 _NS = 1e-9
+_MS = 1e-3
 _DEEPEST = 64
 _REACHED = 0.9
 _NO_IO_HINT = "If it ran at all, give it a larger size, a longer runtime or a shorter ramp_time."
@@ -27,7 +28,8 @@ class Reading(NamedTuple):
     """What to read from an entry: its job's directions, percentiles, and options that add figures or conditions.
 
     One direction has no prefix; of two, rates are also added up, latencies never, since a mean of reads and writes
-    describes neither. `iodepth` is the depth asked for. Without `has_latencies` fio takes no time of an I/O.
+    describes neither. `iodepth` is the depth asked for. Without `has_latencies` fio takes no time of an I/O. A job that
+    `ends_by_size` takes as long as its I/O does; how long any other runs is asked for, and ranks nothing.
     """
 
     directions: tuple[str, ...]
@@ -38,6 +40,7 @@ class Reading(NamedTuple):
     steadystate: bool = False
     verifies: bool = False
     has_latencies: bool = True
+    ends_by_size: bool = False
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -70,6 +73,7 @@ class Reading(NamedTuple):
 
     @property
     def _others(self) -> Iterator[tuple[str, str, Better]]:
+        yield "runtime", "s", "lower" if self.ends_by_size else "neither"
         yield "usr_cpu", "%", "lower"
         yield "sys_cpu", "%", "lower"
         yield "ctx", "switches", "lower"
@@ -111,6 +115,8 @@ class Reading(NamedTuple):
             yield f"{name}_{percentile_name(text)}", value * _NS
 
     def _other_figures(self, job: Job) -> Iterator[tuple[str, float]]:
+        # job_runtime would be the sum over the jobs of a group
+        yield "runtime", max(number(job, f"{way}.runtime") for way in self.directions) * _MS
         for name in ("usr_cpu", "sys_cpu", "ctx"):
             yield name, number(job, name)
         yield "iodepth_reached", depth_reached(job)

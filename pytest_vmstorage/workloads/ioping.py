@@ -38,8 +38,9 @@ class Ioping(Workload):
     through the guest's page cache, of which ioping forgets each block first and flushes after each write; `cached`
     leaves that out and measures memory. A disk that rests between requests may answer later than a busy one.
 
-    Figures: `min`, `avg`, `max`, `mdev` (standard deviation) in seconds, and `iops`, counted requests per second of
-    their own time, without the pauses. Raises ConfigError for options that do not go together.
+    Figures: `min`, `avg`, `max`, `mdev` (standard deviation) in seconds, and `iops` and `bw` (MiB/s), counted requests
+    and their bytes per second of their own time, without the pauses. Raises ConfigError for options that do not go
+    together.
     """
 
     tool: ClassVar[str] = "ioping"
@@ -109,9 +110,10 @@ class Ioping(Workload):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """ioping's last line, in its order, and its rate."""
+        """ioping's last line, in its order, and the rates of the line before it."""
         times = [Metric(name=name, unit="s", better="lower") for name in ("min", "avg", "max", "mdev")]
-        return (*times, Metric(name="iops", unit="IOPS", better="higher"))
+        rates = (("iops", "IOPS"), ("bw", "MiB/s"))
+        return (*times, *(Metric(name=name, unit=unit, better="higher") for name, unit in rates))
 
     @property
     def primary(self) -> str:
@@ -120,8 +122,8 @@ class Ioping(Workload):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The mean and the worst."""
-        return ("avg", "max")
+        """The mean and the worst, and what ioping prints of a rate."""
+        return ("avg", "max", "iops", "bw")
 
     @property
     def region_bytes(self) -> int | None:
@@ -206,7 +208,12 @@ class Ioping(Workload):
         if not 0.9 < iops * running / (count * 1e9) < 1.1 and iops > 10:
             raise WorkloadError("ioping's rate and its time do not go together.", output=text)
         times = {"min": low, "avg": mean, "max": high, "mdev": deviation}
-        return {**{name: value / 1e9 for name, value in times.items()}, "iops": count * 1e9 / running}
+        per_second = count * 1e9 / running
+        return {
+            **{name: value / 1e9 for name, value in times.items()},
+            "iops": per_second,
+            "bw": per_second * self._request_bytes / 2**20,
+        }
 
 
 def _raw(text: str) -> list[float]:

@@ -14,7 +14,7 @@ from pytest_vmstorage.bounds import Bounds, Outcome
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.couples import Couple
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.results import Measurement, Run
+from pytest_vmstorage.results import Measurement, Metric, Run
 from pytest_vmstorage.stats import Interval
 from pytest_vmstorage.testing import in_turns, make_host, make_measurement, make_run
 
@@ -177,17 +177,22 @@ def test_a_round_without_a_speed_is_inconclusive(broken: float) -> None:
 
 @pytest.mark.parametrize(
     ("metric", "sentence"),
-    [("lat", "fio randwrite 4k qd32 has no metric 'lat'; it has: iops"), ("share", "share of fio randwrite")],
+    [
+        ("lat", "fio randwrite 4k qd32 has no metric 'lat'; it has: iops"),
+        ("share", "share of fio randwrite 4k qd32 is in %, and no speed."),
+        ("runtime", "runtime of fio randwrite 4k qd32 is no speed: neither way is better."),
+    ],
 )
 def test_a_metric_that_is_no_speed_or_not_there(metric: str, sentence: str) -> None:
     """An error, since no number of rounds would help."""
     couple = couple_of(noisy(5000, 6, 1), noisy(10000, 6, 2))
-    share = couple.first.metrics[0].model_copy(update={"name": "share", "unit": "%"})
+    others = (Metric(name="share", unit="%", better="higher"), Metric(name="runtime", unit="s", better="neither"))
+    figures = {"share": 1.0, "runtime": 5.0}
     with_share = [
         m.model_copy(
             update={
-                "metrics": (*m.metrics, share),
-                "samples": tuple(s.model_copy(update={"figures": {**s.figures, "share": 1.0}}) for s in m.samples),
+                "metrics": (*m.metrics, *others),
+                "samples": tuple(s.model_copy(update={"figures": {**s.figures, **figures}}) for s in m.samples),
             }
         )
         for m in couple

@@ -305,6 +305,18 @@ def test_expected_seconds() -> None:
     assert Fio(rw="write", verify="md5").expected_seconds == 11
 
 
+def test_how_long_a_job_ran_is_its_result_where_its_size_ends_it() -> None:
+    """A job that runs for a time was asked to, whether or not its size may end it before."""
+
+    def better(**options: Any) -> str:
+        return next(metric.better for metric in Fio(rw="read", **options).metrics if metric.name == "runtime")
+
+    assert better() == better(io_size="512M") == "lower"
+    assert better(runtime=5) == better(runtime=5, time_based=True) == "neither"
+    # two jobs side by side take as long as one, not twice as long
+    assert Fio(rw="randrw", numjobs=2).parse(recorded("randrw-x2"))["runtime"] == pytest.approx(0.015)
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -324,6 +336,7 @@ def test_figures_of_a_real_run(name: str, options: dict[str, Any]) -> None:
     for direction in fio.directions:
         told, seconds = job[direction], job[direction]["runtime"] / 1e3
         prefix = f"{direction}_" if len(fio.directions) == 2 else ""
+        assert figures["runtime"] == seconds
         rates["iops"] += told["total_ios"] / seconds
         rates["bw"] += told["io_bytes"] / 2**20 / seconds
         assert figures[f"{prefix}lat_mean"] == pytest.approx(told["lat_ns"]["mean"] / 1e9)

@@ -225,6 +225,12 @@ def test_figures_of_several_jobs_are_their_own_and_the_whole() -> None:
     seconds = max(told["reader"]["runtime"], told["writer"]["runtime"]) / 1e3 + told["checks"]["runtime"] / 1e3
     assert figures["iops"] == pytest.approx(sum(way["total_ios"] for way in told.values()) / seconds)
     assert figures["bw"] == pytest.approx(sum(way["io_bytes"] for way in told.values()) / 2**20 / seconds)
+    assert figures["runtime"] == pytest.approx(seconds)
+    assert figures["reader_runtime"] == pytest.approx(told["reader"]["runtime"] / 1e3)
+    # runtime=1 is asked for
+    assert {metric.better for metric in several.metrics if metric.name.endswith("runtime")} == {"neither"}
+    by_size = FioJob(text="[a]\nrw=read\nsize=1M\n[b]\nrw=write\noffset=1M\nsize=1M\n", name="x")
+    assert {metric.better for metric in by_size.metrics if metric.name.endswith("runtime")} == {"lower"}
     assert figures["checks_fsync_p99"] > 0
     assert several.primary == "iops"
     assert several.shown == ("iops", "reader_iops", "writer_bw", "checks_iops")

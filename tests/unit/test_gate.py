@@ -449,6 +449,19 @@ def test_less_than_nothing_is_better_where_less_is() -> None:
     assert (shown.change, shown.worse_by) == (-1, -1)
 
 
+def test_what_is_better_neither_way_is_more_or_less() -> None:
+    """How long a timed job ran is no loss and no gain."""
+    metric = Metric(name="runtime", unit="s", better="neither")
+
+    def of(value: float) -> Run:
+        found = make_measurement(iops=(1000.0,), runtime=(value,))
+        return make_run(found.model_copy(update={"metrics": (found.metrics[0], metric)}))
+
+    shown = compare(of(5.5), make_baseline(of(5.0)), GatePolicy()).verdicts[1]
+    assert (shown.kind, shown.change, shown.worse_by) == (Kind.SHOWN, pytest.approx(0.1), None)
+    assert " is 10.0 % more than baseline 'main': " in shown.reason
+
+
 def by_rule(loss: float, cell: str = "*") -> tuple[Rule, ...]:
     """A rule of a gate file."""
     return (Rule(cell=cell, tolerated=Tolerated(fraction=loss)),)

@@ -79,9 +79,12 @@ def test_figures_of_a_real_run() -> None:
         "max": pytest.approx(221021e-9),
         "mdev": pytest.approx(34569e-9),
         "iops": pytest.approx(5550, abs=1),
+        # ioping's own speed is in bytes a second
+        "bw": pytest.approx(22732476 / 2**20, rel=1e-4),
     }
     ioping = Ioping()
     assert [metric.name for metric in ioping.metrics] == list(figures)
+    assert ioping.shown == ("avg", "max", "iops", "bw")
     assert ioping.primary in ioping.shown
     assert set(ioping.shown) < set(figures)
 
@@ -91,6 +94,7 @@ def test_figures_of_real_writes(version: str, mean: float, iops: float) -> None:
     """Two versions, one form."""
     figures = Ioping(write=True, count=4).parse(recorded("batch-write", version))
     assert (figures["avg"], figures["iops"]) == (pytest.approx(mean), pytest.approx(iops, abs=0.1))
+    assert figures["bw"] == pytest.approx(figures["iops"] * 4096 / 2**20)
 
 
 @pytest.mark.parametrize(

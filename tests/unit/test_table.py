@@ -13,7 +13,7 @@ from pytest_vmstorage.config import StorageConfig, axis_text
 from pytest_vmstorage.gate import compare
 from pytest_vmstorage.report.spread import spread_text
 from pytest_vmstorage.report.table import BEST, WORST, Table, build_table
-from pytest_vmstorage.results import Run
+from pytest_vmstorage.results import Metric, Run
 from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_run
 from pytest_vmstorage.tolerance import GatePolicy
 from pytest_vmstorage.verdict import Comparison
@@ -224,6 +224,18 @@ def test_sizes_and_states_are_axes_where_they_differ() -> None:
     table = build_table(make_run(make_measurement(large, iops=(5,)), make_measurement(small, iops=(6,))))
     assert (table.axes, [row.axes for row in table.rows]) == (("size",), [("256M",), ("1G",)])
     assert table.caption == "all rows: raw, none, virtio-blk, preallocation off, state fresh"
+
+
+def test_what_is_better_neither_way_is_not_ranked() -> None:
+    """Its heading says of no way that it is better."""
+    metric = Metric(name="runtime", unit="s", better="neither")
+    both = [
+        make_measurement(config, runtime=(seconds,)).model_copy(update={"metrics": (metric,)})
+        for config, seconds in ((RAW, 5.0), (QCOW2, 5.1))
+    ]
+    table = build_table(make_run(*both))
+    assert table.columns[0].heading == ("fio randwrite 4k qd32", "runtime [s]")
+    assert [row.cells[0].mark for row in table.rows] == ["", ""]
 
 
 def test_rows_of_whole_images_have_nothing_of_a_guest() -> None:

@@ -86,9 +86,16 @@ class Shows(Short):
     shown = ("seconds", "bw")
 
 
+class Unranked(Short):
+    """Says nothing of which cell is faster."""
+
+    metrics = (Metric(name="seconds", unit="s", better="neither"),)
+
+
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
+        (Unranked, r"Unranked has 'seconds' for its primary metric, of which neither way is better\."),
         (Nameless, r"Nameless names no tool\. Write in the class: tool = \"nameless\""),
         (Empty, r"Empty has no metrics\. Give each figure that it returns one Metric\."),
         (Double, r"Double has two metrics 'seconds'\."),
