@@ -91,15 +91,17 @@ def measure_images(
             samples.append(sample)
     assert round_ is not None
     around = watched()
+    metrics = (workload.metrics[0], *workload.metrics_of(done))
+    there = {metric.name for metric in metrics}
     return Measurement(
         workload=workload.label,
         tool=workload.tool,
         command="; ".join(line for step in done.values() for line in step.lines),
         config=bench.config,
         host=bench.host,
-        metrics=(workload.metrics[0], *workload.metrics_of(done)),
+        metrics=metrics,
         primary=workload.primary,
-        shown=workload.shown_of(done),
+        shown=tuple(name for name in workload.columns if name in there) or (workload.primary,),
         samples=tuple(samples),
         hygiene={
             "warm-up rounds": str(plan.warmup),

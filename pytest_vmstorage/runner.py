@@ -157,7 +157,7 @@ class Measuring:
             host=last.host,
             metrics=workload.metrics,
             primary=workload.primary,
-            shown=workload.shown,
+            shown=workload.columns,
             point=workload.point,
             shape=workload.shape,
             samples=tuple(samples),

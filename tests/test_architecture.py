@@ -38,6 +38,7 @@ LAYERS = """
     caution
     results
     matrix_file  claim  natives
+    workloads.chosen
     workloads.base  workloads  workloads.fio_json  workloads.stopwatch
     workloads.fio_reading  workloads.fio_slips  workloads.fio_text  workloads.file_workload
     workloads.fio_job_file
@@ -45,7 +46,7 @@ LAYERS = """
     workloads.fio  workloads.dd  workloads.hdparm
     workloads.image_operations
     workloads.ioping  workloads.tar  workloads.postmark  workloads.sqlite  workloads.web  workloads.iozone
-    workloads.fio_presets
+    workloads.fio_presets  workloads.known
     journal  subject
     filling  forgetting
     preconditioning  taken

@@ -66,6 +66,7 @@ VALUES = (
 
 LISTS = (
     ("report", "write the matrix to FILE, by its ending: .md, .csv or .json (may be given more than once)", "FILE"),
+    ("columns", "metrics that the matrix shows, as iops,usr_cpu, or beside the usual ones, as +usr_cpu", "NAME,..."),
     ("without", f"leave out a step around the rounds: {', '.join(STEPS)} (several with commas)", "WHAT"),
 )
 """Options that may be given several times; in the ini file a line each."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.lab_settings import LabSettings
     from pytest_vmstorage.matrix import Matrix
     from pytest_vmstorage.stopping import Rounds
+    from pytest_vmstorage.workloads.chosen import Columns
 
 
 _DIGITS = 18
@@ -199,6 +200,13 @@ def budget_s(config: pytest.Config) -> float | None:
     if not seconds:
         raise ConfigError("--vm-budget=0 leaves no time to measure.", hint='Write for example "90m".')
     return seconds
+
+
+def columns(config: pytest.Config) -> Columns:
+    """Which metrics the matrix is to show; raises ConfigError."""
+    from pytest_vmstorage.workloads.chosen import parse_columns
+
+    return parse_columns(value(config, "columns"), "--vm-columns")
 
 
 def report_paths(config: pytest.Config) -> list[Path]:

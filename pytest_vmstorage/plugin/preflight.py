@@ -42,6 +42,7 @@ def check_options(config: pytest.Config) -> None:
         options.seed(config)
         gate_options.check(config)
         options.budget_s(config)
+        options.columns(config)
         matrix_sweep(config)
         for path in options.report_paths(config):
             check_report_path(path)
@@ -73,6 +74,7 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     if config.option.collectonly or config.option.setupplan:
         return None
     if not is_worker:
+        _check_columns(config)
         _tell_ignored(config)
     if items and not is_worker:
         check_gate(config, items)
@@ -86,6 +88,16 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
         raise pytest.UsageError(_NO_PYGAL)
     _open(config, items, devices)
     return None
+
+
+def _check_columns(config: pytest.Config) -> None:
+    """Refuse a metric that no workload has; pytest.UsageError. Workloads of the user's own are imported by now."""
+    from pytest_vmstorage.workloads.known import check_known
+
+    try:
+        check_known(options.columns(config))
+    except VmStorageError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _tell_ignored(config: pytest.Config) -> None:

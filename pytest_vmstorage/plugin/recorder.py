@@ -104,6 +104,7 @@ class Recorder:
         comparison = self.comparison(run)
         fail_missing(session, comparison)
         self._note_strange(session, run)
+        self._note_columns(run)
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             try:
                 append_summary(Path(summary), run, comparison)
@@ -139,6 +140,17 @@ class Recorder:
             return
         self._notes.append(f"the baseline {baseline.name!r} has none of the tests that were run: nothing was compared")
         session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
+
+    def _note_columns(self, run: Run) -> None:
+        """Say which columns the user chose and nothing had: what a workload measures is known when it is."""
+        from pytest_vmstorage.workloads.chosen import matching
+
+        there = dict.fromkeys(metric.name for m in run.measurements for metric in m.metrics)
+        absent = [name for name in options.columns(self._config).all_names if not matching(name, there)]
+        if absent and there:
+            self._notes.append(
+                f"--vm-columns: nothing that was measured has {', '.join(absent)}; it has: {', '.join(there)}"
+            )
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the matrix, and where the report files are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -36,6 +36,9 @@ from pytest_vmstorage.user_input import shown
 from pytest_vmstorage.verdict import Verdict
 from pytest_vmstorage.workloads.base import Workload
 from pytest_vmstorage.workloads.image_operations import ImageOperations
+from pytest_vmstorage.workloads.known import check_known
+
+Measured = TypeVar("Measured", bound=Workload)
 
 
 class StorageSession:
@@ -45,6 +48,7 @@ class StorageSession:
         self._config = config
         self._settings = image_options.lab_settings(config)
         self._rounds = options.rounds(config)
+        self._columns = options.columns(config)
         self.gate = Gate(config)
         cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash]
         # machines that the plugin did not make are measured without libvirt and QEMU
@@ -158,6 +162,7 @@ class StorageSession:
         """
         with self._outcomes(item):
             _check_workload(workload, rounds, warmup, "measure")
+            workload = self._showing(workload)
             make = partial(self._turn, item, config, workload, rounds, warmup)
             turn = self.turns.call(self._turns_of(item), workload, make)
             if turn.error is not None:
@@ -170,6 +175,14 @@ class StorageSession:
                 self._natives.check(measured, self.lab().facts)
         item.stash.setdefault(MEASURED, []).append(measured)
         return measured
+
+    def _showing(self, workload: Measured) -> Measured:
+        """The workload with the columns that the user chose; raises ConfigError for one that none has."""
+        if not self._columns.all_names:
+            return workload
+        # found before any test, but on a worker of xdist
+        check_known(self._columns)
+        return workload.showing(self._columns)
 
     def _turn(
         self, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int
@@ -218,6 +231,7 @@ class StorageSession:
         self.live.begin_cell(str(config))
         with self._outcomes(item):
             _check_workload(workload, rounds, warmup, "measure_image")
+            workload = self._showing(workload)
             make = partial(self._images, item, config, workload, rounds, warmup)
             measured = self.turns.whole(self._turns_of(item), make)
         item.stash.setdefault(MEASURED, []).append(measured)

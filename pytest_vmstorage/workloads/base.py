@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results import Metric
 from pytest_vmstorage.user_input import check_is_number, check_readable, close_to, shown
+from pytest_vmstorage.workloads.chosen import Columns, matching
 
 _GUESSED_SECONDS = 5.0
 
@@ -45,6 +46,8 @@ class Workload(BaseModel, ABC):
     A subclass names its `tool` and its `metrics` and has an `argv`; its options are fields. What is not said is taken
     at its most careful: that all of the disk is used, read and written. One that makes files says `needs_folder`. What
     takes no argument may be a plain attribute: `metrics = (Metric(name="seconds", unit="s", better="lower"),)`.
+
+    Every workload takes `shown=("iops", "usr_cpu")` beside its options: the metrics that get a column in the matrix.
     """
 
     # what may stand without an annotation, since it is no option: `needs_folder = True`, `metrics = (...)`
@@ -54,16 +57,22 @@ class Workload(BaseModel, ABC):
     package: ClassVar[str] = ""
     """Name of the package whose version is the tool's, where it is not the tool's own name."""
 
+    _chosen: tuple[str, ...] = PrivateAttr(default=())
+
     def __init__(self, **options: Any) -> None:
         # pytest shows the line of the test that has the slip, and none of ours
         __tracebackhide__ = True
         try:
+            # no field: what is shown changes neither what is measured nor what it is called
+            chosen = options.pop("shown", None)
             for name, value in options.items():
                 check_readable(f"{type(self).__name__}({name})", value)
                 if name in type(self).model_fields:
                     check_is_number(f"{type(self).__name__}({name})", value, type(self).model_fields[name].annotation)
             super().__init__(**options)
             check_promises(self)
+            if chosen is not None:
+                self._chosen = _chosen_of(self, chosen)
         except ValidationError as error:
             raise ConfigError(_sentence(type(self), error)) from None
         except ConfigError as error:
@@ -86,8 +95,20 @@ class Workload(BaseModel, ABC):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Names of the metrics that get a column in the matrix."""
+        """Names of the metrics that get a column in the matrix, unless they are chosen."""
         return (self.primary,)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the metrics that get one: those that were chosen, else those of `shown`."""
+        return self._chosen or self.shown
+
+    def showing(self, columns: Columns) -> Self:
+        """The same with the columns that the user chose for all workloads, as far as it has them."""
+        other = self.model_copy()
+        names = [metric.name for metric in self.metrics]
+        other._chosen = columns.of(names, self.columns)  # noqa: SLF001 (one of its own kind)
+        return other
 
     @property
     def point(self) -> Mapping[str, float]:
@@ -219,6 +240,23 @@ def check_promises(workload: Workload) -> None:
             raise ConfigError(
                 f"{kind} has no metric {name!r}, which its primary or shown names.", hint=f"It has: {', '.join(names)}."
             )
+
+
+def _chosen_of(workload: Workload, names: object) -> tuple[str, ...]:
+    """The metrics that `shown=` names; raises ConfigError for one that the workload has not."""
+    kind, there = type(workload).__name__, [metric.name for metric in workload.metrics]
+    if not isinstance(names, tuple | list) or not names or not all(isinstance(name, str) for name in names):
+        raise ConfigError(
+            f"{kind}(shown={shown(names)}) is no list of metrics.", hint=f'Write for example shown=("{there[0]}",).'
+        )
+    found = [matching(name, there) for name in names]
+    for name, those in zip(names, found, strict=True):
+        if not those:
+            raise ConfigError(
+                f"{kind}(shown=...) names {shown(name)}, which it has not.",
+                hint=f"{close_to(name, there)}It has: {', '.join(there)}.",
+            )
+    return tuple(dict.fromkeys(one for those in found for one in those))
 
 
 def figures_of(workload: Workload, text: str) -> dict[str, float]:

@@ -96,9 +96,11 @@ class Fio(Workload):
         def __init__(self, **options: Any) -> None: ...
 
     @classmethod
-    def from_job(cls, path: str | os.PathLike[str], **variables: object) -> FioJob:
+    def from_job(
+        cls, path: str | os.PathLike[str], *, shown: Sequence[str] | None = None, **variables: object
+    ) -> FioJob:
         """The workload of a job file as it is, with all its jobs, and values for its `${NAME}`; see FioJob."""
-        return FioJob.read(path, **variables)
+        return FioJob.read(path, shown=shown, **variables)
 
     def over(self, **sweep: Sequence[object]) -> tuple[Fio, ...]:
         """This job once for each combination of values, the last option's fastest: `job.over(iodepth=(1, 8, 32))`.
@@ -111,7 +113,8 @@ class Fio(Workload):
                 raise ConfigError(
                     f"Fio.over({name}={values!r}) has no values to go over.", hint=f"Write {name}=(1, 8, 32)."
                 )
-        said = {name: getattr(self, name) for name in self.model_fields_set}
+        said: dict[str, object] = {name: getattr(self, name) for name in self.model_fields_set}
+        said |= {"shown": self._chosen} if self._chosen else {}
         return tuple(
             type(self)(**said | dict(zip(sweep, values, strict=True))) for values in itertools.product(*sweep.values())
         )

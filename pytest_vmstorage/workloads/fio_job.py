@@ -55,7 +55,7 @@ class FioJob(Workload):
     name: str
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], **variables: object) -> FioJob:
+    def read(cls, path: str | os.PathLike[str], *, shown: Sequence[str] | None = None, **variables: object) -> FioJob:
         """The workload of a file, `${NAME}` in it replaced by the variable of that name; raises ConfigError.
 
         fio itself would look for them in its environment, which in a guest has none.
@@ -70,7 +70,7 @@ class FioJob(Workload):
             if f"${{{name}}}" not in text:
                 raise ConfigError(f"The job file {os.fspath(path)} has no ${{{name}}}.", hint=f"Leave {name} out.")
             text = text.replace(f"${{{name}}}", str(value))
-        return cls(text=text, name=Path(path).stem)
+        return cls(text=text, name=Path(path).stem, **({} if shown is None else {"shown": shown}))
 
     @model_validator(mode="after")
     def _can_run(self) -> FioJob:

@@ -270,6 +270,69 @@ def wait_for(path, word, process):
         time.sleep(0.02)
 
 
+COLUMNS = (
+    RANDOM_WRITE
+    + """
+@pytest.mark.parametrize("format", ["raw", "qcow2"])
+def test_x(measure):
+    measure(FIO)
+    measure(Dd(count=64))
+    assert measure(Fio(rw="randrw", bs="8k", shown=("sys_cpu",))).shown == SHOWN
+"""
+)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+def test_the_user_chooses_columns(project, workers):
+    """By option and ini file, in their order; a workload that has none of them keeps its own."""
+    project.write(
+        test_it=COLUMNS.replace("SHOWN", '("read_clat_p99", "write_clat_p99", "runtime")'),
+        pytest__ini="[pytest]\nvm_columns =\n    bw\n    +usr_cpu\n",
+    )
+    result = project.run("--vm-columns=clat_p99,runtime", "--vm-report=r.md", *workers, own_process=bool(workers))
+    result.assert_outcomes(passed=2)
+    (head,) = (line for line in (project.path / "r.md").read_text().splitlines() if line.startswith("| format"))
+    assert [column.split("<br>")[1].strip() for column in head.split("|")[2:-1]] == [
+        *("clat\\_p99 \\[s\\]", "runtime \\[s\\]", "bw \\[MiB/s\\]"),
+        *("read\\_clat\\_p99 \\[s\\]", "write\\_clat\\_p99 \\[s\\]", "runtime \\[s\\]"),
+    ]
+    project.write(test_it=COLUMNS.replace("SHOWN", '("bw", "usr_cpu")'))
+    by_ini = project.run("--vm-report=r.md", *workers, own_process=bool(workers))
+    by_ini.assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+def test_a_column_that_no_workload_has(project, workers):
+    """It is refused before any test, with those there are; a worker of xdist can only say so in each test."""
+    project.write(test_it=COLUMNS)
+    result = project.run("--vm-columns=iops,usr_cup", *workers, own_process=True)
+    assert "--vm-columns names 'usr_cup', which no workload has. Did you mean 'usr_cpu'?" in flat(result)
+    if workers:
+        result.assert_outcomes(failed=2)
+    else:
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert project.events == []
+
+
+def test_a_column_that_nothing_measured_has(two_cells):
+    """A percentile that some job might ask for: only the run can tell."""
+    result = two_cells.run("--vm-columns=iops,clat_p90", "--vm-columns=+read_iops")
+    result.assert_outcomes(passed=2)
+    assert "--vm-columns: nothing that was measured has clat_p90, read_iops; it has: iops, bw, lat_mean" in flat(result)
+
+
+def test_columns_do_not_change_what_is_decided(two_cells):
+    """The primary metric is held against the baseline, shown or not."""
+    two_cells.run("--vm-save=main").assert_outcomes(passed=2)
+    two_cells.wish(speed={"qcow2-*": 0.5})
+    result = two_cells.run("--vm-columns=usr_cpu", "--vm-baseline=main", "--vm-day-spread=3%", "--vm-report=r.json")
+    result.assert_outcomes(passed=1, failed=1)
+    assert "usr_cpu [%]" in text_of(result)
+    told = {one["config"]["format"]: one for one in json.loads((two_cells.path / "r.json").read_text())["measurements"]}
+    assert told["qcow2"]["verdict"] == "SUSPECT"
+    assert told["qcow2"]["shown"] == ["usr_cpu"]
+
+
 def test_what_was_left_out_stands_in_the_report(two_cells):
     """By command line and ini file, with commas; the tool's warm-up is not run."""
     two_cells.write(pytest__ini="[pytest]\nvm_without =\n    warmup\n    guest-caches\n")
