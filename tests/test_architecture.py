@@ -55,7 +55,7 @@ LAYERS = """
     sequential  days  verdict  gate_file
     judging
     gate  pairing
-    report.columns  report.native  report.circumstances  report.spread  report.summary  report
+    report.columns  report.native  report.circumstances  report.spread  report.summary  report.si  report
     report.time_spent  report.trace_events  report.outcomes
     couples  bounds
     between  effects

@@ -41,6 +41,7 @@ VALUES = (
     ("governor", "CPU governor of the host for this run, such as performance; set back at its end", "", "NAME"),
     ("turbo", "turbo of the host's CPUs for this run; set back at its end", "", "on|off"),
     ("host-scheduler", "I/O scheduler of the host's device below the disks; set back at the end", "", "NAME"),
+    ("units", "data rates in the matrix: iec (MiB/s) or si (MB/s); CSV and JSON have MiB/s", "iec", "iec|si"),
     ("timeline", "file for where the time went, in the Trace Event format of Perfetto", "", "FILE"),
     ("matrix", "TOML file with axes and rules; storage tests that sweep none are run in its cells", "", "FILE"),
     ("budget", "choose cells that fit into this time: pairs of values, last failed, stalest", "", "TIME"),

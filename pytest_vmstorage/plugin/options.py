@@ -209,6 +209,16 @@ def columns(config: pytest.Config) -> Columns:
     return parse_columns(value(config, "columns"), "--vm-columns")
 
 
+def wants_si(config: pytest.Config) -> bool:
+    """Whether the matrix has MB/s in place of MiB/s; raises ConfigError."""
+    from pytest_vmstorage.errors import ConfigError
+
+    units = value(config, "units")
+    if units not in ("iec", "si"):
+        raise ConfigError(f"--vm-units={units} is not known.", hint="It is iec (MiB/s) or si (MB/s).")
+    return bool(units == "si")
+
+
 def report_paths(config: pytest.Config) -> list[Path]:
     """The files the matrix is written to."""
     return [base_of(config, "report") / Path(name).expanduser() for name in value(config, "report")]

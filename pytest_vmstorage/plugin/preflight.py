@@ -43,6 +43,7 @@ def check_options(config: pytest.Config) -> None:
         gate_options.check(config)
         options.budget_s(config)
         options.columns(config)
+        options.wants_si(config)
         matrix_sweep(config)
         for path in options.report_paths(config):
             check_report_path(path)

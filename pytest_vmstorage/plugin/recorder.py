@@ -107,13 +107,13 @@ class Recorder:
         self._note_columns(run)
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             try:
-                append_summary(Path(summary), run, comparison)
+                append_summary(Path(summary), run, comparison, si=options.wants_si(self._config))
             except OSError as error:
                 self._notes.append(f"{summary} was not written: {error}")
         self._write_timeline(session)
         for path in options.report_paths(self._config):
             try:
-                write_report(path, run, comparison)
+                write_report(path, run, comparison, si=options.wants_si(self._config))
                 self._notes.append(f"wrote {path}")
             except (OSError, VmStorageError) as error:
                 self._notes.append(f"{path} was not written: {error}")
@@ -163,7 +163,8 @@ class Recorder:
         run = self.run()
         comparison = self.comparison(run)
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 (no public name for it)
-        lines = render_text(build_table(run, comparison), width).splitlines()
+        table = build_table(run, comparison, si=options.wants_si(self._config))
+        lines = render_text(table, width).splitlines()
         self._config.hook.pytest_vmstorage_report(config=self._config, run=run, comparison=comparison, lines=lines)
         terminalreporter.ensure_newline()
         terminalreporter.section("VM storage")

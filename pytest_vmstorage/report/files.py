@@ -54,14 +54,15 @@ def check_writable(path: Path, what: str) -> None:
         raise ConfigError(f"{what} {path} cannot be written: {place} is not writable or no folder.")
 
 
-def write_report(path: Path, run: Run, comparison: Comparison | None = None) -> None:
+def write_report(path: Path, run: Run, comparison: Comparison | None = None, *, si: bool = False) -> None:
     """Write the run as .md, .csv or .json, making its folder; raises ConfigError as `check_report_path` does.
 
+    With `si` data rates in Markdown are in MB/s; CSV and JSON have base units whatever is asked for.
     The file is replaced as a whole: a reader finds the old report or the new one.
     """
     check_report_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, _render(path.suffix, run, comparison))
+    write_whole(path, _render(path.suffix, run, comparison, si=si))
 
 
 def write_timeline(path: Path, timelines: Sequence[Timeline]) -> None:
@@ -70,10 +71,10 @@ def write_timeline(path: Path, timelines: Sequence[Timeline]) -> None:
     write_whole(path, json.dumps(trace_events(timelines)) + "\n")
 
 
-def append_summary(path: Path, run: Run, comparison: Comparison | None = None) -> None:
+def append_summary(path: Path, run: Run, comparison: Comparison | None = None, *, si: bool = False) -> None:
     """Append what a reviewer wants to know, as Markdown, to the file that GITHUB_STEP_SUMMARY names."""
     with path.open("a", encoding="utf-8") as file:
-        file.write(render_summary(run, comparison))
+        file.write(render_summary(run, comparison, si=si))
 
 
 def render_json(run: Run, comparison: Comparison | None = None) -> str:
@@ -100,9 +101,9 @@ def render_json(run: Run, comparison: Comparison | None = None) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def _render(suffix: str, run: Run, comparison: Comparison | None) -> str:
+def _render(suffix: str, run: Run, comparison: Comparison | None, *, si: bool) -> str:
     if suffix == ".json":
         return render_json(run, comparison)
     if suffix == ".csv":
         return render_csv(run, comparison)
-    return render_markdown(build_table(run, comparison))
+    return render_markdown(build_table(run, comparison, si=si))

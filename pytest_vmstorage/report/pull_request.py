@@ -26,17 +26,19 @@ _SIGNS = {
 _LOUD = (Kind.REGRESSED, Kind.SUSPECT, Kind.INVALID, Kind.IMPROVED)
 
 
-def render_summary(run: Run, comparison: Comparison | None = None) -> str:
-    """What a reviewer wants to know of the run, as GitHub-flavoured Markdown; ends with a newline."""
+def render_summary(run: Run, comparison: Comparison | None = None, *, si: bool = False) -> str:
+    """What a reviewer wants to know of the run, as GitHub-flavoured Markdown; ends with a newline.
+
+    With `si` data rates of its matrix are in MB/s.
+    """
     parts = [f"## {_headline(run, comparison)}", *_hosts(run)]
     if comparison is not None:
         parts += [f"- {plain_markdown(line)}" for line in list(summary_lines(comparison))[1:]]
         parts += _tables(comparison)
     if failed := [f"{function_of(f.nodeid)} on {f.config.label}: {f.reason}" for f in run.failures]:
         parts.append(_folded(f"{len(failed)} cells without a figure", failed))
-    parts.append(
-        f"<details><summary>The whole matrix</summary>\n\n{render_markdown(build_table(run, comparison))}\n</details>"
-    )
+    matrix = render_markdown(build_table(run, comparison, si=si))
+    parts.append(f"<details><summary>The whole matrix</summary>\n\n{matrix}\n</details>")
     return "\n\n".join(parts) + "\n"
 
 

@@ -16,6 +16,7 @@ from pytest_vmstorage.report.columns import Column, Placed, columns_of, function
 from pytest_vmstorage.report.curves import Curves, build_curves
 from pytest_vmstorage.report.footer import Section, build_sections, host_names
 from pytest_vmstorage.report.outcomes import LEGENDS, mark_of, tally
+from pytest_vmstorage.report.si import in_si
 from pytest_vmstorage.report.spread import spread_text
 from pytest_vmstorage.report.time_spent import time_line
 from pytest_vmstorage.results import Failure, Figure, Measurement, Run
@@ -112,8 +113,12 @@ class _Place(NamedTuple):
 _Grid = dict[tuple[_Place, Column], Cell]
 
 
-def build_table(run: Run, comparison: Comparison | None = None) -> Table:
-    """The matrix of this run, with the change against a baseline beside each figure when one is given."""
+def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = False) -> Table:
+    """The matrix of this run, with the change against a baseline beside each figure when one is given.
+
+    With `si` data rates are in MB/s.
+    """
+    run = in_si(run) if si else run
     placed = place(run)
     columns = columns_of(placed, run.failures)
     grid, medians = _fill(run, placed, comparison)

@@ -9,7 +9,7 @@ import signal
 import time
 
 import pytest
-from projects import RANDOM_WRITE, flat, journal_samples, text_of
+from projects import RANDOM_WRITE, assert_refused, flat, journal_samples, text_of
 
 MANY = (
     RANDOM_WRITE
@@ -312,6 +312,21 @@ def test_a_column_that_no_workload_has(project, workers):
     else:
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert project.events == []
+
+
+def test_rates_in_mb(project):
+    """In the terminal and Markdown; CSV keeps the base unit."""
+    project.write(test_it=RANDOM_WRITE + "def test_x(measure): measure(Dd(count=64))\n")
+    result = project.run("--vm-units=si", *FILES)
+    assert "bw [MB/s]" in text_of(result)
+    assert "210 MB/s" in text_of(result)
+    markdown, table = ((project.path / f"out/r.{suffix}").read_text() for suffix in ("md", "csv"))
+    assert "bw \\[MB/s\\]" in markdown
+    assert "210 MB/s" in markdown
+    assert ",MiB/s," in table
+    assert "MB/s" not in table
+    refused = project.run("--vm-units=metric")
+    assert_refused(refused, "--vm-units=metric is not known. It is iec (MiB/s) or si (MB/s).")
 
 
 def test_a_column_that_nothing_measured_has(two_cells):

@@ -72,7 +72,9 @@ def test_the_users_choice_is_for_all_workloads(texts: list[str], workload: Workl
 @pytest.mark.parametrize("text", ["a b", "iops;bw", "++iops", "+", "="])
 def test_what_is_no_name_is_refused(text: str) -> None:
     """With a line that would do."""
-    with pytest.raises(ConfigError, match="which is no name of a metric. Write for example --vm-columns=iops,clat_p99"):
+    with pytest.raises(
+        ConfigError, match=r"which is no name of a metric\. Write for example --vm-columns=iops,clat_p99"
+    ):
         chosen(text)
 
 

@@ -238,6 +238,24 @@ def test_what_is_better_neither_way_is_not_ranked() -> None:
     assert [row.cells[0].mark for row in table.rows] == ["", ""]
 
 
+def test_data_rates_in_mb() -> None:
+    """Figures, curves and sentences alike, with the unit in the heading; all else is as it was, and so is the run."""
+    run = make_run(
+        make_measurement(RAW, workload="dd", bw=(100.0, 100.0), seconds=(2.0, 2.0)),
+        make_measurement(QCOW2, workload="dd", bw=(190 / 1.048576, 190 / 1.048576), seconds=(1.0, 1.0)),
+        make_measurement(StorageConfig(backing="native"), workload="dd", bw=(400.0, 400.0), seconds=(0.5, 0.5)),
+    )
+    table = build_table(run, against(run, run), si=True)
+    assert [column.heading[1] for column in table.columns] == ["bw [MB/s]", "seconds [s]"]
+    assert [row.cells[0].figure for row in table.rows] == ["105 MB/s", "190 MB/s", "419 MB/s"]
+    assert [row.cells[1].figure for row in table.rows] == ["2 s", "1 s", "500 ms"]
+    assert table.rows[0].cells[0].change.startswith("+0.0 %")
+    assert any(
+        "bw 105 MB/s against 419 MB/s" in line for line in section(table, "against the native row of the same device")
+    )
+    assert [row.cells[0].figure for row in build_table(run).rows] == ["100 MiB/s", "181 MiB/s", "400 MiB/s"]
+
+
 def test_rows_of_whole_images_have_nothing_of_a_guest() -> None:
     """Bus, cache, memory and whatever else their cell names of one: no guest was part of them."""
     image = make_measurement(QCOW2, workload="image operations 64M", seconds=(3.0,)).model_copy(
