@@ -1,8 +1,12 @@
 """The bridge to pytest-benchmark: each measurement becomes one of its rows, time being seconds per operation.
 
-Three names of pytest-benchmark are used that it does not document: its plugin's name, the session's `benchmarks`
-list and `Metadata`, which reads eight attributes. They have not changed from 3.4.1 (2021) to 5.3.1;
+Four names of pytest-benchmark are used that it does not document: its plugin's name, the session's `benchmarks` and
+`columns` lists and `Metadata`, which reads eight attributes. They have not changed from 3.4.1 (2021) to 5.3.1;
 tests/plugin/test_benchmark.py holds them to that.
+
+Its OPS is 1 / the mean of the rounds' times, and a figure in the matrix is the median of the rounds' rates: where rounds
+differ these two differ, too. So both say which they are, and a table of nothing but our rows has no OPS unless the user
+chose its columns.
 """
 
 from __future__ import annotations
@@ -28,6 +32,34 @@ _SHOWN_BY = (
 )
 
 
+_USUAL = ["min", "max", "mean", "stddev", "median", "iqr", "outliers", "ops", "rounds", "iterations"]
+"""pytest-benchmark's columns where the user chose none."""
+
+_OF_MEDIANS = ["median", "min", "max", "mean", "stddev", "iqr", "rounds"]
+
+_ROWS: pytest.StashKey[set[str]] = pytest.StashKey()
+"""On the config: names of the rows that are ours."""
+
+WHICH_IS_WHICH = (
+    "a figure of the matrix is the median of its rounds' figures; pytest-benchmark's table has their times, and its OPS,"
+    " where it is shown, is 1 / the mean of these"
+)
+
+
+def settle_columns(config: pytest.Config) -> bool:
+    """Put the median first, and leave out OPS, in a table of our rows alone; whether there is a table with our rows.
+
+    What the user chose stays, and so does the table of a project that has benchmarks of its own.
+    """
+    session, ours = config.pluginmanager.get_plugin("pytest-benchmark"), config.stash.get(_ROWS, set())
+    if not ours:
+        return False
+    is_chosen = config.getoption("benchmark_columns", None) not in (None, _USUAL)
+    if not is_chosen and all(bench.fullname in ours for bench in session.benchmarks):
+        session.columns = list(_OF_MEDIANS)
+    return True
+
+
 def add_rows(config: pytest.Config, measurements: Sequence[Mapping[str, Any]]) -> None:
     """Add the primary metric of each measurement to pytest-benchmark's session, if any of its options asks for it."""
     session = config.pluginmanager.get_plugin("pytest-benchmark")
@@ -43,6 +75,7 @@ def add_rows(config: pytest.Config, measurements: Sequence[Mapping[str, Any]]) -
         for value in seconds:
             row.update(value)
         session.benchmarks.append(row)
+        config.stash.setdefault(_ROWS, set()).add(row.fullname)
 
 
 def _row_type() -> Any:
@@ -67,7 +100,7 @@ def _operation(unit: str) -> str:
     if unit == "s":
         return unit
     one = "I/O" if unit == "IOPS" else unit.removesuffix("/s").removesuffix("s")
-    return f"s per {one}, OPS = {unit}"
+    return f"s per {one}, OPS = 1/mean in {unit}"
 
 
 def _duck(measurement: Measurement, taken: set[str]) -> SimpleNamespace:

@@ -105,6 +105,7 @@ class Recorder:
         fail_missing(session, comparison)
         self._note_strange(session, run)
         self._note_columns(run)
+        self._settle_benchmarks()
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             try:
                 append_summary(Path(summary), run, comparison, si=options.wants_si(self._config))
@@ -140,6 +141,13 @@ class Recorder:
             return
         self._notes.append(f"the baseline {baseline.name!r} has none of the tests that were run: nothing was compared")
         session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
+
+    def _settle_benchmarks(self) -> None:
+        """Say what pytest-benchmark's table has of the same rounds, where there is one with rows of ours."""
+        from pytest_vmstorage.plugin.benchmark import WHICH_IS_WHICH, settle_columns
+
+        if settle_columns(self._config):
+            self._notes.append(WHICH_IS_WHICH)
 
     def _note_columns(self, run: Run) -> None:
         """Say which columns the user chose and nothing had: what a workload measures is known when it is."""

@@ -38,7 +38,7 @@ def test_what_is_saved(two_cells, workers):
         assert rows[RAW]["stats"]["rounds"] == 3
         assert rows[QCOW2]["stats"]["ops"] == pytest.approx(5000, rel=1e-3)
         assert rows[QCOW2]["params"]["format"] == "qcow2"
-        assert rows[QCOW2]["group"] == "fio randwrite 4k qd32: time = s per I/O, OPS = IOPS"
+        assert rows[QCOW2]["group"] == "fio randwrite 4k qd32: time = s per I/O, OPS = 1/mean in IOPS"
         assert rows[QCOW2]["extra_info"]["metrics"]["iops"] == {"unit": "IOPS", "median": 5000.0}
         block = content["vmstorage"]
         assert block["schema_version"] == 1
@@ -74,7 +74,7 @@ def test_the_command_of_pytest_benchmark(two_cells):
     command = "import sys; from pytest_benchmark.cli import main; sys.exit(main())"
     result = two_cells.pytester.run(sys.executable, "-c", command, "compare", "--columns=ops,median", "0001", "0002")
     assert result.ret == 0
-    assert "fio randwrite 4k qd32: time = s per I/O, OPS = IOPS" in text_of(result)
+    assert "fio randwrite 4k qd32: time = s per I/O, OPS = 1/mean in IOPS" in text_of(result)
     assert "test_random_write[raw] (0001_base)" in text_of(result)
     assert "test_random_write[qcow2] (0002_slow)" in text_of(result)
 
@@ -98,9 +98,41 @@ def test_histogram_without_its_extra(two_cells, monkeypatch):
     assert two_cells.events == []
 
 
+MEDIANS = ("Name (time in us)", "Median", "Min", "Max", "Mean", "StdDev", "IQR", "Rounds")
+
+
+def head_of(result):
+    """The headings of pytest-benchmark's first table."""
+    line = next(line for line in result.outlines if line.startswith("Name (time in "))
+    return tuple(column.strip() for column in line.split("  ") if column.strip())
+
+
+@WORKERS
+def test_a_cell_has_one_rate_on_the_screen(two_cells, workers):
+    """pytest-benchmark's table begins with the median and has no OPS, and the matrix says which figure is which."""
+    result = two_cells.run("--benchmark-save=base", *workers, own_process=bool(workers))
+    assert head_of(result) == MEDIANS
+    said = "a figure of the matrix is the median of its rounds' figures; pytest-benchmark's table has their times"
+    assert flat(result).count(said) == 1
+    assert said not in flat(two_cells.run())
+
+
+def test_columns_of_benchmarks_that_others_chose_stay(two_cells):
+    """By option, in the ini file, and in a project that has benchmarks of its own."""
+    assert head_of(two_cells.run("--benchmark-save=x", "--benchmark-columns=ops,max"))[1:] == ("OPS (Kops/s)", "Max")
+    two_cells.write(pytest__ini="[pytest]\naddopts = --benchmark-columns=ops,mean\n")
+    chosen = two_cells.run("--benchmark-save=x")
+    assert head_of(chosen)[1:] == ("OPS (Kops/s)", "Mean")
+    assert "is 1 / the mean of these" in flat(chosen)
+    two_cells.write(
+        pytest__ini="[pytest]\n", test_own="def test_own(benchmark): benchmark.pedantic(lambda: 1, rounds=2)\n"
+    )
+    assert "OPS" in " ".join(head_of(two_cells.run("--benchmark-save=x")))
+
+
 def test_nothing_is_added_unasked(two_cells):
     """Without an option of pytest-benchmark there is no table of its, and with its plugin off nothing is missed."""
-    assert "OPS = IOPS" not in text_of(two_cells.run())
+    assert "OPS = 1/mean in IOPS" not in text_of(two_cells.run())
     result = two_cells.run("-p", "no:benchmark")
     result.assert_outcomes(passed=2)
     assert "10k IOPS" in text_of(result)
@@ -123,16 +155,16 @@ def test_several_measurements_of_one_test(project):
         f"{head}::fio randwrite 4k qd32 #2",
         f"{head}::fio write 1M qd1",
     ]
-    assert rows[1]["group"].endswith("time = s per MiB, OPS = MiB/s")
+    assert rows[1]["group"].endswith("time = s per MiB, OPS = 1/mean in MiB/s")
     assert rows[1]["stats"]["ops"] == pytest.approx(200, rel=0.02)
 
 
 @pytest.mark.parametrize(
     ("unit", "words"),
     [
-        ("IOPS", "s per I/O, OPS = IOPS"),
-        ("MiB/s", "s per MiB, OPS = MiB/s"),
-        ("transactions/s", "s per transaction, OPS = transactions/s"),
+        ("IOPS", "s per I/O, OPS = 1/mean in IOPS"),
+        ("MiB/s", "s per MiB, OPS = 1/mean in MiB/s"),
+        ("transactions/s", "s per transaction, OPS = 1/mean in transactions/s"),
         ("s", "s"),
     ],
 )
@@ -169,6 +201,8 @@ def test_what_is_used_of_pytest_benchmark(pytestconfig):
     """The undocumented names are what they were: the plugin's name, its list, and Metadata's eight attributes."""
     session = pytestconfig.pluginmanager.get_plugin("pytest-benchmark")
     assert isinstance(session.benchmarks, list)
+    assert "ops" in session.columns
+    assert pytestconfig.getoption("benchmark_columns") in (None, benchmark._USUAL)
     read = set()
 
     class Spy:
