@@ -60,7 +60,7 @@ LAYERS = """
     couples  bounds
     between  effects
     assertions  report.effects
-    report.footer  report.curves
+    report.footer  report.curves  report.maps
     report.table
     report.text  report.markdown  report.csv_file
     report.pull_request

@@ -28,6 +28,11 @@ class CurveRow(BaseModel):
     cell: tuple[str, ...]
     points: tuple[str, ...]
 
+    @property
+    def leading(self) -> tuple[str, ...]:
+        """What stands before the cell."""
+        return (self.metric,)
+
 
 class Curves(BaseModel):
     """All cells' curves of one workload over one option: what is swept, its values, and a row a cell and metric.

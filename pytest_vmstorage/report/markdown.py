@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from pytest_vmstorage.plain_text import plain_markdown
+from pytest_vmstorage.report.curves import Curves
 from pytest_vmstorage.report.table import BEST, Cell, Table
 
 _FAILED_WIDTH = 48
@@ -22,10 +23,12 @@ def render_markdown(table: Table) -> str:
         rows = [[*map(plain_markdown, row.axes), *map(_cell, row.cells)] for row in table.rows]
         parts.append("\n".join(map(_line, [heads, rule, *rows])))
     parts += [plain_markdown(table.legend), plain_markdown(table.time)]
-    for curves in table.curves:
-        heads = ["metric", *map(plain_markdown, (*curves.axes, *curves.points))]
-        rule = ["---", *("---" for _ in curves.axes), *("---:" for _ in curves.points)]
-        rows = [[row.metric, *row.cell, *row.points] for row in curves.rows]
+    for curves in table.curves_and_maps:
+        # a map has no metric of its own in each row
+        metric = ["metric"] if isinstance(curves, Curves) else []
+        heads = [*metric, *map(plain_markdown, (*curves.axes, *curves.points))]
+        rule = [*("---" for _ in (*metric, *curves.axes)), *("---:" for _ in curves.points)]
+        rows = [[*row.leading, *row.cell, *row.points] for row in curves.rows]
         lines = [_line(heads), _line(rule), *(_line([*map(plain_markdown, row)]) for row in rows)]
         parts.append(f"### {plain_markdown(curves.title)}\n\n" + "\n".join(lines))
     for section in table.sections:

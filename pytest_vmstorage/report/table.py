@@ -15,6 +15,7 @@ from pytest_vmstorage.outcome import OUTCOMES
 from pytest_vmstorage.report.columns import Column, Placed, columns_of, function_of, place
 from pytest_vmstorage.report.curves import Curves, build_curves
 from pytest_vmstorage.report.footer import Section, build_sections, host_names
+from pytest_vmstorage.report.maps import Map, build_maps
 from pytest_vmstorage.report.outcomes import LEGENDS, mark_of, tally
 from pytest_vmstorage.report.si import in_si
 from pytest_vmstorage.report.spread import spread_text
@@ -71,7 +72,7 @@ class Table(BaseModel):
     """The matrix: what all rows have in common, the axes in which they differ, and what stands below.
 
     `tests` says how many tests passed and failed; `curves` are sweeps of the same rows, each once more in the order of
-    what was swept. `time` says where the run's time went. Both are "" where nobody knows.
+    what was swept, `maps` are iozone's. `time` says where the run's time went. Both texts are "" where nobody knows.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -84,7 +85,13 @@ class Table(BaseModel):
     tests: str = ""
     time: str = ""
     curves: tuple[Curves, ...] = ()
+    maps: tuple[Map, ...] = ()
     sections: tuple[Section, ...]
+
+    @property
+    def curves_and_maps(self) -> tuple[Curves | Map, ...]:
+        """Both, in the order in which they stand below the matrix."""
+        return (*self.curves, *self.maps)
 
 
 class _Place(NamedTuple):
@@ -126,6 +133,7 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
     _add_failures(run, placed, grid)
     rows = sorted(dict.fromkeys(place for place, _ in grid), key=lambda place: _order(place, run))
     axes = _axes(rows)
+
     return Table(
         caption=_caption(rows, axes),
         axes=axes,
@@ -141,6 +149,7 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         tests=tally(run),
         time=time_line(run.timelines),
         curves=build_curves(placed, *_cells_of_curves(run, axes)),
+        maps=build_maps(placed, *_cells_of_curves(run, axes)),
         sections=build_sections(run, comparison),
     )
 

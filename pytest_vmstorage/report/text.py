@@ -11,6 +11,7 @@ from tabulate import tabulate
 from pytest_vmstorage.plain_text import plain
 from pytest_vmstorage.report.columns import Column
 from pytest_vmstorage.report.curves import Curves
+from pytest_vmstorage.report.maps import Map
 from pytest_vmstorage.report.table import Cell, Table
 
 _GAP = 2
@@ -43,7 +44,7 @@ def render_text(table: Table, width: int) -> str:
         *_wrapped(table.time, width),
     ]
     parts += [
-        part for curves in table.curves for part in (*_wrapped(f"{curves.title}:", width), *_curves(curves, width))
+        part for one in table.curves_and_maps for part in (*_wrapped(f"{one.title}:", width), *_curves(one, width))
     ]
     for section in table.sections:
         texts = [line for text in section.lines for line in text.splitlines()]
@@ -52,11 +53,11 @@ def render_text(table: Table, width: int) -> str:
     return plain("\n\n".join(part for part in parts if part)) + "\n"
 
 
-def _curves(curves: Curves, width: int) -> _Lines:
-    """A row for each cell and metric, a column for each point, in as few blocks as fit."""
+def _curves(curves: Curves | Map, width: int) -> _Lines:
+    """A row for each cell and metric, or file size, a column for each point, in as few blocks as fit."""
     points = [_rjust([name, *(row.points[index] for row in curves.rows)]) for index, name in enumerate(curves.points)]
-    metrics = ["metric", *(row.metric for row in curves.rows)]
-    return _tables([metrics], curves.axes, [row.cell for row in curves.rows], points, width)
+    leading = [["metric", *(row.metric for row in curves.rows)]] if isinstance(curves, Curves) else []
+    return _tables(leading, curves.axes, [row.cell for row in curves.rows], points, width)
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> _Lines:
