@@ -162,7 +162,8 @@ class Measurement(BaseModel):
     `around` what the host was like (None where an earlier version saved it), `cautions` what speaks against the figure,
     `ended` why there are no more rounds,
     `without` which steps of the hygiene the user left out, `fresh` how many of the last samples were taken, in guests
-    of their own, to confirm that the others looked slow, `tolerated` what the test's mark says that it may lose.
+    of their own, to confirm that the others looked slow, `tolerated` what the test's mark says that it may lose,
+    `notes` what its marks say that a reader must know of the row.
     `made_from` are hashes of what its last guest was made from (see `Provenance`); empty without a guest, and where an
     earlier version saved it.
     `point` is where it stands on the curve that is called `shape`, such as {"iodepth": 8, "numjobs": 1} on
@@ -196,6 +197,7 @@ class Measurement(BaseModel):
     left_out: tuple[LeftOut, ...] = ()
     fresh: int = 0
     tolerated: str = ""
+    notes: tuple[str, ...] = ()
     made_from: Mapping[str, str] = {}
     outcome: Outcome = ""
     message: str = ""

@@ -56,7 +56,7 @@ LAYERS = """
     judging
     gate  pairing
     report.columns  report.native  report.circumstances  report.spread  report.summary  report.si  report
-    report.time_spent  report.trace_events  report.outcomes
+    report.time_spent  report.trace_events  report.outcomes  report.notes
     couples  bounds
     between  effects
     assertions  report.effects

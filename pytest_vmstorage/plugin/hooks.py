@@ -77,6 +77,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         'tolerated_loss(percent): how much slower than before the test\'s figures may be, such as "5%"',
     )
+    config.addinivalue_line(
+        "markers",
+        "storage_note(text): stands with the test's rows in every report, such as what differs from a published study",
+    )
     if not hasattr(config, "workerinput"):
         if value(config, "save"):
             from pytest_vmstorage.plugin.gate_options import use_save

@@ -43,6 +43,9 @@ MEASURED: pytest.StashKey[list[Measurement]] = pytest.StashKey()
 TOLERATED = "tolerated_loss"
 """The mark that says what a test's figures may lose."""
 
+NOTE = "storage_note"
+"""The mark whose text stands with a test's rows."""
+
 ASSERTED: pytest.StashKey[list[Asserted]] = pytest.StashKey()
 """On the config: all assertions between cells so far."""
 
@@ -99,6 +102,12 @@ def tolerated_by(item: pytest.Item) -> str:
     if mark is None:
         return ""
     return str((*mark.args, mark.kwargs.get("percent", ""))[0])
+
+
+def notes_on(item: pytest.Item) -> tuple[str, ...]:
+    """What the test's marks `storage_note` say, those of its module and class first; each once."""
+    marks = (mark for node in item.listchain() for mark in node.own_markers if mark.name == NOTE)
+    return tuple(dict.fromkeys(str((*mark.args, "")[0]) for mark in marks))
 
 
 def uses(item: pytest.Item, fixture: str) -> bool:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vmstorage.errors import VmStorageError
+from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.plugin import axes, gate_options, image_options, options
 from pytest_vmstorage.plugin.devices import device_lines
 from pytest_vmstorage.plugin.emulators import check_emulators
-from pytest_vmstorage.plugin.keys import CONFIG, IGNORED, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
+from pytest_vmstorage.plugin.keys import CONFIG, IGNORED, NOTE, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
 from pytest_vmstorage.plugin.live import write_sentence
 from pytest_vmstorage.plugin.machines import machine_lines
 from pytest_vmstorage.plugin.option_table import value
@@ -118,7 +118,7 @@ def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
         recipe, baseline = gate_options.recipe(config), options.baseline(config)
         paired = _others(config, items)
         for item in items:
-            _check_mark(item)
+            _check_marks(item)
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
     if recipe is not None and not paired:
@@ -133,11 +133,16 @@ def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
         )
 
 
-def _check_mark(item: pytest.Item) -> None:
-    """Raise ConfigError for a mark tolerated_loss that says nothing."""
+def _check_marks(item: pytest.Item) -> None:
+    """Raise ConfigError for a mark tolerated_loss or storage_note that says nothing."""
     mark = item.get_closest_marker(TOLERATED)
     if mark is not None:
         parse_tolerated(tolerated_by(item), f"{item.nodeid}: the mark {TOLERATED}")
+    for note in item.iter_markers(NOTE):
+        if note.kwargs or len(note.args) != 1 or not isinstance(note.args[0], str) or not note.args[0].strip():
+            raise ConfigError(
+                f"{item.nodeid}: the mark {NOTE} has no text.", hint=f'Write @pytest.mark.{NOTE}("ext4 is full here").'
+            )
 
 
 def _others(config: pytest.Config, items: list[pytest.Item]) -> list[StorageConfig]:

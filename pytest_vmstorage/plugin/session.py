@@ -19,7 +19,7 @@ from pytest_vmstorage.opening import open_lab, open_machines
 from pytest_vmstorage.plugin import image_options, options
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gating import Gate
-from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MAKING, MEASURED, tolerated_by, uses
+from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MAKING, MEASURED, notes_on, tolerated_by, uses
 from pytest_vmstorage.plugin.live import LiveLine, write_sentence
 from pytest_vmstorage.plugin.option_table import value
 from pytest_vmstorage.plugin.post import post_of
@@ -196,7 +196,7 @@ class StorageSession:
         with _making(item):
             keep_sample = self._keeper(item, workload, config)
         measuring = Measuring(workload, plan, keep_sample=keep_sample)
-        return Turn(rule, measuring, tolerated_by(item))
+        return Turn(rule, measuring, tolerated_by(item), notes_on(item))
 
     def _keeper(self, item: pytest.Item, workload: Workload, config: StorageConfig) -> Callable[[Sample], None]:
         """What puts a sample of that measurement into the journal."""
@@ -246,7 +246,8 @@ class StorageSession:
         keep_sample = self._keeper(item, workload, config)
         with lab.alone(self.live.say, config), lab.images(config, workload, self.live.say) as bench:
             measured = measure_images(bench, workload, plan, say=self.live.say, keep_sample=keep_sample)
-        return measured.model_copy(update={"nodeid": item.nodeid, "tolerated": tolerated_by(item)})
+        said = {"nodeid": item.nodeid, "tolerated": tolerated_by(item), "notes": notes_on(item)}
+        return measured.model_copy(update=said)
 
     def _plan(self, wanted: int, warmup: int) -> Plan:
         if wanted < 1 or warmup < 0:

@@ -32,14 +32,14 @@ def alike(item: pytest.Item, coming: Iterable[tuple[pytest.Item, StorageConfig]]
 class Turn:
     """One call of `measure` in a test, over all runs of the test: its rounds so far, and the error that ended them."""
 
-    def __init__(self, rule: Rounds, measuring: Measuring, tolerated: str = "") -> None:
+    def __init__(self, rule: Rounds, measuring: Measuring, tolerated: str = "", notes: tuple[str, ...] = ()) -> None:
         self.rule = rule
         self.measuring = measuring
         self.error: VmStorageError | None = None
         self.in_turns = 0
         self.fresh_from: int | None = None
         self.is_late = False
-        self._tolerated = tolerated
+        self._said = {"tolerated": tolerated, "notes": notes}
 
     def want(self, count: int) -> None:
         """So many rounds more are wanted than there are."""
@@ -49,7 +49,7 @@ class Turn:
         """All rounds so far, of which there is at least one; `turns` says how those taken in turns lie among others."""
         order = f"{self._order(turns)}, interrupted" if interrupted else self._order(turns)
         fresh = 0 if self.fresh_from is None else len(self.measuring.samples) - self.fresh_from
-        update = {"nodeid": nodeid, "fresh": fresh, "tolerated": self._tolerated}
+        update = {"nodeid": nodeid, "fresh": fresh, **self._said}
         return self.measuring.measurement(order, self.ended).model_copy(update=update)
 
     def _order(self, turns: str) -> str:

@@ -116,7 +116,9 @@ def host_words(state: HostState) -> Mapping[str, str]:
 
 
 def detail_lines(m: Measurement) -> Iterator[str]:
-    """All of it for one measurement, a fact or sentence a line; nothing where an earlier version saved it."""
+    """All of it for one measurement, a fact or sentence a line; little where an earlier version saved it."""
+    for note in m.notes:
+        yield f"note: {note}"
     if m.around is None:
         return
     by_class = cpu_per_io(m.cost, m.moved)

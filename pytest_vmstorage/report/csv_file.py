@@ -51,6 +51,7 @@ HEADER = (
         "tool_version",
         *(f"host_{name}" for name in _HOST),
         "stated",
+        "notes",
         "started",
     ),
 )
@@ -58,6 +59,7 @@ HEADER = (
 
 `native` and `null` are the medians of the rows beside which this one stands, `of_native` and `of_null` the fractions.
 `stated` is the label of a machine that the plugin did not make ("format=vmfs bus=pvscsi"), which nothing proves.
+`notes` are what the test's marks say of the row, with "; " between them.
 `emulator_version` is of the QEMU that the cell names; any other row was run by the host's own, `host_qemu`.
 `outcome` is what became of the test, in pytest's words, and `message` the first line of why.
 Measurements of one `curve` in one cell are its points; `at_iodepth` is where each stands on it.
@@ -112,6 +114,7 @@ def _measured(
         "tool_version": m.guest.get(m.tool, ""),
         "outcome": m.outcome,
         "message": m.message,
+        "notes": "; ".join(m.notes),
     }
     for metric in m.metrics:
         values = m.values(metric.name)

@@ -12,6 +12,7 @@ from pytest_vmstorage.report.circumstances import caution_lines, cost_lines, end
 from pytest_vmstorage.report.columns import function_of
 from pytest_vmstorage.report.effects import effect_lines
 from pytest_vmstorage.report.native import Yardsticks, against_native
+from pytest_vmstorage.report.notes import note_lines
 from pytest_vmstorage.report.outcomes import failed_lines
 from pytest_vmstorage.report.summary import summary_lines
 from pytest_vmstorage.results import HostFacts, Measurement, Run
@@ -33,7 +34,8 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
     sections = [_failures(run, "failed"), _failures(run, "skipped")]
     sections += [Section(title="failed tests", lines=tuple(failed_lines(run, comparison)))]
     sections += _comparison(comparison) if comparison else ()
-    sections += [_left_out(run), Section(title="what moves what", lines=tuple(effect_lines(run)))]
+    sections += [_left_out(run), Section(title="notes", lines=tuple(note_lines(run.measurements)))]
+    sections += [Section(title="what moves what", lines=tuple(effect_lines(run)))]
     hosts = [host_of(run, name) for name in host_names(run)]
     sections += [
         *(_host(host, has_guests=_has_guests(run, host)) for host in hosts),

@@ -162,6 +162,54 @@ def test_two(measure, iodepth): measure(Fio(rw="randread", bs="8k", iodepth=iode
     assert any(row.endswith(",32,1") for row in rows)
 
 
+NOTED = (
+    RANDOM_WRITE
+    + """
+from pytest_vmstorage import ImageOperations
+
+pytestmark = pytest.mark.storage_note("of the module")
+
+@pytest.mark.storage_note("of the test")
+@pytest.mark.parametrize("format", ["raw", pytest.param("qcow2", marks=pytest.mark.storage_note("of qcow2"))])
+def test_write(measure):
+    measure(FIO)
+
+@pytest.mark.storage_note("of images")
+def test_image(measure_image):
+    measure_image(ImageOperations(data="64M"))
+"""
+)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)])
+def test_a_mark_puts_a_note_beside_its_rows(project, workers):
+    """Of module, test and parameter; below the matrix and in the files, also when it comes from a worker."""
+    project.write(test_it=NOTED)
+    result = project.run("--strict-markers", "--vm-report=x.json", *workers, own_process=bool(workers))
+    result.assert_outcomes(passed=3)
+    rows = {m["nodeid"]: m["notes"] for m in json.loads((project.path / "x.json").read_text())["measurements"]}
+    assert rows == {
+        "test_it.py::test_write[raw]": ["of the module", "of the test"],
+        "test_it.py::test_write[qcow2]": ["of the module", "of the test", "of qcow2"],
+        "test_it.py::test_image": ["of the module", "of images"],
+    }
+    assert (
+        "notes: test_write, test_image: of the module test_write: of the test test_image: of images"
+        " test_write (1 of 2 rows): of qcow2" in flat(result)
+    )
+
+
+@pytest.mark.parametrize("given", ["", '" "', "4", '"a", "b"', 'text="a"'])
+def test_a_note_without_a_text_is_refused(project, given):
+    """Before anything is made, with the test that has it."""
+    project.write(test_it=NOTED.replace('"of the test"', given))
+    assert_refused(
+        project.run(),
+        "test_it.py::test_write[raw]: the mark storage_note has no text. Write @pytest.mark.storage_note(",
+    )
+    assert project.events == []
+
+
 def test_the_hook_adds_to_the_report(two_cells):
     """pytest_vmstorage_report gets the run and may add lines."""
     two_cells.write(
