@@ -7,6 +7,7 @@ with what it would take, and what was never to be measured is an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pytest_vmstorage.between import Judgement, missing_cell, weigh
 from pytest_vmstorage.bounds import Bounds
@@ -28,12 +29,29 @@ TOLERANCE = 0.02
 """What a step of a curve may lose without being one: rounds vary by as much."""
 
 
-def ratio(scope: Scope, one: CellSelector, other: CellSelector, bounds: Bounds, metric: str | None = None) -> Judgement:
+class Beside(NamedTuple):
+    """Another workload that the second side of a ratio is of: a pattern, and which of its metrics (None: the same)."""
+
+    workload: str
+    metric: str | None = None
+
+
+def ratio(
+    scope: Scope,
+    one: CellSelector,
+    other: CellSelector,
+    bounds: Bounds,
+    metric: str | None = None,
+    beside: Beside | None = None,
+) -> Judgement:
     """Cells of one kind are so many times as fast as those of the other that are equal in all axes neither names.
 
-    Raises ConfigError where a cell would be of both kinds, where no such two were to be measured, and for a metric
-    that they have not or that is no speed.
+    With `beside` the second side is of another workload, and may be the same cell. Raises ConfigError where else a cell
+    would be of both kinds, where no such two were to be measured, and for a metric that they have not, that is no
+    speed, or that counts something else on the other side.
     """
+    if beside is not None:
+        return _across(scope, one, other, bounds, metric, beside)
     if not any(one.values[name] != other.values[name] for name in one.values if name in other.values):
         raise ConfigError(
             f"a cell can have both {one} and {other}.",
@@ -46,6 +64,23 @@ def ratio(scope: Scope, one: CellSelector, other: CellSelector, bounds: Bounds, 
         return _without_couples(claim, scope, (one, other), why)
     failed = [f for f in scope.failures(rows) if one.matches(f.config) or other.matches(f.config)]
     return _with_missing(weigh(claim, bounds, couples, scope.run, metric), failed)
+
+
+def _across(
+    scope: Scope, one: CellSelector, other: CellSelector, bounds: Bounds, metric: str | None, beside: Beside
+) -> Judgement:
+    """The ratio of two workloads."""
+    second = scope._replace(workload=beside.workload)
+    rows, others = scope.rows(), second.rows()
+    claim = f"{scope.workload} with {one} is {bounds} times as fast as {second.workload} with {other}"
+    couples = couples_between(rows, one, other, others)
+    if not couples:
+        why = f"no two cells with {one} and with {other} are on one host and equal in all other axes"
+        lacking, kind = (scope, one) if _absent(scope, (one,)) else (second, other)
+        return _without_couples(claim, lacking, (kind,), why)
+    failed = [f for f in scope.failures(rows) if one.matches(f.config)]
+    failed += [f for f in second.failures(others) if other.matches(f.config)]
+    return _with_missing(weigh(claim, bounds, couples, scope.run, metric, beside.metric), failed)
 
 
 def fastest(scope: Scope, chosen: CellSelector, tolerance: float = 0.0, metric: str | None = None) -> Judgement:

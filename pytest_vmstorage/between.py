@@ -106,13 +106,21 @@ class Judgement(BaseModel):
         return texts if self.outcome is Outcome.FAILS else texts[:1]
 
 
-def weigh(claim: str, bounds: Bounds, couples: Sequence[Couple], run: Run, metric: str | None = None) -> Judgement:
+def weigh(
+    claim: str,
+    bounds: Bounds,
+    couples: Sequence[Couple],
+    run: Run,
+    metric: str | None = None,
+    other_metric: str | None = None,
+) -> Judgement:
     """Every couple's ratio held against the bounds; `metric` is a metric's name, None for each one's primary.
 
-    Raises ConfigError for a metric that they have not, or that is neither a rate nor a time.
+    `other_metric` is that of the second side, None where it is the same. Raises ConfigError for a metric that they
+    have not, that is neither a rate nor a time, or that counts something else on the other side.
     """
     confidence = 1.0 - RISK / max(1, len(couples))
-    ratios = [_ratio(couple, bounds, run, metric, confidence) for couple in couples]
+    ratios = [_ratio(couple, bounds, run, (metric, other_metric), confidence) for couple in couples]
     ratios.sort(key=lambda one: (one.ratio or 0.0) * (1 if bounds.at_least is not None else -1))
     return Judgement(claim=claim, ratios=tuple(ratios), notes=tuple(_notes(couples, run)))
 
@@ -130,8 +138,12 @@ class _Pairs(NamedTuple):
     obstacle: str = ""
 
 
-def _ratio(couple: Couple, bounds: Bounds, run: Run, metric: str | None, confidence: float) -> Ratio:
-    known = _pairs(couple, run, metric)
+_Names = tuple[str | None, str | None]
+"""Of both sides: which metric."""
+
+
+def _ratio(couple: Couple, bounds: Bounds, run: Run, metrics: _Names, confidence: float) -> Ratio:
+    known = _pairs(couple, run, metrics)
     if known.obstacle:
         return Ratio(outcome=Outcome.INCONCLUSIVE, text=f"{known.begin}: {known.obstacle}")
     shifts = known.shifts
@@ -149,13 +161,14 @@ def _ratio(couple: Couple, bounds: Bounds, run: Run, metric: str | None, confide
     )
 
 
-def _pairs(couple: Couple, run: Run, metric: str | None) -> _Pairs:
-    name = metric or couple.first.primary
-    measured = _metric(couple, name)
-    first, second = (m.figure(name) for m in couple)
+def _pairs(couple: Couple, run: Run, metrics: _Names) -> _Pairs:
+    name = metrics[0] or couple.first.primary
+    names = (name, metrics[1] or name)
+    measured = _metric(couple, names)
+    first, second = (m.figure(one) for m, one in zip(couple, names, strict=True))
     begin = (
         f"{couple.first.workload} on {couple.first.config.label}, {name} {first} ({first.spread}), against"
-        f" {_told_apart(couple)} {second} ({second.spread})"
+        f" {_told_apart(couple)}{'' if names[1] == name else f', {names[1]}'} {second} ({second.spread})"
     )
     obstacle = acceleration_obstacle(couple, run)
     if obstacle:
@@ -163,7 +176,8 @@ def _pairs(couple: Couple, run: Run, metric: str | None) -> _Pairs:
     rounds = paired_rounds(couple)
     if len(rounds) < min(2, *(len(m.samples) for m in couple)):
         return _Pairs(begin, obstacle=_IN_A_ROW)
-    figures = [[sample.figures[name] for sample in side] for side in zip(*rounds, strict=True)]
+    sides = zip(names, zip(*rounds, strict=True), strict=False)
+    figures = [[sample.figures[one] for sample in side] for one, side in sides]
     if not rounds or not all(0 < value < math.inf for side in figures for value in side):
         return _Pairs(begin, obstacle="a round gave no figure that has a speed")
     return _Pairs(begin, differences(measured, *figures))
@@ -182,20 +196,26 @@ def _told_apart(couple: Couple) -> str:
     return f"{other}{second.config.label}"
 
 
-def _metric(couple: Couple, name: str) -> Metric:
+def _metric(couple: Couple, names: tuple[str, str]) -> Metric:
     try:
-        found = [m.metric(name) for m in couple]
+        found = [m.metric(name) for m, name in zip(couple, names, strict=True)]
     except AttributeError as error:
         raise ConfigError(f"{error}.", hint="Name another metric, or choose workloads that have it.") from None
     if not (found[0].is_rate or found[0].unit == "s"):
         raise ConfigError(
-            f"{name} of {couple.first.workload} is in {found[0].unit}, and no speed.",
+            f"{names[0]} of {couple.first.workload} is in {found[0].unit}, and no speed.",
             hint='Name a rate or a time, such as metric="iops".',
         )
     if found[0].better == "neither":
         raise ConfigError(
-            f"{name} of {couple.first.workload} is no speed: neither way is better.",
+            f"{names[0]} of {couple.first.workload} is no speed: neither way is better.",
             hint='Name another metric, such as metric="iops".',
+        )
+    if found[0].unit != found[1].unit:
+        raise ConfigError(
+            f"{names[0]} of {couple.first.workload} is in {found[0].unit}, and {names[1]} of"
+            f" {couple.second.workload} in {found[1].unit}.",
+            hint="Name metrics that count the same, by metric and other_metric.",
         )
     return found[0]
 

@@ -93,17 +93,28 @@ def differ_only_in(one: StorageConfig, other: StorageConfig, names: Collection[s
     )
 
 
-def couples_between(rows: Sequence[Row], one: CellSelector, other: CellSelector) -> tuple[Couple, ...]:
-    """Each cell of one kind with each of the other that is equal in all axes which neither of them names."""
+def couples_between(
+    rows: Sequence[Row], one: CellSelector, other: CellSelector, others: Sequence[Row] | None = None
+) -> tuple[Couple, ...]:
+    """Each cell of one kind with each of the other that is equal in all axes which neither of them names.
+
+    Both are of one workload and test, unless `others` are the rows of another workload.
+    """
     named = {*one.values, *other.values}
     return tuple(
         Couple(first.measurement, second.measurement)
         for first in rows
         if one.matches(first.config)
-        for second in rows
-        if other.matches(second.config) and are_alike(first, second)
+        for second in (rows if others is None else others)
+        if other.matches(second.config)
+        if (are_alike(first, second) if others is None else _are_apart(first, second))
         if differ_only_in(first.config, second.config, named)
     )
+
+
+def _are_apart(one: Row, other: Row) -> bool:
+    """Whether both are of the same host and not the same row."""
+    return one.measurement.host == other.measurement.host and one.measurement is not other.measurement
 
 
 def couples_of_rivals(rows: Sequence[Row], chosen: CellSelector) -> tuple[Couple, ...]:

@@ -59,16 +59,28 @@ class Cells:
         at_most: float | None = None,
         workload: str = "*",
         metric: str | None = None,
+        other_workload: str | None = None,
+        other_metric: str | None = None,
         where: CellSelector | None = None,
         inconclusive: Policy | None = None,
     ) -> None:
-        """Cells of `one` kind are so many times as fast as those of the `other` that are equal in all other axes."""
+        """Cells of `one` kind are so many times as fast as those of the `other` that are equal in all other axes.
+
+        With `other_workload`, a pattern, the other side is of that workload, `other_metric` which of its metrics, and
+        both sides may be the same cell: a write past the page cache against one through it.
+        """
         __tracebackhide__ = True
-        from pytest_vmstorage.assertions import ratio
+        from pytest_vmstorage.assertions import Beside, ratio
         from pytest_vmstorage.bounds import Bounds
 
+        beside = None if other_workload is None else Beside(other_workload, other_metric)
+
         def judge(scope: Scope) -> Judgement:
-            return ratio(scope, one, other, Bounds(at_least=at_least, at_most=at_most), metric)
+            if beside is None and other_metric is not None:
+                raise ConfigError(
+                    f"other_metric={other_metric!r} is of no other workload.", hint="Name one by other_workload."
+                )
+            return ratio(scope, one, other, Bounds(at_least=at_least, at_most=at_most), metric, beside)
 
         self._assert(judge, workload, where, inconclusive)
 

@@ -97,6 +97,27 @@ def test_read(measure, iodepth):
     )
 
 
+def test_two_workloads_of_one_cell(project):
+    """A dd is 12.6 times as many IOPS as nobody counts, so by the metric that both have; a metric alone is refused."""
+    tests = """
+def test_across(assert_ratio):
+    assert_ratio(cell("raw"), cell("raw"), at_least=1, workload="dd *", other_workload="fio *", other_metric="bw")
+
+def test_no_workload(assert_ratio):
+    assert_ratio(cell("raw"), cell("qcow2"), at_least=1, other_metric="bw")
+
+@pytest.mark.parametrize("format", ["raw", "qcow2"])
+def test_dd(measure):
+    measure(Dd(bs="1M", count=64, oflag="direct"))
+"""
+    result = project_with(project, tests).run("--vm-rounds=8")
+    result.assert_outcomes(passed=5, failed=1)
+    assert "HOLDS test_it.py::test_across: dd * with format=raw is at least 1 times as fast as fio * with" in flat(
+        result
+    )
+    assert "other_metric='bw' is of no other workload. Name one by other_workload." in flat(result)
+
+
 def test_they_are_run_last_in_their_own_order(project):
     """Also those of another file, whose tests pytest met first; others stay where they were."""
     tests = RATIO + RATIO.replace("test_ratio", "test_again") + "\ndef test_plain(): pass\n"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage import StorageConfig, cell
-from pytest_vmstorage.assertions import fastest, monotonic, ratio
+from pytest_vmstorage.assertions import Beside, fastest, monotonic, ratio
 from pytest_vmstorage.bounds import Bounds, Outcome
 from pytest_vmstorage.couples import Scope
 from pytest_vmstorage.errors import ConfigError
@@ -105,6 +105,73 @@ def test_a_cell_that_this_host_cannot_have_is_not_waited_for() -> None:
     skipped = make_failure(StorageConfig(format="qcow2", cache="unsafe")).model_copy(update={"outcome": "skipped"})
     scope = Scope(run_of(FAST, row(10000.0, format="qcow2"), row(1.0, cache="unsafe"), failures=(skipped,)))
     assert ratio(scope, cell("qcow2"), cell("raw"), AT_LEAST).outcome is Outcome.HOLDS
+
+
+READ, WRITE = "fio randread 4k qd1", "fio randwrite 4k qd1"
+
+
+def test_a_ratio_of_two_workloads() -> None:
+    """In the same cell: writes are half as fast as reads, in each of two cells."""
+    rows = [
+        row(speed, name, format=format_)
+        for format_ in ("raw", "qcow2")
+        for name, speed in ((READ, 10000.0), (WRITE, 5000.0))
+    ]
+    scope = Scope(run_of(*rows), WRITE, cell("none"))
+    none = cell("none")
+    found = ratio(scope, none, none, Bounds(at_least=0.45, at_most=0.55), beside=Beside("fio randread*"))
+    assert (found.outcome, len(found.ratios)) == (Outcome.HOLDS, 2)
+    assert found.claim == (
+        f"{WRITE} with cache=none is at least 0.45 and at most 0.55 times as fast as fio randread* with cache=none"
+    )
+    assert f"against {READ} on " in found.sentence
+    assert ratio(scope, none, none, Bounds(at_least=0.6), beside=Beside(READ)).outcome is Outcome.FAILS
+    one = ratio(scope, cell("raw"), cell("qcow2"), Bounds(at_most=0.6), beside=Beside(READ))
+    assert (one.outcome, len(one.ratios)) == (Outcome.HOLDS, 1)
+
+
+def test_a_workload_is_not_held_against_itself() -> None:
+    """A pattern that fits both sides pairs no row with itself."""
+    scope = Scope(run_of(row(10000.0, READ), row(5000.0, WRITE)), WRITE)
+    assert len(ratio(scope, cell("raw"), cell("raw"), AT_LEAST, beside=Beside("fio*")).ratios) == 1
+
+
+def test_two_workloads_by_a_metric_each() -> None:
+    """Which count the same."""
+    tar = make_measurement(workload="tar", iops=(5.0,) * 8, bw=(30.0,) * 8)
+    dd = make_measurement(workload="dd", buffered_read=(78.0,) * 8, iops=(1.0,) * 8)
+    scope, raw = Scope(run_of(dd, tar), "dd"), cell("raw")
+    found = ratio(scope, raw, raw, Bounds(at_least=2.5), beside=Beside("tar", "bw"))
+    assert found.outcome is Outcome.HOLDS
+    assert (
+        "buffered_read 78 MiB/s (78 MiB/s to 78 MiB/s in 8 rounds), against tar on raw-none-virtio-blk-off 1G, bw 30"
+        in found.text
+    )
+    for metric, sentence in (
+        ("iops", "buffered_read of dd is in MiB/s, and iops of tar in IOPS. Name metrics that count the same"),
+        (None, "tar has no metric 'buffered_read'; it has: iops, bw. Name another metric"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            ratio(scope, raw, raw, AT_LEAST, beside=Beside("tar", metric))
+        assert str(caught.value).startswith(sentence)
+
+
+def test_the_other_workload_may_be_missing() -> None:
+    """Where nothing would have measured it, it is an error; where its test failed, nobody can say."""
+    scope, raw = Scope(run_of(FAST), READ), cell("raw")
+    with pytest.raises(ConfigError, match=r"no workload measured matches 'tar\*', of: fio randread 4k qd1"):
+        ratio(scope, raw, raw, AT_LEAST, beside=Beside("tar*"))
+    failed = make_failure(StorageConfig(), reason="It did not boot.", test="tests/test_disk.py::test_tar")
+    found = ratio(scope._replace(run=run_of(FAST, failures=(failed,))), raw, raw, AT_LEAST, beside=Beside("tar*"))
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "raw-none-virtio-blk-off 1G has no figure: It did not boot." in found.sentence
+    # another cell of that test was measured
+    tar = make_measurement(StorageConfig(format="qcow2"), workload="tar", test="t.py::test_tar", iops=(1.0,) * 12)
+    other = make_measurement(StorageConfig(), workload="tar", test="t.py::test_tar", iops=(1.0,) * 12)
+    lost = make_failure(StorageConfig(cache="unsafe"), reason="It did not boot.", test="t.py::test_tar")
+    many = Scope(run_of(FAST, tar, other, failures=(lost,)), READ)
+    found = ratio(many, raw, raw, AT_LEAST, beside=Beside("tar"))
+    assert found.missing == ("raw-unsafe-virtio-blk-off 1G has no figure: It did not boot.",)
 
 
 def test_the_fastest() -> None:
