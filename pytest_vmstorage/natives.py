@@ -38,7 +38,8 @@ class Natives:
             return
         native = self._best.get(key)
         moved = total(sample.moved for sample in measured.samples)
-        reason = above_native(float(measured.figure(metric.name)), native, moved) if native else ""
+        rate, cache = float(measured.figure(metric.name)), measured.config.cache
+        reason = above_native(rate, native, moved, cache) if native else ""
         if reason:
             raise WorkloadError(f"The figure of {measured.workload} is INVALID: {reason}.")
 
