@@ -195,7 +195,7 @@ def _whole_round(
     The host is watched before it forgets. `step` is what the run of the tool is timed as.
     """
     try:
-        _run_all(subject, workload, workload.setup(target), plan)
+        _run_all(subject, workload, workload.setup(target), plan, when="before")
         with span("forgetting"):
             forget_in_guest(subject, workload, target, plan.hygiene)
         # what tears guests down writes to the host's disks, too
@@ -208,9 +208,9 @@ def _whole_round(
     except BaseException:
         # what failed is told, whatever its files do
         with contextlib.suppress(VmStorageError):
-            _run_all(subject, workload, workload.cleanup(target), plan)
+            _run_all(subject, workload, workload.cleanup(target), plan, when="after")
         raise
-    _run_all(subject, workload, workload.cleanup(target), plan)
+    _run_all(subject, workload, workload.cleanup(target), plan, when="after")
     return host_caches, sample
 
 
@@ -219,14 +219,20 @@ def _facts(subject: Subject, workload: Workload) -> Mapping[str, str]:
     return {**subject.facts, workload.tool: version}
 
 
-def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[str]], plan: Plan) -> None:
-    """What a workload needs around its rounds; the first command that fails ends the measurement."""
+def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[str]], plan: Plan, *, when: str) -> None:
+    """What a workload needs before its rounds, or after; the first command that fails ends the measurement.
+
+    It is told by the workload's name and the tool's own last words: a command may be a script of many lines.
+    """
     for argv in commands:
         done = subject.shell.run(argv, timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
-        what = f"Around a round of {workload.label} `{shlex.join(argv)[:_SHOWN]}`"
+        what = f"{argv[0]} {when} a round of {workload.label}"
         check_time(done, what)
         if not done.ok:
-            raise WorkloadError(f"{what} failed with exit status {done.returncode}.", output=done.tail(15))
+            said = done.tail(1)[:_SHOWN].rstrip(".")
+            words = f": {said}" if said else ""
+            output = done.tail(15)
+            raise WorkloadError(f"{what} failed with exit status {done.returncode}{words}.", output=output)
 
 
 def _look_within(subject: Subject, plan: Plan) -> Callable[[], Callable[[], Look]]:

@@ -62,6 +62,7 @@ HEADER = (
 `notes` are what the test's marks say of the row, with "; " between them.
 `emulator_version` is of the QEMU that the cell names; any other row was run by the host's own, `host_qemu`.
 `outcome` is what became of the test, in pytest's words, and `message` the first line of why.
+`command` is on one line: the line ends of a script are written as \\n, and the JSON report has it as it was run.
 Measurements of one `curve` in one cell are its points; `at_iodepth` is where each stands on it.
 """
 
@@ -108,7 +109,8 @@ def _measured(
         "curve": m.shape if m.point else "",
         **{f"at_{name}": f"{value:g}" for name, value in m.point.items()},
         "tool": m.tool,
-        "command": m.command,
+        # a script's line ends are none of the table's
+        "command": m.command.replace("\n", r"\n"),
         "guest_kernel": m.guest.get("kernel", ""),
         "emulator_version": m.guest.get("qemu", ""),
         "tool_version": m.guest.get(m.tool, ""),

@@ -78,6 +78,14 @@ def test_what_had_no_part_in_a_row_is_empty() -> None:
     assert Run.model_validate_json(render_json(run)) == run
 
 
+def test_a_script_of_many_lines_is_one_line() -> None:
+    """A row is a line of the file, for grep and for who counts lines."""
+    script = make_measurement(iops=(1,)).model_copy(update={"command": "bash -c 'set -e\ntar -cf x tree'"})
+    text = render_csv(make_run(script))
+    assert text.count("\n") == 2
+    assert rows(make_run(script))[0]["command"] == r"bash -c 'set -e\ntar -cf x tree'"
+
+
 def test_the_verdict_stands_beside_the_figure() -> None:
     """The change is a signed fraction of the figure."""
     (row,) = rows(make_run(make_measurement(iops=(50,))), make_run(make_measurement(iops=(100,))))

@@ -979,18 +979,23 @@ def test_after_a_failed_round_its_files_go_too() -> None:
     assert scene.events[-1] == "clear"
 
 
-def test_files_that_cannot_be_made_are_told_with_the_command() -> None:
-    """And its last words."""
+@pytest.mark.parametrize(("name", "when"), [("make", "before"), ("clear", "after")])
+def test_files_that_cannot_be_made_are_told_in_the_tools_words(name: str, when: str) -> None:
+    """Its last ones, and none of a script that was run."""
     scene = scene_of_files()
-    scene.shell.answer(("make", "/mnt"), stderr="No space left on device", returncode=1)
-    with pytest.raises(WorkloadError, match=r"(?s)`make /mnt` failed with exit status 1.*No space left"):
+    scene.shell.answer((name, "/mnt"), stderr="making it\nNo space left on device.\n", returncode=1)
+    with pytest.raises(WorkloadError) as caught:
         scene.measure(Folder(), rounds=1)
+    assert caught.value.what == (
+        f"{name} {when} a round of {Folder().label} failed with exit status 1: No space left on device."
+    )
+    assert "making it" in caught.value.output
 
 
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("make", r"Around a round of .* `make /mnt` did not end within \d+ s\. Raise --vm-timeout\."),
+        ("make", r"make before a round of .* did not end within \d+ s\. Raise --vm-timeout\."),
         ("drop_caches", r"Dropping the guest's cached pages of the disk did not end within 120 s\. Raise"),
     ],
 )
