@@ -175,14 +175,17 @@ class Restoring:
         own = str(uuid.uuid4())
         first = spec.model_copy(update={"uuid": own, "name": f"{spec.name}-saved", "console": f"{spec.console}-saved"})
         self._note(own)
-        domain = self._hypervisor.start(self._xml_of(first))
         try:
+            domain = self._hypervisor.start(self._xml_of(first))
             with self._unready_meanwhile(domain):
                 self._wait(domain, "to be saved")
                 park(AgentShell(domain))
                 domain.save(self._states.path(name))
         finally:
-            domain.destroy()
+            # after Ctrl-C libvirt may have started one that nobody holds yet
+            begun = self._hypervisor.find(own)
+            if begun is not None:
+                begun.destroy()
         return self._states.keep(name)
 
     @contextlib.contextmanager

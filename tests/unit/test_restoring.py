@@ -198,6 +198,22 @@ def test_after_ctrl_c_nobody_saves_or_boots_another(tmp_path: Path) -> None:
     assert scene.said == ["saving a guest from which others are restored"]
 
 
+def test_ctrl_c_while_one_starts_that_is_to_be_saved_leaves_no_guest(tmp_path: Path) -> None:
+    """libvirt may have started it by the time the interrupt is seen, and nobody holds it."""
+    scene = Scene(tmp_path)
+    start = scene.hypervisor.start
+
+    def interrupted(xml: str) -> FakeDomain:
+        start(xml)
+        raise KeyboardInterrupt
+
+    scene.hypervisor.start = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        scene.begin()
+    assert scene.booted == ["vms-r-1-saved"]
+    assert scene.hypervisor.running == []
+
+
 class Endless(Saving):
     """A guest that does in `step` what it does until it is destroyed."""
 
