@@ -1,7 +1,7 @@
 """What a run leaves that a signal ends: real runs of real guests, each sent one at a moment drawn from a seed.
 
-Each run has one to four tests of these, three rounds in turns: guests with qcow2, raw, qcow2 with a passphrase,
-qcow2 on an ext4 of a loop device; fio on the host itself on such an ext4; operations on images. It is sent SIGKILL,
+Each run has one to four tests of these, three rounds in turns: guests with qcow2, raw, qcow2 with a passphrase, qcow2
+on an ext4 of a loop device; fio on the host itself on such an ext4; operations on images. It is sent SIGKILL,
 SIGQUIT, SIGHUP, SIGTERM, SIGINT or SIGINT twice, alone or with its process group, 0 to 25 s after it got the host's
 lease; every seventh while it waits for it. What is left is looked for from outside: processes by their words and
 environment, mounts, loop devices, files in the folder for disks, the cache and TMPDIR, /tmp/vms-RUN, leases, sockets,
@@ -12,11 +12,11 @@ loop device with a reader, and a run that lives, with a lease, a QEMU and a moun
 disks.
 
 It needs root, has a cache, a folder for disks and a host name of its own, and waits for nobody who measures. `--log`
-keeps each moment, and begun again goes on from there. Before the last line stands a table. The last line is JSON:
-`moments`, `left`, `lost`, `touched`, `hung`, `no_report` (counts, of which all but the first are to be 0), `reap_s`
-(median and most), `by_signal`.
+keeps each moment, with the run's output where something was wrong, and begun again goes on from there. Before the
+last line stands a table. The last line is JSON: `moments`, `left`, `lost`, `touched`, `wrong_end`, `no_report`
+(counts, of which all but the first are to be 0), `reap_s` (median and most), `by_signal`.
 
-    python benchmarks/signals.py [--seed 1] [--count 100] [--folder FOLDER] [--log FILE]
+    python benchmarks/signals.py [--seed 1] [--count 100] [--only 3,7] [--folder FOLDER] [--log FILE]
 """
 
 from __future__ import annotations
@@ -106,6 +106,9 @@ ORDERLY = ("SIGHUP", "SIGTERM", "SIGINT", "SIGINT twice")
 LATEST_S = 25.0
 """How long after it got the lease a run is sent its signal at most."""
 
+_INTERRUPTED = 2
+"""pytest's exit status."""
+
 _WAITING_S, _END_S, _ORDERLY_S, _REAPED_S = 4.0, 40.0, 2.0, 3.0
 _EACH_WAITS = 7
 
@@ -153,6 +156,18 @@ class Seen:
     lost: int = 0
     has_report: bool = True
     touched: list[str] = field(default_factory=list)
+    output: str = ""
+
+    @property
+    def is_orderly(self) -> bool:
+        """Whether it ended as pytest does when it is interrupted, or by the signal itself where nothing else can be."""
+        number = SIGNALS[self.moment.signal][0]
+        return self.status == (_INTERRUPTED if self.moment.signal in ORDERLY else -number)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether all is as it is promised."""
+        return self.is_orderly and self.has_report and not (self.left or self.lost or self.touched)
 
 
 def draw(seed: int, count: int) -> list[Moment]:
@@ -452,6 +467,8 @@ def take(scene: Scene, bystanders: Bystanders, moment: Moment) -> Seen:
     seen.touched = bystanders.touched()
     text = _text(scene.output)
     seen.has_report = moment.signal not in ORDERLY or not seen.samples or "VM storage" in text
+    if not seen.is_right:
+        seen.output = text
     return seen
 
 
@@ -514,6 +531,7 @@ def told(seen: Seen) -> str:
     wrong += f"\n    LOST {seen.lost} of {seen.samples} samples" if seen.lost else ""
     wrong += "".join(f"\n    TOUCHED {one}" for one in seen.touched)
     wrong += "" if seen.has_report else "\n    NO REPORT"
+    wrong += "" if seen.is_orderly else "\n    WRONG END"
     return (
         f"{moment.number:3} {moment.signal:12} to {whom:6} {when}, {len(moment.tests)} tests, {moment.boot}: status"
         f" {_status(seen.status)} in"
@@ -562,7 +580,7 @@ def summary(all_seen: Sequence[Seen]) -> dict[str, object]:
         "left": sum(bool(one.left) for one in all_seen),
         "lost": sum(one.lost for one in all_seen),
         "touched": sum(bool(one.touched) for one in all_seen),
-        "hung": sum(one.status is None for one in all_seen),
+        "wrong_end": sum(not one.is_orderly for one in all_seen),
         "no_report": sum(not one.has_report for one in all_seen),
         "samples": sum(one.samples for one in all_seen),
         "ended_before": sum(one.early for one in all_seen),
@@ -611,22 +629,25 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--folder", type=Path, help="where all of it lies (default: a temporary one)")
+    parser.add_argument("--only", help="numbers of moments, with commas (default: all)")
     parser.add_argument("--log", type=Path, help="keep each moment here, and go on from those that it has")
     arguments = parser.parse_args()
     if os.geteuid():
         sys.exit("signals.py makes loop devices and a host name of its own: run it as root.")
-    # SIGQUIT
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
+    # of SIGQUIT
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     found = read_log(arguments.log)
-    done = {one.moment.number for one in found}
-    moments = [one for one in draw(arguments.seed, arguments.count) if one.number not in done]
+    wanted = set(map(int, arguments.only.split(","))) if arguments.only else set(range(arguments.count))
+    wanted -= {one.moment.number for one in found}
+    moments = [one for one in draw(arguments.seed, arguments.count) if one.number in wanted]
     if moments:
         with tempfile.TemporaryDirectory(prefix="signals-", dir=arguments.folder) as folder:
             found += send_all(Path(folder), moments, arguments.log)
     print("\n".join(table(found)))
     result = summary(found)
     print(json.dumps(result))
-    sys.exit(int(any(result[what] for what in ("left", "lost", "touched", "hung", "no_report"))))
+    sys.exit(int(any(result[what] for what in ("left", "lost", "touched", "wrong_end", "no_report"))))
 
 
 if __name__ == "__main__":
