@@ -14,20 +14,22 @@ from typing import Any, ClassVar
 import pytest
 
 from pytest_vmstorage.accounting import IoCounters
-from pytest_vmstorage.command import TIMED_OUT, CommandResult
+from pytest_vmstorage.command import TIMED_OUT, CommandResult, LocalShell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.cost import Process, Thread
-from pytest_vmstorage.errors import ConfigError, LateError, WorkloadError
+from pytest_vmstorage.errors import ConfigError, ForeignPathError, LateError, WorkloadError
 from pytest_vmstorage.filling import AGE_SEED
+from pytest_vmstorage.guard import Guard
 from pytest_vmstorage.host_look import Look, Pressure
 from pytest_vmstorage.host_state import HostState
 from pytest_vmstorage.hygiene import Hygiene
 from pytest_vmstorage.preconditioning import check_fits
 from pytest_vmstorage.results import Measurement, Metric, Proof, Sample
-from pytest_vmstorage.runner import measure
+from pytest_vmstorage.runner import measure, shell_for
 from pytest_vmstorage.subject import Plan, Regions, Subject
 from pytest_vmstorage.testing import Asked, FakeShell
 from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.tar import Tar
 
 MIB = 2**20
 DISK = "/dev/vdb"
@@ -1056,3 +1058,12 @@ def test_remarks_on_many_rounds_are_cut_short() -> None:
     assert few.hygiene["not as asked"] == "round 1: depth 1, round 3: depth 3, round 4: depth 4"
     many = Scene().measure(Grumbling(), rounds=9, warmup=0)
     assert many.hygiene["not as asked"].endswith(", round 4: depth 4, and 5 more of 9 rounds")
+
+
+def test_commands_of_the_users_own_workloads_are_not_judged() -> None:
+    """What they write on a native row is the user's; what ours write is the run's own."""
+    subject = dataclasses.replace(Scene().subject, shell=LocalShell(Guard(["/srv/run-1/"])))
+    argv = ["truncate", "-s", "0", "--", "/nonexistent/other"]
+    assert not shell_for(subject, Tool()).run(argv).ok
+    with pytest.raises(ForeignPathError):
+        shell_for(subject, Tar()).run(argv)
