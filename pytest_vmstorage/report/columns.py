@@ -15,19 +15,22 @@ from pytest_vmstorage.results import Failure, Measurement, Metric, Run
 class Column(BaseModel):
     """A workload's metric; `test` is set where several tests measured that workload in the same cell.
 
-    `metric` is None for a test that failed in every cell, whose workload nobody knows.
+    `options` are those in which workloads of one name differ, as how long they ran. `metric` is None for a test that
+    failed in every cell, whose workload nobody knows.
     """
 
     model_config = ConfigDict(frozen=True)
 
     workload: str
     test: str = ""
+    options: str = ""
     metric: Metric | None = None
 
     @property
     def heading(self) -> tuple[str, ...]:
         """What stands above it: the workload, the test, the metric with its unit, which way is better."""
-        head = (self.workload, self.test) if self.test else (self.workload,)
+        name = f"{self.workload} {self.options}".rstrip()
+        head = (name, self.test) if self.test else (name,)
         if self.metric is None:
             return head
         way = () if self.metric.better == "neither" else (f"{self.metric.better} is better",)
@@ -56,21 +59,48 @@ def place(run: Run) -> tuple[Placed, ...]:
         workload: _telling_apart([pair for pair in pairs if pair[0].workload == workload])
         for workload in dict.fromkeys(key.workload for key, _ in pairs)
     }
+    options = _differing_options(run.measurements)
     return tuple(
         Placed(
             key=key,
             measurement=m,
             columns=tuple(
-                Column(workload=m.workload, test=tags[m.workload](key), metric=m.metric(name)) for name in m.shown
+                Column(workload=m.workload, test=tags[m.workload](key), options=said, metric=m.metric(name))
+                for name in m.shown
             ),
         )
-        for key, m in pairs
+        for (key, m), said in zip(pairs, options, strict=True)
     )
+
+
+_OF_ITS_PLACE = ("--filename", "--offset", "--output")
+
+
+def _differing_options(measurements: Sequence[Measurement]) -> list[str]:
+    """Of each measurement the fio options that not all of its name have: no name says how long it ran."""
+    given = [_options_of(m) for m in measurements]
+    common: dict[str, frozenset[str]] = {}
+    for m, options in zip(measurements, given, strict=True):
+        common[m.workload] = common.get(m.workload, frozenset(options)) & frozenset(options)
+    return [
+        " ".join(_said(word) for word in options if word not in common[m.workload])
+        for m, options in zip(measurements, given, strict=True)
+    ]
+
+
+def _said(word: str) -> str:
+    return word.removeprefix("--").replace("time_based=1", "time_based")
+
+
+def _options_of(m: Measurement) -> tuple[str, ...]:
+    """The options on fio's command line, but for where it ran."""
+    words = m.command.split() if m.tool == "fio" else ()
+    return tuple(word for word in words if word.startswith("--") and word.partition("=")[0] not in _OF_ITS_PLACE)
 
 
 def columns_of(placed: Sequence[Placed], failures: Sequence[Failure]) -> tuple[Column, ...]:
     """All columns in the order measured, and one for each test that has failures and no figure."""
-    first: dict[tuple[str, str], int] = {}
+    first: dict[tuple[str, ...], int] = {}
     for each in placed:
         first.setdefault(_group(each), len(first))
     # where rows have some of a workload's metrics, the row that has the most tells their order
@@ -81,8 +111,8 @@ def columns_of(placed: Sequence[Placed], failures: Sequence[Failure]) -> tuple[C
     return (*dict.fromkeys(there), *(Column(workload=name) for name in failed if name not in measured))
 
 
-def _group(each: Placed) -> tuple[str, str]:
-    return (each.measurement.workload, each.columns[0].test)
+def _group(each: Placed) -> tuple[str, ...]:
+    return (each.measurement.workload, each.columns[0].options, each.columns[0].test)
 
 
 Tag = Callable[[CellKey], str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from pytest_vmstorage.config import StorageConfig, axis_text
 from pytest_vmstorage.gate import compare
 from pytest_vmstorage.report.spread import spread_text
 from pytest_vmstorage.report.table import BEST, WORST, Table, build_table
-from pytest_vmstorage.results import Metric, Run
+from pytest_vmstorage.results import Measurement, Metric, Run
 from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_run
 from pytest_vmstorage.tolerance import GatePolicy
 from pytest_vmstorage.verdict import Comparison
+from pytest_vmstorage.workloads.base import Target
+from pytest_vmstorage.workloads.fio import Fio
 
 RAW, QCOW2 = StorageConfig(), StorageConfig(format="qcow2")
 
@@ -137,6 +140,33 @@ def test_equal_workloads_of_one_cell_do_not_overwrite_each_other(nodeids: tuple[
     table = build_table(make_run(make_measurement(nodeid=first, iops=(5,)), make_measurement(nodeid=second, iops=(6,))))
     assert [column.test for column in table.columns] == names
     assert texts(table) == [["5 IOPS n=1", "6 IOPS n=1"]]
+
+
+def test_workloads_of_one_name_that_ran_otherwise_have_columns_of_their_own() -> None:
+    """Named by what differs: a second of I/O and a minute after ten seconds of ramp are no figures of one column."""
+
+    def of(config: StorageConfig, test: str, iops: float, **options: object) -> Measurement:
+        job = Fio(rw="randread", **options)
+        # of each cell the disk has another name and place
+        place = Target(path=f"/dev/{config.format}", size_bytes=2**30, offset_bytes=int(iops))
+        made = make_measurement(config, workload=job.label, test=f"t.py::{test}", iops=(iops,))
+        return made.model_copy(update={"command": shlex.join(job.argv(place))})
+
+    brief = [of(RAW, "test_a", 1, runtime=1), of(QCOW2, "test_a", 2, runtime=1)]
+    table = build_table(make_run(*brief))
+    assert [column.heading[0] for column in table.columns] == ["fio randread 4k qd1"]
+    whole = of(QCOW2, "test_c", 4)
+    long = of(RAW, "test_b", 3, runtime=60, ramp_time=10, time_based=True)
+    table = build_table(make_run(brief[0], long, whole))
+    assert [column.heading[0] for column in table.columns] == [
+        "fio randread 4k qd1 runtime=1",
+        "fio randread 4k qd1 runtime=60 ramp_time=10 time_based",
+        "fio randread 4k qd1",
+    ]
+    assert [[cell.figure for cell in row.cells] for row in table.rows] == [
+        ["1 IOPS", "3 IOPS", ""],
+        ["", "", "4 IOPS"],
+    ]
 
 
 @pytest.mark.parametrize(
