@@ -20,7 +20,9 @@ PROMOTED = "vmstorage_promoted"
 """Key beside pytest-benchmark's in a file that `vmstorage promote` made: when, from which file."""
 
 
-_NUMBERED = re.compile(r"[0-9]{1,9}_")
+_SHOWN_NUMBERS = 5
+_LONGEST_NUMBER = 9
+_NUMBERED = re.compile(rf"[0-9]{{1,{_LONGEST_NUMBER}}}_")
 
 
 class CellKey(NamedTuple):
@@ -95,7 +97,7 @@ def host_of(run: Run, name: str) -> HostFacts:
 
 
 def load_baseline(name_or_path: str, storage_folder: Path) -> Baseline:
-    """The newest saved run of that name, number ("0001") or path; `storage_folder` is pytest-benchmark's.
+    """The newest saved run of that name, number ("0001", or 1) or path; `storage_folder` is pytest-benchmark's.
 
     Raises ConfigError, one sentence, where there is none or where it cannot be read as ours.
     """
@@ -137,7 +139,9 @@ def _before_it(paths: Sequence[Path]) -> tuple[Run, ...]:
 
 def _matches(wanted: str, path: Path) -> bool:
     number, _, name = path.stem.partition("_")
-    return wanted.removesuffix(".json") in (number, name, path.stem)
+    # nothing is saved under a number: 4 is 0004
+    is_number = wanted.isascii() and wanted.isdecimal() and len(wanted) <= _LONGEST_NUMBER
+    return wanted.removesuffix(".json") in (name, path.stem) or (is_number and int(wanted) == int(number))
 
 
 def _age(path: Path) -> tuple[str, int]:
@@ -146,8 +150,11 @@ def _age(path: Path) -> tuple[str, int]:
 
 
 def _no_such(wanted: str, folder: Path, saved: Iterable[Path]) -> ConfigError:
-    names = list(dict.fromkeys(map(name_of, saved)))
-    hint = f"There are: {', '.join(names)}." if names else "Save one with --vm-save=NAME."
+    numbers: dict[str, list[str]] = {}
+    for path in saved:
+        numbers.setdefault(name_of(path), []).append(path.stem.partition("_")[0])
+    named = (f"{name} ({', '.join(those[-_SHOWN_NUMBERS:])})" for name, those in numbers.items())
+    hint = f"There are: {', '.join(named)}." if numbers else "Save one with --vm-save=NAME."
     return ConfigError(f"there is no baseline {wanted!r} in {folder}.", hint=hint)
 
 

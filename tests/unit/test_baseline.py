@@ -46,7 +46,7 @@ def iops(name: str, folder: Path) -> float:
     return float(load_baseline(name, folder).run.measurements[0].iops)
 
 
-@pytest.mark.parametrize("name", ["main", "0001", "0001_main", "main.json", "0001_main.json"])
+@pytest.mark.parametrize("name", ["main", "0001", "1", "01", "0001_main", "main.json", "0001_main.json"])
 def test_a_run_is_found_by_name_and_by_number(tmp_path: Path, name: str) -> None:
     """All the ways in which pytest-benchmark's own options name a file."""
     path = save(tmp_path / "Linux-CPython" / "0001_main.json")
@@ -141,8 +141,8 @@ def test_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
     save(tmp_path / "m" / "0001_main.json")
     save(tmp_path / "m" / "0002_main.json")
     save(tmp_path / "m" / "0003_old.json")
-    with pytest.raises(ConfigError, match=r"There are: main, old\."):
-        load_baseline("x", tmp_path)
+    with pytest.raises(ConfigError, match=r"There are: main \(0001, 0002\), old \(0003\)\."):
+        load_baseline("4", tmp_path)
 
 
 @pytest.mark.parametrize(
