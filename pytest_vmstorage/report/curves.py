@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.report.columns import Placed
+from pytest_vmstorage.report.columns import Placed, function_of
 from pytest_vmstorage.report.spread import spread_text
 from pytest_vmstorage.results import Figure, Measurement
 from pytest_vmstorage.units import format_figure
@@ -49,17 +50,21 @@ class Curves(BaseModel):
 
 
 class _Sweep(NamedTuple):
-    """What points of one set of curves have in common: the option swept, workload, test, the other options."""
+    """What points of one set of curves have in common: the option swept, workload, test, the other options.
+
+    `tag` is what tells measurements of one cell apart, "" where nothing needs to.
+    """
 
     axis: str
     shape: str
     test: str
+    tag: str
     others: tuple[tuple[str, float], ...]
 
     @property
-    def title(self) -> str:
-        """What the set is called."""
-        said = [self.shape, *(f"{name}={value:g}" for name, value in self.others if value != 1), self.test]
+    def name(self) -> str:
+        """What the set is called, unless another test has one of that name."""
+        said = [self.shape, *(f"{name}={value:g}" for name, value in self.others if value != 1), self.tag]
         return f"curve over {self.axis}, {', '.join(part for part in said if part)}"
 
 
@@ -70,8 +75,9 @@ _Points = dict[float, Measurement]
 def build_curves(
     placed: Sequence[Placed], axes: Sequence[str], cell_of: Callable[[Measurement], _Cell]
 ) -> tuple[Curves, ...]:
-    """A set for each workload and each option that has three values or more in some cell; rates, then latencies.
+    """A set for each test, workload, and option that has three values or more in some cell; rates, then latencies.
 
+    What two tests measured is no one curve: they need not have measured alike, and each may have points of the other.
     `cell_of` has the values of these axes in the row of a measurement, for each row others.
     """
     sweeps: dict[_Sweep, dict[_Cell, _Points]] = {}
@@ -79,23 +85,29 @@ def build_curves(
         m = each.measurement
         for axis, value in m.point.items():
             others = tuple((name, at) for name, at in m.point.items() if name != axis)
-            sweep = _Sweep(axis, m.shape, next((column.test for column in each.columns), ""), others)
+            tag = next((column.test for column in each.columns), "")
+            sweep = _Sweep(axis, m.shape, function_of(m.nodeid), tag, others)
             sweeps.setdefault(sweep, {}).setdefault(cell_of(m), {})[value] = m
     long = {
         sweep: {cell: points for cell, points in cells.items() if len(points) >= LEAST_POINTS}
         for sweep, cells in sweeps.items()
     }
-    return tuple(_curves(sweep, axes, cells) for sweep, cells in long.items() if cells)
+    shown = {sweep: cells for sweep, cells in long.items() if cells}
+    names = Counter(sweep.name for sweep in shown)
+    return tuple(
+        _curves(sweep.name if names[sweep.name] == 1 else f"{sweep.name}, {sweep.test}", sweep.axis, axes, cells)
+        for sweep, cells in shown.items()
+    )
 
 
-def _curves(sweep: _Sweep, axes: Sequence[str], cells: Mapping[_Cell, _Points]) -> Curves:
+def _curves(title: str, axis: str, axes: Sequence[str], cells: Mapping[_Cell, _Points]) -> Curves:
     values = sorted({value for points in cells.values() for value in points})
     rows = [row for cell, points in cells.items() for row in _rows(cell, points, values)]
     metrics = list(dict.fromkeys(row.metric for row in rows))
     return Curves(
-        title=sweep.title,
+        title=title,
         axes=tuple(axes),
-        points=tuple(f"{sweep.axis}={value:g}" for value in values),
+        points=tuple(f"{axis}={value:g}" for value in values),
         rows=tuple(sorted(rows, key=lambda row: metrics.index(row.metric))),
     )
 

@@ -87,6 +87,22 @@ def test_tests_that_measure_the_same_have_a_curve_each() -> None:
     assert titles == [f"curve over iodepth, fio randread 4k, {name}" for name in ("test_a", "test_b")]
 
 
+def test_points_of_two_tests_are_no_curve() -> None:
+    """Of two that have three each, in different cells or at different depths, there are two, and they say whose."""
+    jobs = Fio(rw="randread").over(iodepth=(1, 2, 4, 8, 16, 32))
+    apart = [point(job, test="t.py::test_low") for job in jobs[:2]]
+    assert curves_of(*apart, *(point(job, test="t.py::test_high") for job in jobs[2:4])) == ()
+    low = [point(job, test="t.py::test_low") for job in jobs[:3]]
+    high = [point(job, test="t.py::test_high") for job in jobs[3:]]
+    both = curves_of(*low, *high)
+    assert [(curves.title, curves.points[0]) for curves in both] == [
+        ("curve over iodepth, fio randread 4k, test_low", "iodepth=1"),
+        ("curve over iodepth, fio randread 4k, test_high", "iodepth=8"),
+    ]
+    (only,) = curves_of(*low, *high[:2])
+    assert (only.title, only.points) == ("curve over iodepth, fio randread 4k", ("iodepth=1", "iodepth=2", "iodepth=4"))
+
+
 def test_rows_of_several_hosts_are_told_apart() -> None:
     """By the host's name."""
     jobs = Fio(rw="randread").over(iodepth=(1, 2, 4))
