@@ -128,8 +128,8 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
     run = in_si(run) if si else run
     placed = place(run)
     columns = columns_of(placed, run.failures)
-    grid, medians = _fill(run, placed, comparison)
-    _mark(grid, medians)
+    grid, figures = _fill(run, placed, comparison)
+    _mark(grid, figures)
     _add_failures(run, placed, grid)
     rows = sorted(dict.fromkeys(place for place, _ in grid), key=lambda place: _order(place, run))
     axes = _axes(rows)
@@ -156,9 +156,9 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
 
 def _fill(
     run: Run, placed: Sequence[Placed], comparison: Comparison | None
-) -> tuple[_Grid, Mapping[tuple[_Place, Column], float]]:
+) -> tuple[_Grid, Mapping[tuple[_Place, Column], Figure]]:
     grid: _Grid = {}
-    medians = {}
+    figures = {}
     for each in placed:
         m = each.measurement
         row = _row_of(m, run)
@@ -172,8 +172,8 @@ def _fill(
             figure = m.figure(name)
             grid[row, column] = _cell(figure, verdict).model_copy(update={"told": mark})
             if all(math.isfinite(value) for value in figure.values):
-                medians[row, column] = float(figure)
-    return grid, medians
+                figures[row, column] = figure
+    return grid, figures
 
 
 def _row_of(m: Measurement, run: Run) -> _Place:
@@ -214,22 +214,32 @@ def change_text(verdict: Verdict | None) -> str:
     return f"{verdict.change * 100:+.1f} %{said}"
 
 
-def _mark(grid: _Grid, medians: Mapping[tuple[_Place, Column], float]) -> None:
-    """Mark best and worst of each column, apart for each host and acceleration: those are never compared."""
+def _mark(grid: _Grid, figures: Mapping[tuple[_Place, Column], Figure]) -> None:
+    """Mark best and worst of each column, apart for each host and acceleration: those are never compared.
+
+    Only what is so in every round: cells whose rounds overlap, or had one round alone, cannot be told apart by it.
+    """
 
     def group(spot: tuple[_Place, Column]) -> tuple[str, str, str]:
         return (repr(spot[1]), spot[0].host, spot[0].accel)
 
-    for _, members in groupby(sorted(medians, key=group), key=group):
+    for _, members in groupby(sorted(figures, key=group), key=group):
         spots = list(members)
-        low, high = min(medians[spot] for spot in spots), max(medians[spot] for spot in spots)
         metric = spots[0][1].metric
-        if low == high or (metric and metric.better == "neither"):
+        if len(spots) < 2 or metric is None or metric.better == "neither":
             continue
-        best, worst = (low, high) if metric and metric.better == "lower" else (high, low)
         for spot in spots:
-            mark = BEST if medians[spot] == best else WORST if medians[spot] == worst else ""
+            mine, others = figures[spot], [figures[other] for other in spots if other is not spot]
+            above = all(_is_above(mine, other) for other in others)
+            below = all(_is_above(other, mine) for other in others)
+            best, worst = (below, above) if metric.better == "lower" else (above, below)
+            mark = BEST if best else WORST if worst else ""
             grid[spot] = grid[spot].model_copy(update={"mark": mark})
+
+
+def _is_above(one: Figure, other: Figure) -> bool:
+    """Whether each round of the one is above each of the other, and there are rounds enough to know a spread."""
+    return len(one.values) > 1 and len(other.values) > 1 and min(one.values) > max(other.values)
 
 
 def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
@@ -326,7 +336,7 @@ def _legend(cells: Iterable[Cell], rows: Sequence[_Place]) -> str:
     single = "n=1 one round, spread unknown" if any(c.spread == "n=1" for c in there) else ""
     apart = ["its column", *(name for name in ("host", "accel") if len({getattr(row, name) for row in rows}) > 1)]
     scope = " and ".join(filter(None, (", ".join(apart[:-1]), apart[-1]))).replace("accel", "acceleration")
-    marks = f"{BEST} best and {WORST} worst of {scope}" if any(c.mark for c in there) else ""
+    marks = f"{BEST} best and {WORST} worst of {scope} in every round" if any(c.mark for c in there) else ""
     change = (
         "signed % change of the figure against what it is compared with" if any("%" in c.change for c in there) else ""
     )

@@ -44,7 +44,7 @@ def test_rows_are_configurations_and_columns_are_metrics() -> None:
     table = build_table(
         make_run(
             make_measurement(QCOW2, iops=(10000, 10300, 10600), clat=(0.002, 0.002, 0.002)),
-            make_measurement(RAW, iops=(14000,), clat=(0.001,)),
+            make_measurement(RAW, iops=(14000, 14000), clat=(0.001, 0.001)),
         )
     )
     assert table.caption == "all rows: none, virtio-blk, preallocation off, size 1G"
@@ -54,7 +54,7 @@ def test_rows_are_configurations_and_columns_are_metrics() -> None:
         ("fio randwrite 4k qd32", "clat [s]", "lower is better"),
     ]
     assert texts(table) == [
-        ["raw", "14k IOPS n=1 ▲", "1 ms n=1 ▲"],
+        ["raw", "14k IOPS ±0 % ▲", "1 ms ±0 % ▲"],
         ["qcow2", "10.3k IOPS ±3 % ▼", "2 ms ±0 % ▼"],
     ]
 
@@ -63,12 +63,38 @@ def test_hosts_are_not_set_against_each_other() -> None:
     """A figure of another machine says nothing of a cell: each host has a best and a worst of its own."""
     hosts = [make_host("lab01"), make_host("lab02")]
     rows = [
-        make_measurement(config, host=host, iops=(iops,))
+        make_measurement(config, host=host, iops=(iops, iops + 0.5))
         for host, config, iops in [("lab01", RAW, 90), ("lab01", QCOW2, 80), ("lab02", RAW, 9), ("lab02", QCOW2, 8)]
     ]
     table = build_table(make_run(*rows, hosts=hosts))
     assert [row.cells[0].mark for row in table.rows] == [BEST, WORST, BEST, WORST]
-    assert f"{BEST} best and {WORST} worst of its column and host" in table.legend
+    assert f"{BEST} best and {WORST} worst of its column and host in every round" in table.legend
+
+
+@pytest.mark.parametrize(
+    ("rounds", "marks"),
+    [
+        ([(90, 95), (80, 85), (70, 75)], [BEST, "", WORST]),
+        # the two best overlap by a round, the worst stands out
+        ([(90, 95), (85, 91), (70, 75)], ["", "", WORST]),
+        ([(90, 95), (85, 90), (70, 75)], ["", "", WORST]),
+        ([(90, 95), (70, 80), (75, 75)], [BEST, "", ""]),
+        ([(60, 95), (70, 90), (65, 99)], ["", "", ""]),
+        # one round has no spread to be beyond
+        ([(90,), (80, 85), (70, 75)], ["", "", ""]),
+        ([(90,), (80,), (70,)], ["", "", ""]),
+    ],
+)
+def test_what_cannot_be_told_apart_is_neither_best_nor_worst(rounds: list[tuple[float, ...]], marks: list[str]) -> None:
+    """A mark stands where every round is beyond every round of all others; of a time the lowest is best."""
+    configs = (RAW, QCOW2, StorageConfig(format="vdi"))
+    pairs = list(zip(configs, rounds, strict=True))
+    rates = build_table(make_run(*(make_measurement(config, iops=values) for config, values in pairs)))
+    assert [row.cells[0].mark for row in rates.rows] == marks
+    times = build_table(
+        make_run(*(make_measurement(config, clat=[1 / value for value in values]) for config, values in pairs))
+    )
+    assert [row.cells[0].mark for row in times.rows] == marks
 
 
 def test_nothing_is_best_where_all_are_equal_or_alone() -> None:
@@ -99,8 +125,8 @@ def test_a_failed_cell_shows_its_reason_in_every_column_of_its_test() -> None:
     table = build_table(
         make_run(
             make_measurement(RAW, test="t.py::test_a", iops=(5,)),
-            make_measurement(RAW, test="t.py::test_b", workload="dd", bw=(5,)),
-            make_measurement(QCOW2, test="t.py::test_b", workload="dd", bw=(6,)),
+            make_measurement(RAW, test="t.py::test_b", workload="dd", bw=(5, 5)),
+            make_measurement(QCOW2, test="t.py::test_b", workload="dd", bw=(6, 6)),
             failures=[
                 make_failure(QCOW2, test="t.py::test_a", reason="No boot.\nconsole"),
                 make_failure(RAW, test="t.py::test_c", reason="No disk."),
@@ -109,8 +135,8 @@ def test_a_failed_cell_shows_its_reason_in_every_column_of_its_test() -> None:
     )
     assert [column.heading[0] for column in table.columns] == ["fio randwrite 4k qd32", "dd", "test_c"]
     assert texts(table) == [
-        ["raw", "5 IOPS n=1", "5 MiB/s n=1 ▼", "failed: No disk."],
-        ["qcow2", "failed: No boot.", "6 MiB/s n=1 ▲", "-"],
+        ["raw", "5 IOPS n=1", "5 MiB/s ±0 % ▼", "failed: No disk."],
+        ["qcow2", "failed: No boot.", "6 MiB/s ±0 % ▲", "-"],
     ]
     assert section(table, "failed cells") == (
         "test_a on qcow2-none-virtio-blk-off 1G, local: No boot.\nconsole",
@@ -226,17 +252,17 @@ def test_emulated_rows_are_marked_and_never_ranked_with_others() -> None:
     """Each row says its acceleration; best and worst hold within one."""
     hosts = [make_host("lab", accel="kvm"), make_host("vm", accel="tcg")]
     rows = [
-        make_measurement(config, host=host, iops=(iops,))
+        make_measurement(config, host=host, iops=(iops, iops))
         for host, config, iops in [("lab", RAW, 90), ("lab", QCOW2, 80), ("vm", RAW, 9), ("vm", QCOW2, 8)]
     ]
     table = build_table(make_run(*rows, hosts=hosts))
     assert table.axes == ("host", "format", "accel")
     assert f"{BEST} best and {WORST} worst of its column, host and acceleration" in table.legend
     assert texts(table) == [
-        ["lab", "raw", "kvm", "90 IOPS n=1 ▲"],
-        ["lab", "qcow2", "kvm", "80 IOPS n=1 ▼"],
-        ["vm", "raw", "tcg", "9 IOPS n=1 ▲"],
-        ["vm", "qcow2", "tcg", "8 IOPS n=1 ▼"],
+        ["lab", "raw", "kvm", "90 IOPS ±0 % ▲"],
+        ["lab", "qcow2", "kvm", "80 IOPS ±0 % ▼"],
+        ["vm", "raw", "tcg", "9 IOPS ±0 % ▲"],
+        ["vm", "qcow2", "tcg", "8 IOPS ±0 % ▼"],
     ]
     assert "no statement about performance" in section(table, "host vm")[-1]
     assert not any("no statement" in line for line in section(table, "host lab"))
