@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import os
+import select
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from pytest_vmstorage.baseline import load_baseline
 from pytest_vmstorage.command import LocalShell
@@ -30,9 +35,25 @@ _JOURNALS = ".vmstorage"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; 0 if it did what it says, 1 with one sentence on stderr if it could not, 2 for wrong usage."""
-    arguments = _parser().parse_args(argv)
+    """Run a subcommand; 0 if it did what it says, 1 with one sentence on stderr if it could not, 2 for wrong usage.
+
+    Where nobody reads on, as with `| head`, it ends without a word and with 141, as programs do that SIGPIPE ends.
+    """
     try:
+        status = _run(argv)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        if not _is_unread(sys.stdout):
+            raise
+        # Python flushes at its end, and would say that it cannot (library reference, signal, "Note on SIGPIPE")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = _parser().parse_args(argv)
         return int(arguments.run(arguments))
     except VmStorageError as error:
         print(f"vmstorage: {error}", file=sys.stderr)
@@ -41,8 +62,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _is_unread(stream: TextIO) -> bool:
+    """Whether it is a pipe or socket that nobody reads any more."""
+    try:
+        number = stream.fileno()
+    except (OSError, ValueError):
+        return False
+    poll = select.poll()
+    poll.register(number, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+class _Version(argparse.Action):
+    """Print the package's version, which is only looked for when somebody asks."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"pytest-vmstorage {importlib.metadata.version('pytest-vmstorage')}", flush=True)
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="vmstorage", description="What pytest-vmstorage needs beside pytest.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the package's version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     doctor = commands.add_parser(

@@ -1,0 +1,60 @@
+"""The `vmstorage` command itself: its version, and an output that nobody reads on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from pytest_vmstorage import cli
+from pytest_vmstorage.report.files import render_json
+from pytest_vmstorage.results import Proof
+from pytest_vmstorage.testing import make_measurement, make_run
+
+
+def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the option that every command has."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code in (0, None)
+    assert capsys.readouterr().out == f"pytest-vmstorage {version('pytest-vmstorage')}\n"
+
+
+PROOFS = tuple(
+    Proof(field="format", asked="raw", found=str(number), status="proven", where="live XML") for number in range(9999)
+)
+
+
+@pytest.mark.parametrize(("command", "proofs"), [("show", ()), ("show", PROOFS), ("--version", ())])
+def test_an_output_that_nobody_reads_is_no_error(tmp_path: Path, command: str, proofs: tuple[Proof, ...]) -> None:
+    """As with `| head -3`: no traceback, and the status of a program that SIGPIPE ended, however much it had to say."""
+    report = tmp_path / "r.json"
+    report.write_text(render_json(make_run(make_measurement().model_copy(update={"proof": proofs}))))
+    arguments = [command, *(["raw-none-virtio-blk-off", str(report)] if command == "show" else [])]
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest_vmstorage.cli", *arguments],
+            stdout=write, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(write)
+    assert done.stderr == ""
+    assert done.returncode == 141
+
+
+def test_another_pipe_that_broke_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One to a command that the plugin runs has nothing to do with who reads this one's output."""
+
+    def broken(*_: object) -> object:
+        raise BrokenPipeError("of another")
+
+    monkeypatch.setattr(cli, "show_cell", broken)
+    monkeypatch.setattr(cli, "newest_run", broken)
+    with pytest.raises(BrokenPipeError, match="of another"):
+        cli.main(["show", "raw"])
