@@ -36,7 +36,13 @@ By 20 interleaved pairs or more. docs/restored.md has their table, and that of u
 """
 
 ATA = ("sata", "ide")
-"""Buses of which QEMU saves what a disk says of itself: such a state is for disks of one size and one write cache."""
+"""Buses of which QEMU saves what a disk says of itself: such a state is for disks of one size.
+
+What it makes of that when it restores the guest is wrong: it turns the write cache on, whatever the disk was
+(hw/ide/core.c, ide_drive_post_load: it looks at byte 85 of the identify data for word 85). Then nothing is flushed for
+a write, and the guest, which was told that there is no write cache, asks for no flush: tried with 7.2.22, where of 1017
+writes with writethrough on sata 4 were flushed to the device, and on ide none.
+"""
 
 _HEAD_BYTES = 2**20
 _TAKE = """
@@ -175,8 +181,9 @@ def is_restorable(spec: GuestSpec) -> bool:
 
 
 def has_restorable_disk(config: StorageConfig) -> bool:
-    """Whether a guest that was saved looks at such a disk afresh."""
-    return config.bus in RESTORED and not config.is_null
+    """Whether a guest that was saved looks at such a disk afresh, and QEMU leaves it as it is."""
+    loses_its_mode = config.bus in ATA and not CACHE_FLAGS[config.cache][2]
+    return config.bus in RESTORED and not config.is_null and not loses_its_mode
 
 
 def is_proven(spec: GuestSpec) -> bool:
@@ -197,11 +204,9 @@ def neutral_xml(spec: GuestSpec) -> str:
     """
     config = spec.config
     assert config is not None
-    has_write_cache = CACHE_FLAGS[config.cache][2]
     of_guest = ("bus", "machine", "iothread", "queues", "queue_size", "vcpus", "memory", "emulator")
-    # of the host's side of its cache a disk says nothing: one mode stands for all that have a write cache
-    kept = {"cache": "none" if has_write_cache else "directsync"} if config.bus in ATA else {}
-    plain = type(config)(**{name: getattr(config, name) for name in of_guest}, **kept, size="1G")
+    # the host's side of its cache no guest sees, and of ATA only disks with a write cache are restored
+    plain = type(config)(**{name: getattr(config, name) for name in of_guest}, size="1G")
     paths = {what: what for what in ("name", "disk", "console")}
     update = {**paths, "uuid": NOBODY, "genid": NOBODY, "config": plain, "is_block": False, "pinning": None}
     return domain_xml(spec.model_copy(update=update))
