@@ -27,11 +27,15 @@ from typing import Self
 from pytest_vmstorage.plain_text import plain
 
 _LONGEST = 2000
-"""Letters of a sentence; what is longer quotes something that nobody reads."""
+"""Letters of a sentence with its remedy; what is longer quotes something that nobody reads."""
 
 
-def _bearable(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 4 :]}"
+def _bearable(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
+
+
+def _beside(hint: str, what: str) -> str:
+    return _bearable(plain(what), _LONGEST - len(hint) - 1)
 
 
 class VmStorageError(Exception):
@@ -41,8 +45,8 @@ class VmStorageError(Exception):
     """
 
     def __init__(self, what: str, *, hint: str = "") -> None:
-        self.what = _bearable(plain(what))
-        self.hint = _bearable(plain(hint))
+        self.hint = _bearable(plain(hint), _LONGEST // 2)
+        self.what = _beside(self.hint, what)
         super().__init__(self.what)
 
     def __str__(self) -> str:
@@ -53,7 +57,7 @@ class VmStorageError(Exception):
         # not by copy(): that calls the class with the sentence alone, which some do not take
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.what = _bearable(plain(what))
+        other.what = _beside(other.hint, what)
         other.args = (other.what,)
         return other.with_traceback(self.__traceback__)
 

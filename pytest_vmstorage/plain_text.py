@@ -13,8 +13,11 @@ _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
-# C0 but for tab and line feed, DEL, C1, and what turns the direction of text around (UAX #9)
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
+# C0 but for tab and line feed, DEL, C1, what turns the direction of text around (UAX #9), and halves of a surrogate
+# pair, which JSON can name and no file can hold
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _MARKUP = re.compile(r"([\\|*_`<>\[\]~])")
 _AT_THE_BEGINNING = re.compile(r"^(?:[-+](?=\s|$)|#|\d+(?=[.)](?:\s|$)))")
 _URL = re.compile(r"(?<=\w):(?=//)|(?<=\bwww)\.", re.IGNORECASE)

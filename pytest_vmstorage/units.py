@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Annotated
 
 from pydantic import BeforeValidator
@@ -31,7 +31,8 @@ def parse_size(value: object) -> int:
             f"{shown(value)} is not a size.",
             hint='Write a number with k, M, G or T (powers of 1024), such as "512M" or "2G".',
         )
-    size = float(match[1]) * _FACTORS[match[2].lower()]
+    # exactly: a float holds no more than 15 digits
+    size = Context(prec=len(match[1]) + 20).multiply(Decimal(match[1]), Decimal(_FACTORS[match[2].lower()]))
     if size >= MOST:
         raise ConfigError(f"{shown(value)} is more than any disk has.", hint='Write for example "512M".')
     if size != int(size):

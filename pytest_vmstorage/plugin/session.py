@@ -161,7 +161,7 @@ class StorageSession:
         While cells take turns that is one round, and what comes back has the rounds so far.
         """
         with self._outcomes(item):
-            _check_workload(workload, rounds, warmup, "measure")
+            check_workload(workload, rounds, warmup, "measure")
             workload = self._showing(workload)
             make = partial(self._turn, item, config, workload, rounds, warmup)
             turn = self.turns.call(self._turns_of(item), workload, make)
@@ -230,7 +230,7 @@ class StorageSession:
         """
         self.live.begin_cell(str(config))
         with self._outcomes(item):
-            _check_workload(workload, rounds, warmup, "measure_image")
+            check_workload(workload, rounds, warmup, "measure_image")
             workload = self._showing(workload)
             make = partial(self._images, item, config, workload, rounds, warmup)
             measured = self.turns.whole(self._turns_of(item), make)
@@ -332,7 +332,7 @@ def _making(item: pytest.Item) -> Iterator[None]:
     item.stash[MAKING] = False
 
 
-def _check_workload(workload: object, rounds: object, warmup: object, by: str) -> None:
+def check_workload(workload: object, rounds: object, warmup: object, by: str) -> None:
     """Raise ConfigError for what is no workload, and for rounds that are no numbers."""
     if isinstance(workload, type) and issubclass(workload, Workload):
         name = workload.__name__

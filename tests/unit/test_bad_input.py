@@ -62,7 +62,7 @@ def refused_or_taken(call: Callable[[], object]) -> str:
     except ConfigError as error:
         said = str(error)
         assert said.isprintable(), said[:200]
-        assert len(said) < 3000, said[:200]
+        assert len(said) <= 2000, said[:200]
         return said
     return ""
 

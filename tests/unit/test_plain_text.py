@@ -37,6 +37,7 @@ EVIL = (
         # a string without an end takes its line, and no more
         ("\x1b]0;title\nnext", "\nnext"),
         ("a\rb", "a\N{REPLACEMENT CHARACTER}b"),
+        ("half a pair \ud800", "half a pair \N{REPLACEMENT CHARACTER}"),
         ("a\r\nb\tc", "a\nb\tc"),
         ("back\b\b\b\bnul\0", "back" + "\N{REPLACEMENT CHARACTER}" * 4 + "nul\N{REPLACEMENT CHARACTER}"),
         ("\u202egnp.exe", "\N{REPLACEMENT CHARACTER}gnp.exe"),
