@@ -15,8 +15,9 @@ def start_event_loop(libvirt: Any) -> None:
     global _loop  # noqa: PLW0603 (libvirt has one event loop a process)
     if _loop is not None:
         return
-    # libvirt prints every error to stderr unless a handler takes it; ours are raised anyway
-    libvirt.registerErrorHandler(lambda _context, _error: None, None)
+    # libvirt prints every error to stderr unless a handler takes it; ours are raised anyway. It is none in Python: in
+    # that a signal's handler would run, and what this raises, as for Ctrl-C, becomes a SystemError of libvirt's binding
+    libvirt.registerErrorHandler({}.setdefault, None)
     libvirt.virEventRegisterDefaultImpl()
     # a timer, so that the loop looks at _stop even when nothing happens
     libvirt.virEventAddTimeout(100, lambda _timer, _opaque: None, None)
