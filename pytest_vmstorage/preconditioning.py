@@ -36,6 +36,7 @@ LONGEST_S = 30 * 86400.0
 
 _FREE = 'df -B1 --output=avail -- "$1" | tail -n 1'
 _TOO_SMALL = "Make the disk larger with @pytest.mark.storage(size=...), or the workload smaller."
+_TOO_FULL = "Free some space there, or make the workload smaller."
 
 
 def uses_untouched(config: StorageConfig, workload: Workload) -> bool:
@@ -65,7 +66,7 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes
             hint="Give it less to do: up to 30 days.",
         )
     if _makes_files_of_a_guest(config, workload):
-        _check_bytes(workload, config.size, "the disk has")
+        _check_bytes(workload, config.size, "the disk has", _TOO_SMALL)
     rounds = plan.rounds if uses_untouched(config, workload) else 1
     if region * rounds > size:
         raise ConfigError(
@@ -81,12 +82,12 @@ def _makes_files_of_a_guest(config: StorageConfig, workload: Workload) -> bool:
     return workload.needs_folder and config.has_guest and config.backing_kind not in ("partition", "device")
 
 
-def _check_bytes(workload: Workload, there: int, but: str) -> None:
+def _check_bytes(workload: Workload, there: int, but: str, hint: str) -> None:
     """Raise ConfigError where the workload's files take more than is there."""
     needed = workload.bytes_on_disk
     if needed is not None and needed > there:
         raise ConfigError(
-            f"{workload.label} makes files of {format_about(needed)}, but {but} {format_about(there)}.", hint=_TOO_SMALL
+            f"{workload.label} makes files of {format_about(needed)}, but {but} {format_about(there)}.", hint=hint
         )
 
 
@@ -96,7 +97,8 @@ def _check_room(subject: Subject, workload: Workload, plan: Plan) -> None:
         return
     said = subject.shell.run(["sh", "-c", _FREE, "sh", subject.folder], timeout_s=plan.timeout_s).stdout.strip()
     if said.isdecimal():
-        _check_bytes(workload, int(said), f"the file system in {subject.folder} has room for")
+        hint = _TOO_SMALL if subject.config.has_guest else _TOO_FULL
+        _check_bytes(workload, int(said), f"the file system in {subject.folder} has room for", hint)
 
 
 def _check_needs_no_data(workload: Workload) -> None:

@@ -123,7 +123,7 @@ def test_what_takes_longer_than_anybody_waits_is_refused(workload: Workload, sen
         check_fits(StorageConfig(), workload, PLAN)
 
 
-def subject_with(free: str, folder: str = "/mnt/vmstorage") -> Subject:
+def subject_with(free: str, folder: str = "/mnt/vmstorage", config: StorageConfig = FILES) -> Subject:
     """A subject whose df says so."""
     shell = FakeShell()
     shell.answer(re.compile("df -B1"), free)
@@ -132,27 +132,43 @@ def subject_with(free: str, folder: str = "/mnt/vmstorage") -> Subject:
         disk=f"{folder}/test",
         is_file=True,
         folder=folder,
-        config=FILES,
+        config=config,
         host="local",
         facts={},
-        regions=Regions(FILES.size),
+        regions=Regions(config.size),
         drop_host_caches=lambda: "",
     )
 
 
-def test_the_file_systems_room_is_asked_before_anything_is_made() -> None:
+@pytest.mark.parametrize(
+    ("config", "folder", "remedy"),
+    [
+        (FILES, "/mnt/vmstorage", REMEDY),
+        (
+            StorageConfig(size="64M", backing="native"),
+            "/srv/run-1",
+            "Free some space there, or make the workload smaller.",
+        ),
+    ],
+)
+def test_the_file_systems_room_is_asked_before_anything_is_made(
+    config: StorageConfig, folder: str, remedy: str
+) -> None:
     """Other tests may have filled it, and a native row lies on the host's."""
-    subject, tar = subject_with("104857599\n", "/srv/run-1"), Tar(files=1, folders=1, total_size=20 * MIB - 16 * KIB)
-    assert tar.bytes_on_disk == 104857600
+    subject = subject_with("52428799\n", folder, config)
+    tar = Tar(files=1, folders=1, total_size=10 * MIB - 16 * KIB)
+    assert tar.bytes_on_disk == 52428800
     with pytest.raises(ConfigError) as caught:
         prepare(subject, tar, PLAN, print)
-    assert caught.value.what.endswith("makes files of 100 MiB, but the file system in /srv/run-1 has room for 100 MiB.")
+    assert str(caught.value).endswith(
+        f"makes files of 50 MiB, but the file system in {folder} has room for 50 MiB. {remedy}"
+    )
 
 
-@pytest.mark.parametrize("said", ["104857600\n", "", "df: no such option\n"])
+@pytest.mark.parametrize("said", ["52428800\n", "", "df: no such option\n"])
 def test_with_room_or_where_nobody_can_tell_it_is_run(said: str) -> None:
     """What a workload's own set-up then finds is told by that."""
-    prepare(subject_with(said), Tar(files=1, folders=1, total_size=20 * MIB - 16 * KIB), PLAN, print)
+    prepare(subject_with(said), Tar(files=1, folders=1, total_size=10 * MIB - 16 * KIB), PLAN, print)
 
 
 @pytest.mark.parametrize(
