@@ -37,7 +37,8 @@ def use_cache_folder() -> Path:
         reason = open_to_others(this_user(), owned_here(folder), known_names=True)
         if reason:
             raise HostError(f"The cache folder {folder} is not used: {reason}.", hint=_HINT)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".write-test-") as stream:
+        # without a name, so that nothing stays where it is killed in the middle
+        with tempfile.TemporaryFile(dir=folder) as stream:
             stream.write(bytes(_TRIED_BYTES))
             stream.flush()
     except (OSError, RuntimeError) as error:

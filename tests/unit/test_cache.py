@@ -44,6 +44,20 @@ def test_it_is_made_as_its_users_alone(folder: Path) -> None:
     assert use_cache_folder() == folder
 
 
+def test_the_try_whether_it_can_be_written_has_no_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kill -9 in the middle of it leaves nothing."""
+    there = []
+
+    class Looking:
+        def __index__(self) -> int:
+            there.append(list(folder.iterdir()))
+            return 1
+
+    monkeypatch.setattr("pytest_vmstorage.cache._TRIED_BYTES", Looking())
+    use_cache_folder()
+    assert there == [[]]
+
+
 def refused(words: str) -> None:
     """It cannot be used, in one sentence with the remedy."""
     with pytest.raises(HostError, match=words) as error:
