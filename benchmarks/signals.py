@@ -2,21 +2,21 @@
 
 Each run has one to four tests of these, three rounds in turns: guests with qcow2, raw, qcow2 with a passphrase, qcow2
 on an ext4 of a loop device; fio on the host itself on such an ext4; operations on images. It is sent SIGKILL,
-SIGQUIT, SIGHUP, SIGTERM, SIGINT or SIGINT twice, alone or with its process group, 0 to 25 s after it got the host's
-lease; every seventh while it waits for it. What is left is looked for from outside: processes by their words and
-environment, mounts, loop devices, files in the folder for disks, the cache and TMPDIR, /tmp/vms-RUN, leases, sockets,
-abstract ones too. After SIGHUP, SIGTERM and SIGINT that is what is left before `vmstorage reap`, up to 2 s after the
-run's end; after the two others `vmstorage reap` comes first, and what ends by itself has 3 s. A sample counts as lost
-where Journal.write had returned and `.vmstorage/` does not have it. Bystanders are a guest of --vm-keep, a mounted
-loop device with a reader, and a run that lives, with a lease, a QEMU and a mounted loop device in the folder for
-disks.
+SIGQUIT, SIGHUP, SIGTERM, SIGINT or SIGINT twice, alone or with its process group, 0 to `--latest` seconds after it
+got the host's lease; every seventh while it waits for it. What is left is looked for from outside: processes by their
+words and environment, mounts, loop devices, files in the folder for disks, the cache and TMPDIR, /tmp/vms-RUN,
+leases, sockets, abstract ones too. After SIGHUP, SIGTERM and SIGINT that is what is left before `vmstorage reap`, up
+to 2 s after the run's end; after the two others `vmstorage reap` comes first, and what ends by itself has 3 s. A
+sample counts as lost where Journal.write had returned and `.vmstorage/` does not have it. Bystanders are a guest of
+--vm-keep, a mounted loop device with a reader, and a run that lives, with a lease, a QEMU and a mounted loop device
+in the folder for disks.
 
 It needs root, has a cache, a folder for disks and a host name of its own, and waits for nobody who measures. `--log`
 keeps each moment, with the run's output where something was wrong, and begun again goes on from there. Before the
 last line stands a table. The last line is JSON: `moments`, `left`, `lost`, `touched`, `wrong_end`, `no_report`
 (counts, of which all but the first are to be 0), `reap_s` (median and most), `by_signal`.
 
-    python benchmarks/signals.py [--seed 1] [--count 100] [--only 3,7] [--folder FOLDER] [--log FILE]
+    python benchmarks/signals.py [--seed 1] [--count 100] [--latest 25] [--only 3,7] [--folder FOLDER] [--log FILE]
 """
 
 from __future__ import annotations
@@ -103,9 +103,6 @@ SIGNALS: Mapping[str, tuple[signal.Signals, ...]] = {
 ORDERLY = ("SIGHUP", "SIGTERM", "SIGINT", "SIGINT twice")
 """Those after which a run removes what it made."""
 
-LATEST_S = 25.0
-"""How long after it got the lease a run is sent its signal at most."""
-
 _INTERRUPTED = 2
 """pytest's exit status."""
 
@@ -170,23 +167,23 @@ class Seen:
         return self.is_orderly and self.has_report and not (self.left or self.lost or self.touched)
 
 
-def draw(seed: int, count: int) -> list[Moment]:
+def draw(seed: int, count: int, latest_s: float) -> list[Moment]:
     """So many moments, of each signal as many, in an order of chance."""
     order = [*SIGNALS] * (count // len(SIGNALS) + 1)
     chance = random.Random(seed)
     order = order[:count]
     chance.shuffle(order)
-    return [_moment(random.Random(f"{seed}-{number}"), number, name) for number, name in enumerate(order)]
+    return [_moment(random.Random(f"{seed}-{number}"), number, name, latest_s) for number, name in enumerate(order)]
 
 
-def _moment(chance: random.Random, number: int, name: str) -> Moment:
+def _moment(chance: random.Random, number: int, name: str, latest_s: float) -> Moment:
     waits = number % _EACH_WAITS == _EACH_WAITS - 1
     return Moment(
         number=number,
         signal=name,
         to_group=chance.random() < 0.5,
         waits=waits,
-        after_s=round(chance.uniform(0, _WAITING_S if waits else LATEST_S), 2),
+        after_s=round(chance.uniform(0, _WAITING_S if waits else latest_s), 2),
         apart_s=round(chance.uniform(0.02, 1.5), 2),
         boot=chance.choice(("restore", "fresh")),
         seed=chance.randrange(1000),
@@ -629,6 +626,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--folder", type=Path, help="where all of it lies (default: a temporary one)")
+    parser.add_argument("--latest", type=float, default=25.0, help="seconds after the lease at most (default: 25)")
     parser.add_argument("--only", help="numbers of moments, with commas (default: all)")
     parser.add_argument("--log", type=Path, help="keep each moment here, and go on from those that it has")
     arguments = parser.parse_args()
@@ -640,7 +638,7 @@ def main() -> None:
     found = read_log(arguments.log)
     wanted = set(map(int, arguments.only.split(","))) if arguments.only else set(range(arguments.count))
     wanted -= {one.moment.number for one in found}
-    moments = [one for one in draw(arguments.seed, arguments.count) if one.number in wanted]
+    moments = [one for one in draw(arguments.seed, arguments.count, arguments.latest) if one.number in wanted]
     if moments:
         with tempfile.TemporaryDirectory(prefix="signals-", dir=arguments.folder) as folder:
             found += send_all(Path(folder), moments, arguments.log)
