@@ -4,9 +4,9 @@ Four names of pytest-benchmark are used that it does not document: its plugin's 
 `columns` lists and `Metadata`, which reads eight attributes. They have not changed from 3.4.1 (2021) to 5.3.1;
 tests/plugin/test_benchmark.py holds them to that.
 
-Its OPS is 1 / the mean of the rounds' times, and a figure in the matrix is the median of the rounds' rates: where rounds
-differ these two differ, too. So both say which they are, and a table of nothing but our rows has no OPS unless the user
-chose its columns.
+Its OPS is 1 / the mean of the rounds' times, and a figure in the matrix is the median of the rounds' rates: where
+rounds differ these two differ, too. So both say which they are, and a table of nothing but our rows has no OPS unless
+the user chose its columns.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _ROWS: pytest.StashKey[set[str]] = pytest.StashKey()
 """On the config: names of the rows that are ours."""
 
 WHICH_IS_WHICH = (
-    "a figure of the matrix is the median of its rounds' figures; pytest-benchmark's table has their times, and its OPS,"
-    " where it is shown, is 1 / the mean of these"
+    "a figure of the matrix is the median of its rounds' figures; pytest-benchmark's table has their times, and its"
+    " OPS, where it is shown, is 1 / the mean of these"
 )
 
 
@@ -52,7 +52,7 @@ def settle_columns(config: pytest.Config) -> bool:
     What the user chose stays, and so does the table of a project that has benchmarks of its own.
     """
     session, ours = config.pluginmanager.get_plugin("pytest-benchmark"), config.stash.get(_ROWS, set())
-    if not ours:
+    if session is None or not ours:
         return False
     is_chosen = config.getoption("benchmark_columns", None) not in (None, _USUAL)
     if not is_chosen and all(bench.fullname in ours for bench in session.benchmarks):
