@@ -71,6 +71,9 @@ def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
     session = request.config.stash[SESSION]
     if "guest" in request.fixturenames:
         request.getfixturevalue("guest")
+    elif session.keeps_guest and session.needs_row(request.node):
+        # where the test fails its guest is the one to keep, and not that of the last round
+        session.row(request.node, storage, settled=False)
 
     def run(workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
         return session.measure(request.node, storage, workload, rounds, warmup)

@@ -102,6 +102,11 @@ class StorageSession:
                 self.lab().pool.settle()
         return row
 
+    @property
+    def keeps_guest(self) -> bool:
+        """Whether a guest is to be kept, the first one in which a test fails."""
+        return self._settings.keep
+
     def needs_row(self, item: pytest.Item) -> bool:
         """Whether the test needs its guest: it asks for it, wants a further round, or never came to measure."""
         return "guest" in getattr(item, "fixturenames", ()) or not self.turns.is_complete(self._turns_of(item))

@@ -49,7 +49,7 @@ def zfs() -> FakeShell:
     shell.answer(CREATE)
     shell.answer(TRIAL, "create\ttank/vms/vms-trial-0\nproperty\trefreservation\t1107820544\n")
     shell.answer(DESTROY)
-    shell.answer(re.compile(r"^sh -c 'i=0; until"))
+    shell.answer(re.compile(r"^sh -c '# reads\ni=0; until"))
     shell.answer(["stat", "-L", "-c", "%t %T", "--", f"/dev/zvol/{NAME}"], "e6 10\n")
     shell.answer(ROOT, "0\n")
     shell.answer(re.compile("^lvs "), returncode=NOT_FOUND)
@@ -91,7 +91,7 @@ def test_a_pool_without_the_space_says_so_when_the_zvol_is_made() -> None:
 
 def test_a_zvol_whose_node_never_comes_is_removed() -> None:
     """volmode=none, or no udev."""
-    shell = zfs().answer(re.compile(r"^sh -c 'i=0; until"), returncode=1)
+    shell = zfs().answer(re.compile(r"^sh -c '# reads\ni=0; until"), returncode=1)
     room = find_dataset(shell, host().datasets[0])
     with pytest.raises(ProvisionError, match=rf"/dev/zvol/{NAME} did not come up within 20 s\. Does udev run there\?"):
         make_zvol(shell, room, 2**30, run_id="r1", number=1)

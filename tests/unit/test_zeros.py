@@ -70,7 +70,8 @@ def test_the_hosts_file_system_is_looked_at(mounts: str, clause: str) -> None:
     """That on which the image lies."""
     shell = FakeShell()
     shell.answer(
-        ["sh", "-c", 'readlink -f -- "$1" && cat /proc/self/mountinfo', "sh", "/srv/d.raw"], f"/srv/d.raw\n{mounts}"
+        ["sh", "-c", '# reads\nreadlink -f -- "$1" && cat /proc/self/mountinfo', "sh", "/srv/d.raw"],
+        f"/srv/d.raw\n{mounts}",
     )
     assert zeros_vanish(shell, HostDisk(config=RAW, path="/srv/d.raw")) == clause
 
