@@ -211,8 +211,15 @@ def _whole_round(
         with contextlib.suppress(VmStorageError):
             _run_all(subject, workload, workload.cleanup(target), plan, when="after")
         raise
-    _run_all(subject, workload, workload.cleanup(target), plan, when="after")
+    _run_all(subject, workload, _after(subject, workload, target), plan, when="after")
     return host_caches, sample
+
+
+def _after(subject: Subject, workload: Workload, target: Target) -> Sequence[Sequence[str]]:
+    """What a workload needs after a round that went well; on a fresh disk its files keep their blocks."""
+    # on the host they would stay for good
+    keeps_blocks = subject.config.guest_fs != "none" and uses_untouched(subject.config, workload)
+    return workload.set_aside(target) if keeps_blocks else workload.cleanup(target)
 
 
 def _facts(subject: Subject, workload: Workload) -> Mapping[str, str]:

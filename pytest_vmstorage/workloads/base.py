@@ -187,6 +187,13 @@ class Workload(BaseModel, ABC):
         del target
         return ()
 
+    def set_aside(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Commands in place of `cleanup` after a round on a fresh disk, whose next round is to write unwritten blocks.
+
+        A file system gives the blocks of removed files to the next ones. By default those of `cleanup` all the same.
+        """
+        return self.cleanup(target)
+
     def output_file(self, target: Target) -> str | None:
         """The file in which the tool leaves its result, in the target's scratch folder; None where it prints it."""
         del target

@@ -26,6 +26,11 @@ class FileWorkload(Workload):
         # a native row's scratch folder is the one in which its files are made
         return f"{target.scratch}/vmstorage-{self.tool}.own"
 
+    def set_aside(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Its files stay, under another name."""
+        rename = 'n=1; while [ -e "$1.$n" ]; do n=$((n + 1)); done; mv "$1" "$1.$n"; rm -rf "$2"'
+        return (("/bin/sh", "-c", rename, "sh", self.place(target), self.beside(target)),)
+
     def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
         """Remove both."""
         return (("rm", "-rf", self.place(target), self.beside(target)),)

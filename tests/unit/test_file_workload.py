@@ -35,3 +35,17 @@ def test_they_touch_nothing_of_the_test_file(kind: type[FileWorkload]) -> None:
     workload = kind()
     assert (workload.needs_folder, workload.region_bytes, workload.reads, workload.writes) == (True, 0, False, True)
     assert workload.fresh_is_possible
+
+
+@pytest.mark.parametrize("kind", [Iozone, Postmark, Tar, Web], ids=lambda kind: kind.tool)
+def test_files_that_are_set_aside_keep_their_blocks(tmp_path: Path, kind: type[FileWorkload]) -> None:
+    """Each round's under a name of its own; what is not on the disk under test goes."""
+    workload = kind()
+    (tmp_path / "scratch").mkdir()
+    target = Target(path="/dev/vdb", size_bytes=0, folder=str(tmp_path), scratch=str(tmp_path / "scratch"))
+    for _round in range(3):
+        for command in (*workload.setup(target), *workload.set_aside(target)):
+            subprocess.run(command, check=True, timeout=120)
+    place = Path(workload.place(target))
+    assert {path.name for path in tmp_path.iterdir()} == {"scratch", *(f"{place.name}.{n}" for n in (1, 2, 3))}
+    assert list((tmp_path / "scratch").iterdir()) == []

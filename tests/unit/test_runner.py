@@ -972,6 +972,31 @@ def test_what_a_workload_needs_is_made_before_the_caches_are_dropped() -> None:
     assert scene.events == [*once, "tool 1", "clear", *once, "tool 2", "clear", "kept 2"]
 
 
+class Setter(Folder):
+    """One whose files can stay."""
+
+    def set_aside(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Under another name."""
+        return (("aside", target.folder),)
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "after"),
+    [
+        ({"state": "fresh", "guest_fs": "ext4"}, Setter, "aside"),
+        ({"state": "fresh", "guest_fs": "ext4"}, Folder, "clear"),
+        ({"state": "filled", "guest_fs": "ext4"}, Setter, "clear"),
+        ({"state": "fresh", "backing": "native"}, Setter, "clear"),
+    ],
+)
+def test_on_a_fresh_disk_files_keep_their_blocks(cell: dict[str, str], kind: type[Tool], after: str) -> None:
+    """Or the next round would write where the last one did; on the host they would stay for good."""
+    scene = scene_of_files(**cell)
+    scene.shell.do(("aside", "/mnt"), scene._note("aside"))
+    scene.measure(kind(is_reader=False), rounds=2, warmup=0)
+    assert [event for event in scene.events if event in ("aside", "clear")] == [after, after]
+
+
 def test_after_a_failed_round_its_files_go_too() -> None:
     """The next test finds the disk as this one did."""
     scene = scene_of_files()
