@@ -1,7 +1,8 @@
 """How large the studies are run here: STUDY=quick (the default, minutes) or STUDY=published (their own sizes).
 
 ROUNDS=8 measures that often, where a study measured once or twice: what it found is asserted between its cells, and
-that is INCONCLUSIVE, a skip with the reason, with fewer rounds than an interval takes.
+that is INCONCLUSIVE, a skip with the reason, with fewer rounds than an interval takes. docs/studies.md has a table of
+all findings, with what was printed, the test that judges each, or why none can.
 """
 
 import os
@@ -27,12 +28,37 @@ class Preset(NamedTuple):
         return {"runtime": self.seconds, "time_based": True} if self.seconds else {}
 
 
+NAME = os.environ.get("STUDY", "quick")
+
+
 def choose(**presets: Preset) -> Preset:
     """The preset that STUDY names."""
-    name = os.environ.get("STUDY", "quick")
-    if name not in presets:
-        raise ConfigError(f"STUDY={name} is not known.", hint=f"It is one of: {', '.join(presets)}.")
-    return presets[name]
+    if NAME not in presets:
+        raise ConfigError(f"STUDY={NAME} is not known.", hint=f"It is one of: {', '.join(presets)}.")
+    return presets[NAME]
+
+
+def differs(always: str, otherwise: str = "") -> pytest.MarkDecorator:
+    """What of a row is not the study's, to stand with it in each report; `otherwise` with STUDY=published alone not."""
+    said = [always, *([f"STUDY={NAME}: {otherwise}"] if otherwise and NAME != "published" else [])]
+    return pytest.mark.storage_note(f"differs from the study: {'; '.join(part for part in said if part)}")
+
+
+ALIKE = {"at_least": 0.9, "at_most": 1.1}
+"""What "alike", "nearly" and "about" are taken for: no study says how much its figures scattered."""
+
+
+def half_the_gain(more: float, less: float) -> float:
+    """The bound for a finding of two printed figures: half of what one is faster by. Of 950 and 200 it is 2.875."""
+    return round((1 + more / less) / 2, 3)
+
+
+def one_of(variable: str, default: str, *others: str) -> str:
+    """What that variable says, one of a few words."""
+    word = os.environ.get(variable, default)
+    if word not in (default, *others):
+        raise ConfigError(f"{variable}={word} is not known.", hint=f"It is one of: {', '.join((default, *others))}.")
+    return word
 
 
 ROUNDS = os.environ.get("ROUNDS", "")
