@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from pytest_vmstorage.attest_block import block_proofs
@@ -19,6 +20,7 @@ from pytest_vmstorage.attest_layers import of_layers
 from pytest_vmstorage.attest_limits import limits_in_qemu, limits_in_xml
 from pytest_vmstorage.attest_null import of_null
 from pytest_vmstorage.claim import (
+    BLOCK,
     BLOCK_NODES,
     BLOCK_STATS,
     COMMAND_LINE,
@@ -234,6 +236,7 @@ def _of_device(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
         model = f"{model} on {controller.get('type', 'nothing')}"
     yield claim("bus", by_name(config.bus, MODELS), model, DEVICE, holds=model == MODELS[config.bus])
     yield _write_cache(config, device.get("write-cache"))
+    yield from _write_cache_in_effect(config, evidence.inserted)
     virtio = controller if config.bus == "virtio-scsi" else device
     if "iothread" in virtio:
         yield claim("iothread", asked_text(config.iothread), asked_text(bool(virtio["iothread"])), DEVICE)
@@ -255,6 +258,15 @@ def _write_cache(config: StorageConfig, found: str | None) -> Proof:
     return claim(
         "cache", f"{config.cache} (write-cache {asked})", f"write-cache {found}", where, holds=effective == asked
     )
+
+
+def _write_cache_in_effect(config: StorageConfig, inserted: Mapping[str, Any]) -> Iterator[Proof]:
+    """The write cache as it is by now: the property says what the device began with, and a guest may have turned it."""
+    if "writeback" in inserted:
+        asked, found = _on(CACHE_FLAGS[config.cache][2]), _on(inserted["writeback"])
+        where = f"{BLOCK}, writeback"
+        said = f"{config.cache} (write-cache {asked})"
+        yield claim("cache", said, f"write-cache {found}", where, holds=asked == found)
 
 
 def _of_command_line(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:

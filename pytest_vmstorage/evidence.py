@@ -184,10 +184,16 @@ def _nodes(domain: Domain, top: str, disk: str, *, is_null: bool) -> tuple[Mappi
 
 
 def _inserted(there: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What QEMU says of the image in the device: what is below it, whether it is encrypted, its size and limits."""
-    size = there.get("image", {}).get("virtual-size")
+    """What QEMU says of the image in the device: what is below it, whether it is encrypted, its size and limits.
+
+    `writeback` is whether the device's write cache is on by now, whatever it began with.
+    """
     known = {name: value for name, value in there.items() if name in _OF_INSERTED or name.startswith(_LIMITS)}
-    return known if size is None else {**known, "virtual-size": size}
+    nested = {
+        "virtual-size": there.get("image", {}).get("virtual-size"),
+        "writeback": there.get("cache", {}).get("writeback"),
+    }
+    return known | {name: value for name, value in nested.items() if value is not None}
 
 
 def _written(domain: Domain) -> int | None:

@@ -206,6 +206,7 @@ def test_what_is_to_be_flushed_with_each_write_is(saved: Saved, bus: str, cache:
     cell = StorageConfig.model_validate({"bus": bus, "cache": cache, "host_fs": "xfs", "size": "320M"})
     made = saved.guest(cell)
     assert made.machine.is_restored is bus.startswith("virtio"), saved.said
+    assert {one.status for one in made.proof if one.where == "QMP query-block, writeback"} == {"proven"}
     job = Fio(rw="randwrite", bs="4k", size="4M", io_size="1M")
     (sample,) = measure(saved.lab.subject(made), job, Plan(rounds=1, warmup=0)).samples
     assert sample.moved.host_flushes is not None

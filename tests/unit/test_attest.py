@@ -524,6 +524,17 @@ def test_nvme_cannot_prove_its_cache_from_the_guest() -> None:
     assert {proof.where: proof.status for proof in cache}["QMP qom-get of the device, write-cache"] == "proven"
 
 
+@pytest.mark.parametrize(("name", "is_kept"), [(PLAIN, True), ("null-writethrough-nvme", False)])
+def test_the_write_cache_in_effect_is_proven_too(name: str, *, is_kept: bool) -> None:
+    """The property says what a device began with: QEMU turns an ATA disk's cache on when it restores a guest."""
+    evidence = Recorded(name).evidence
+    for is_on in (True, False):
+        proofs = attest(Recorded(name).config, "tcg", changed(name, inserted={**evidence.inserted, "writeback": is_on}))
+        (found,) = (p for p in proofs if p.where == "QMP query-block, writeback")
+        assert (found.field, found.found) == ("cache", f"write-cache {'on' if is_on else 'off'}")
+        assert found.status == ("proven" if is_on is is_kept else "contradicted")
+
+
 @pytest.mark.parametrize("values", [{"format": "vmdk"}, {"bus": "usb"}], ids=str)
 def test_discards_that_go_nowhere_are_warned_of(values: dict[str, object]) -> None:
     """The option is in effect, and no block is freed."""
