@@ -293,6 +293,13 @@ def _round(
     )
 
 
+def _status(result: CommandResult, text: Sequence[str]) -> str:
+    """How a tool ended, with its first words: what follows them are mostly its counts of what it did all the same."""
+    lines = [line.strip() for line in (result.stderr.splitlines() or text)]
+    words = next((line[:_SHOWN].rstrip(".") for line in lines if line.strip("{}[], ")), "")
+    return f"failed with exit status {result.returncode}{words and f': {words}'}"
+
+
 def _raw_output(subject: Subject, workload: Workload, target: Target, result: CommandResult) -> str:
     check_time(result, workload.label)
     text = result.stdout + result.stderr
@@ -303,6 +310,6 @@ def _raw_output(subject: Subject, workload: Workload, target: Target, result: Co
         # fio puts the cause into its output file, or before the JSON, or on stderr
         first = text.splitlines()[:_FIRST_LINES]
         last = [line for line in result.stderr.splitlines()[-_LAST_LINES:] if line not in first]
-        said = workload.failure(f"{text}\n{result.stderr}") or f"failed with exit status {result.returncode}"
+        said = workload.failure(f"{text}\n{result.stderr}") or _status(result, first)
         raise WorkloadError(f"{workload.label} {said}.", output="\n".join([*first, *last]))
     return text

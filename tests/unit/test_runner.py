@@ -750,19 +750,41 @@ def test_a_tool_that_fails_is_quoted_from_both_ends() -> None:
     with pytest.raises(WorkloadError) as caught:
         scene.measure(rounds=1)
     text = str(caught.value)
-    assert text.startswith("tool write failed with exit status 5.")
+    assert text.startswith("tool write failed with exit status 5: err 0.\n")
     assert "| out 0\n" in text
     assert text.endswith("| err 29")
     assert scene.samples == []
 
 
-def test_a_tool_that_only_says_one_thing_says_it_once() -> None:
+@pytest.mark.parametrize(
+    ("out", "err", "sentence"),
+    [
+        (
+            "",
+            "dd: error writing '/dev/vdb': Input/output error\n0+0 records out\n",
+            "1: dd: error writing '/dev/vdb': Input/",
+        ),
+        ('{\n  "jobs": [\n', "", '1: "jobs": ['),
+        ("", "\n \n", "1."),
+        ("cannot\n", "", "1: cannot."),
+    ],
+)
+def test_a_tool_that_fails_is_told_with_its_first_words(out: str, err: str, sentence: str) -> None:
+    """They stand in every report, also where what else it said does not."""
+    scene = Scene()
+    scene.shell.answer(re.compile("^tool "), out, stderr=err, returncode=1)
+    with pytest.raises(WorkloadError) as caught:
+        scene.measure(rounds=1)
+    assert f"tool write failed with exit status {sentence}" in caught.value.what
+
+
+def test_a_tool_that_only_says_one_thing_is_quoted_once() -> None:
     """stderr is part of both ends."""
     scene = Scene()
     scene.shell.answer(re.compile("^tool "), stderr="cannot open /dev/vdb\n", returncode=1)
     with pytest.raises(WorkloadError) as caught:
         scene.measure(rounds=1)
-    assert str(caught.value).count("cannot open") == 1
+    assert str(caught.value).count("| cannot open") == 1
 
 
 def test_samples_before_a_failure_were_kept() -> None:
