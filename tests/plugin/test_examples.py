@@ -165,8 +165,7 @@ ROWS = {}
 def measure(storage, request):
     def told(workload, **options):
         printed = rate(request.path.name, workload.label, storage)
-        rates = {"higher": printed, "lower": 1 / printed}
-        figures = {one.name: [rates[one.better]] * ROUNDS for one in workload.metrics}
+        figures = {one.name: [printed if one.better == "higher" else 1 / printed] * ROUNDS for one in workload.metrics}
         made = make_measurement(
             storage, workload=workload.label, nodeid=request.node.nodeid, **figures
         )
