@@ -19,6 +19,7 @@ from pytest_vmstorage.spans import span
 from pytest_vmstorage.subject import Plan, Subject
 from pytest_vmstorage.units import format_about, format_duration, format_size
 from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.file_workload import FileWorkload
 
 LARGEST_AGED_PIECE_BYTES = 2**24
 """An aged disk's pieces are smaller than this on average.
@@ -65,9 +66,11 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes
             f"{workload.label} would take about {format_duration(workload.expected_seconds)} in each round.",
             hint="Give it less to do: up to 30 days.",
         )
-    if _makes_files_of_a_guest(config, workload):
-        _check_bytes(workload, config.size, "the disk has", _TOO_SMALL)
     rounds = plan.rounds if uses_untouched(config, workload) else 1
+    if _makes_files_of_a_guest(config, workload):
+        # what a fresh disk keeps of the rounds before, see `Workload.set_aside`
+        kept = rounds if isinstance(workload, FileWorkload) else 1
+        _check_bytes(workload, config.size, "the disk has", _TOO_SMALL, rounds=kept)
     if region * rounds > size:
         raise ConfigError(
             f"{workload.label} needs {format_size(region * rounds)}"
@@ -82,12 +85,13 @@ def _makes_files_of_a_guest(config: StorageConfig, workload: Workload) -> bool:
     return workload.needs_folder and config.has_guest and config.backing_kind not in ("partition", "device")
 
 
-def _check_bytes(workload: Workload, there: int, but: str, hint: str) -> None:
-    """Raise ConfigError where the workload's files take more than is there."""
+def _check_bytes(workload: Workload, there: int, but: str, hint: str, *, rounds: int = 1) -> None:
+    """Raise ConfigError where the workload's files, of so many rounds, take more than is there."""
     needed = workload.bytes_on_disk
-    if needed is not None and needed > there:
+    if needed is not None and needed * rounds > there:
+        each = f" in each of {rounds} rounds, which a fresh disk keeps" if rounds > 1 else ""
         raise ConfigError(
-            f"{workload.label} makes files of {format_about(needed)}, but {but} {format_about(there)}.", hint=hint
+            f"{workload.label} makes files of {format_about(needed)}{each}, but {but} {format_about(there)}.", hint=hint
         )
 
 

@@ -104,6 +104,18 @@ def test_what_is_larger_than_the_disk_is_refused_with_both_sizes(sentence: str) 
     assert str(caught.value) == f"{sentence} {REMEDY}"
 
 
+def test_a_fresh_disk_has_room_for_the_files_of_all_rounds() -> None:
+    """Which it keeps; a filled one has those of one round."""
+    tar, plan = Tar(total_size="8M"), Plan(rounds=8, warmup=0)
+    for size, state in ((512, "fresh"), (64, "filled")):
+        check_fits(StorageConfig(size=f"{size}M", state=state, guest_fs="ext3"), tar, plan)
+    with pytest.raises(ConfigError) as caught:
+        check_fits(StorageConfig(size="256M", state="fresh", guest_fs="ext3"), tar, plan)
+    assert "8M makes files of 56.6 MiB in each of 8 rounds, which a fresh disk keeps, but the disk has 256 MiB." in str(
+        caught.value
+    )
+
+
 @pytest.mark.parametrize("cell", [{"backing": "native"}, {"backing": "partition:p"}, {"backing": "device:d"}])
 def test_a_file_system_that_may_be_larger_than_the_cell_is_asked_itself(cell: dict[str, str]) -> None:
     """The host's, or that of a whole device."""
