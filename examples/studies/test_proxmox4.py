@@ -2,8 +2,10 @@
 
 Its guest: ext4 (noatime, nodiratime) on 32 GB, 1 vCPU, 1 GB of memory (2 GB here: fio's 256 buffers of 4M take one,
 and this guest has no swap); fio with 256 requests in flight, 4 GB in blocks of 4k and 10 GB in blocks of 4M, each once.
-It printed tables. What is asserted here is what all its cells of a kind have in common; "printed" are the smallest
-and the largest of these ratios, and what you find may be another. What cannot be asserted, docs/studies.md has.
+It printed tables of IOPS, KB/s, CPU and runtime (`--vm-columns=iops,bw,usr_cpu,sys_cpu,runtime` has all of them;
+else the rate alone is shown). What is asserted here is what all its cells of a kind have in common; "printed" are
+the smallest and the largest of these ratios, and what you find may be another. What cannot be asserted,
+docs/studies.md has.
 
     pytest examples/studies/test_proxmox4.py                    # quick
     ROUNDS=8 pytest examples/studies/test_proxmox4.py           # the assertions about four couples of cells take eight
