@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from importlib import resources
 
@@ -32,9 +33,11 @@ def run_trials(shell: Shell, folder: str, emulator: str) -> Trials:
 
     Raises ProvisionError where the folder cannot be made.
     """
-    script = (resources.files(__package__ or "") / "trials.sh").read_bytes()
+    script = (resources.files(__package__ or "") / "trials.sh").read_text()
+    # QEMU's path is no word of the command: it is run, and not written to
+    text = f"emulator={shlex.quote(emulator)}\n{script}"
     try:
-        done = shell.run(["sh", "-s", "--", folder, emulator], stdin=script, timeout_s=_TIME_LIMIT_S)
+        done = shell.run(["sh", "-s", "--", folder], stdin=text.encode(), timeout_s=_TIME_LIMIT_S)
         return read_trials(check(done, f"trying out the folder {folder}").stdout)
     finally:
         # the script does this itself, unless it was killed

@@ -1,7 +1,7 @@
-# What a lab host can do, by doing it small: arguments are a folder, made and removed here, and QEMU's path or "".
+# What a lab host can do, by doing it small: the argument is a folder, made and removed here; $emulator is QEMU's path or "".
 # Says one line for each trial: its name, its exit status, the last line of what it said; tabs between them.
 export LC_ALL=C
-where=$1 emulator=$2
+where=$1
 mkdir -p -- "$where" && cd -- "$where" || exit 1
 trap 'cd / && rm -rf -- "$where"' EXIT
 trap 'exit 1' HUP INT TERM

@@ -230,7 +230,7 @@ def test_trials_are_one_round_trip_and_their_folder_is_removed() -> None:
     """Also where the folder cannot be made, which is an error."""
     shell = FakeShell().answer(re.compile("^sh -s "), RECORDED).answer(re.compile("^rm "))
     assert run_trials(shell, "/srv/vm/run-1/doctor", "/usr/bin/qemu")["user"] == Trial(ok=True, said="0")
-    assert shell.lines == ["sh -s -- /srv/vm/run-1/doctor /usr/bin/qemu", "rm -rf -- /srv/vm/run-1/doctor"]
+    assert shell.lines == ["sh -s -- /srv/vm/run-1/doctor", "rm -rf -- /srv/vm/run-1/doctor"]
     shell.answer(re.compile("^sh -s "), stderr="mkdir: Permission denied", returncode=1)
     with pytest.raises(ProvisionError, match=r"trying out the folder /srv/vm/run-1/doctor failed: mkdir: Permission"):
         run_trials(shell, "/srv/vm/run-1/doctor", "")
@@ -257,7 +257,7 @@ def test_an_open_lab_is_examined_in_its_own_folder(lab: Lab) -> None:
     )
     assert (found.problem, found.host, found.drops_caches) == ("", lab.facts, True)
     asked = next(line for line in lab.shell.lines if line.startswith("sh -s "))  # type: ignore[attr-defined]
-    assert asked == "sh -s -- /srv/vm/run-0123456789/doctor /usr/bin/qemu-system-x86_64"
+    assert asked == "sh -s -- /srv/vm/run-0123456789/doctor"
 
 
 def test_the_command_prints_the_host_and_the_axes(
@@ -322,7 +322,7 @@ def test_where_no_guest_can_run_the_sentence_comes_first(
     assert said.out.startswith("axis ")
     assert "no guest can run here" in said.out
     trial = next(line for line in shell.lines if line.startswith("sh -s "))
-    assert re.fullmatch(r"sh -s -- /srv/vm/run-[0-9a-f]{10} ''", trial)
+    assert re.fullmatch(r"sh -s -- /srv/vm/run-[0-9a-f]{10}", trial)
     assert list((tmp_path / "leases").iterdir()) == []
 
 
