@@ -47,8 +47,8 @@ class OrderlyEnd:
                 self._before[number] = found
                 signal.signal(number, self._handle)
 
-    def pytest_unconfigure(self) -> None:
-        """Give them back."""
+    def give_back(self) -> None:
+        """Let them do what they did before."""
         for number, found in self._before.items():
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, found)
@@ -61,8 +61,8 @@ class OrderlyEnd:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         now_s = time.monotonic()
-        is_first = self._first_s is None
-        if is_first or not (self._is_ending or now_s - (self._first_s or 0.0) < _PATIENCE_S):
+        # the session may end for another reason than a signal, as a KeyboardInterrupt of a test's own
+        if not self._is_ending and (self._first_s is None or now_s - self._first_s >= _PATIENCE_S):
             self._first_s = now_s
             raise KeyboardInterrupt
         # past Python's own streams, which may be writing just now; a terminal that was closed takes no words

@@ -55,6 +55,8 @@ def _end_orderly(config: pytest.Config, *, has_own: bool) -> None:
     ending = OrderlyEnd()
     config.pluginmanager.register(ending, "vmstorage-ending")
     ending.install()
+    # after pytest_unconfigure of all plugins, which takes a moment: Ctrl-C there would end a run in a traceback
+    config.add_cleanup(ending.give_back)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

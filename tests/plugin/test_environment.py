@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import re
+import signal
 import sys
 
 import pytest
@@ -107,6 +108,29 @@ def test_only_a_run_that_measures_has_the_hooks_for_it(project, test, args, expe
     result = project.run("-s", *args, own_process=True)
     line = next(line for line in result.outlines if line.startswith("plugins "))
     assert [name for name in line.split()[1:] if name.startswith("vmstorage-")] == expected
+
+
+def test_ctrl_c_once_more_while_pytest_ends_is_no_traceback(project):
+    """All is removed and reported by then, and pytest's exit status says that the run was interrupted."""
+    project.write(
+        conftest="import os, signal\ndef pytest_unconfigure():\n    os.kill(os.getpid(), signal.SIGINT)\n",
+        test_it="def test_x(storage):\n    raise KeyboardInterrupt\n",
+    )
+    result = project.run(own_process=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "Traceback" not in text_of(result)
+
+
+def test_a_process_has_its_signals_again_after_a_run(project):
+    """Others may run pytest in a process of theirs."""
+    project.write(
+        test_it="import signal\ndef test_x(storage):\n"
+        "    assert signal.getsignal(signal.SIGTERM).__module__ == 'pytest_vmstorage.plugin.ending'\n"
+    )
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    project.run().assert_outcomes(passed=1)
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 def test_nothing_of_ours_is_asked_for_modules_when_python_ends(project):

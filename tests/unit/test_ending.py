@@ -33,7 +33,7 @@ def installed() -> Iterator[OrderlyEnd]:
     made = OrderlyEnd()
     made.install()
     yield made
-    made.pytest_unconfigure()
+    made.give_back()
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -68,7 +68,7 @@ def test_an_interrupt_that_somebody_swallowed_can_be_repeated(
 
 def test_all_is_given_back(installed: OrderlyEnd) -> None:
     """A process in which several runs take place has its own signals again."""
-    installed.pytest_unconfigure()
+    installed.give_back()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert [signal.getsignal(number) for number in SIGNALS[1:]] == [signal.SIG_DFL] * 2
 
@@ -80,7 +80,7 @@ def test_what_others_have_taken_stays(taken: Any) -> None:
     made = OrderlyEnd()
     made.install()
     assert signal.getsignal(signal.SIGHUP) is taken
-    made.pytest_unconfigure()
+    made.give_back()
     assert signal.getsignal(signal.SIGHUP) is taken
 
 
