@@ -119,6 +119,7 @@ APART = (
 OTHERS = "0f0f0f0f0f"
 """The id of a run that lives: this process owns it."""
 
+_LAST_LINE = re.compile(r"^=+ .* in [\d.]+s.* =+$", re.MULTILINE)
 _STATE = re.compile(r"state-[0-9a-f]+-[0-9a-f]+(\.sum)?")
 
 
@@ -153,13 +154,19 @@ class Seen:
     lost: int = 0
     has_report: bool = True
     touched: list[str] = field(default_factory=list)
+    has_ended: bool = False
     output: str = ""
 
     @property
     def is_orderly(self) -> bool:
-        """Whether it ended as pytest does when it is interrupted, or by the signal itself where nothing else can be."""
-        number = SIGNALS[self.moment.signal][0]
-        return self.status == (_INTERRUPTED if self.moment.signal in ORDERLY else -number)
+        """Whether it ended as pytest does when it is interrupted, or by the signal itself where nothing else can be.
+
+        The second SIGINT may come when pytest has ended, and Python is about to.
+        """
+        first, *others = SIGNALS[self.moment.signal]
+        if self.moment.signal not in ORDERLY:
+            return self.status == -first
+        return self.status == _INTERRUPTED or bool(others and self.status == -first and self.has_ended)
 
     @property
     def is_right(self) -> bool:
@@ -464,6 +471,7 @@ def take(scene: Scene, bystanders: Bystanders, moment: Moment) -> Seen:
     seen.touched = bystanders.touched()
     text = _text(scene.output)
     seen.has_report = moment.signal not in ORDERLY or not seen.samples or "VM storage" in text
+    seen.has_ended = _LAST_LINE.search(text) is not None and "Traceback" not in text
     if not seen.is_right:
         seen.output = text
     return seen
