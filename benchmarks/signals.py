@@ -116,7 +116,7 @@ APART = (
 )
 """On a machine of another name, by which the host's lease goes, and with no signal ignored, as a shell's `&` has it."""
 
-OTHERS = "0f0f0f0f0f"
+OTHERS = f"0f{os.getpid():08x}"
 """The id of a run that lives: this process owns it."""
 
 _LAST_LINE = re.compile(r"^=+ .* in [\d.]+s.* =+$", re.MULTILINE)
@@ -217,6 +217,7 @@ class Scene:
         self.book = LeaseBook(self.cache / "leases")
         self.runs: set[str] = set()
         self.expected: set[str] = set()
+        self._last: subprocess.Popen[bytes] | None = None
         self._environ = {
             **os.environ,
             "VMSTORAGE_CACHE": str(self.cache),
@@ -229,7 +230,7 @@ class Scene:
         """A run, in a process group and session of its own."""
         argv = [*APART, sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", f"--vm-dir={self.disks}"]
         with self.output.open("wb") as output:
-            return subprocess.Popen(
+            self._last = subprocess.Popen(
                 [*argv, *options],
                 cwd=self.project,
                 env=self._environ,
@@ -238,6 +239,13 @@ class Scene:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        return self._last
+
+    def end(self) -> None:
+        """End the run that goes on, where this is interrupted."""
+        if self._last is not None and self._last.poll() is None:
+            self._last.terminate()
+            self._last.wait()
 
     def vmstorage(self, *words: str) -> tuple[int, str, float]:
         """The command's status, what it said, and its seconds."""
@@ -612,6 +620,7 @@ def send_all(folder: Path, moments: Sequence[Moment], log: Path | None) -> Itera
         for path in locks():
             undo.callback(path.unlink, missing_ok=True)
         bystanders = Bystanders(scene, undo)
+        undo.callback(scene.end)
         # the first run asks QEMU what it can, and boots a canary
         scene.vmstorage("reap")
         scene.expected = set(scene.left())
