@@ -180,10 +180,16 @@ def _exec(arguments: argparse.Namespace) -> int:
     if not arguments.command:
         raise ConfigError("There is no command to run.", hint="Write `vmstorage exec RUN uname -a`.")
     with open_kept(arguments.run_id) as shell:
-        done = shell.run(["/bin/sh", "-c", shlex.join(arguments.command)])
-    sys.stdout.write(done.stdout)
-    sys.stderr.write(done.stderr)
+        done = shell.run(["/bin/sh", "-c", command_line(arguments.command)])
+    for stream, text in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
+        # what a guest says is no command to the user's terminal; a file or a pipe gets it as it is
+        stream.write(plain(text) if stream.isatty() else text)
     return done.returncode
+
+
+def command_line(words: Sequence[str]) -> str:
+    """What a shell in the guest is given: a single word is a line of sh, as ssh has it; several are a command."""
+    return words[0] if len(words) == 1 else shlex.join(words)
 
 
 def _show(arguments: argparse.Namespace) -> int:

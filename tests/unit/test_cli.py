@@ -58,3 +58,13 @@ def test_another_pipe_that_broke_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(cli, "newest_run", broken)
     with pytest.raises(BrokenPipeError, match="of another"):
         cli.main(["show", "raw"])
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [(["uname", "-a"], "uname -a"), (["cat", "/my file"], "cat '/my file'"), (["ls /; id"], "ls /; id")],
+    ids=str,
+)
+def test_a_single_word_of_exec_is_a_line_of_sh(words: list[str], line: str) -> None:
+    """As ssh takes it."""
+    assert cli.command_line(words) == line
