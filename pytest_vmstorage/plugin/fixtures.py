@@ -71,7 +71,7 @@ def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
     session = request.config.stash[SESSION]
     if "guest" in request.fixturenames:
         request.getfixturevalue("guest")
-    elif session.keeps_guest and session.needs_row(request.node):
+    elif session.keeps_guest:
         # where the test fails its guest is the one to keep, and not that of the last round
         session.row(request.node, storage, settled=False)
 

@@ -111,6 +111,10 @@ class StorageSession:
         """Whether the test needs its guest: it asks for it, wants a further round, or never came to measure."""
         return "guest" in getattr(item, "fixturenames", ()) or not self.turns.is_complete(self._turns_of(item))
 
+    def _may_need_row(self, item: pytest.Item) -> bool:
+        """The same, or its test may fail and its guest is to be kept then."""
+        return self.needs_row(item) or (self.keeps_guest and uses(item, "measure"))
+
     def _turns_of(self, item: pytest.Item) -> str:
         """What the test's turns on this side are found by."""
         return item.nodeid + self._side
@@ -154,7 +158,7 @@ class StorageSession:
         self.turns.begin(self._turns_of(item))
         item.stash[MAKING] = False
         if not self.is_sampling and self._lab is not None and item in self.own:
-            rest = [one for one in self.own[self.own.index(item) :] if CONFIG in one.stash and self.needs_row(one)]
+            rest = [one for one in self.own[self.own.index(item) :] if CONFIG in one.stash and self._may_need_row(one)]
             turns = [(one, one.stash[CONFIG]) for one in rest]
             self.expect([config for _, config in turns], alike(item, turns))
 
