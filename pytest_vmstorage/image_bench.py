@@ -9,6 +9,7 @@ from pytest_vmstorage.accounting import IoCounters
 from pytest_vmstorage.command import Shell
 from pytest_vmstorage.config import StorageConfig
 from pytest_vmstorage.errors import UnsupportedError
+from pytest_vmstorage.guard import guard_of
 from pytest_vmstorage.host_look import Look
 from pytest_vmstorage.host_state import HostWatch
 from pytest_vmstorage.image_runner import Bench
@@ -70,14 +71,16 @@ def _place(
         return FileImage(config, folder, workload, kind=kind, shares_blocks=shares_blocks(shell, folder))
     listed = choose_listed(host, config)
     numbers = (pool.next_number(), pool.next_number())
+    volume: LvmImage | ZvolImage
     if isinstance(listed, ListedGroup):
-        lvm = LvmImage(config, folder, workload, find_group(shell, listed), pool.run_id, numbers)
-        lvm.check_room()
-        return lvm
-    assert isinstance(listed, ListedDataset), listed
-    zvol = ZvolImage(config, folder, workload, find_dataset(shell, listed), pool.run_id, numbers)
-    zvol.check_room()
-    return zvol
+        volume = LvmImage(config, folder, workload, find_group(shell, listed), pool.run_id, numbers)
+    else:
+        assert isinstance(listed, ListedDataset), listed
+        volume = ZvolImage(config, folder, workload, find_dataset(shell, listed), pool.run_id, numbers)
+    volume.check_room()
+    for node in volume.nodes:
+        guard_of(shell).allow(node)
+    return volume
 
 
 def _tools(shell: Shell, host: str) -> Mapping[str, str]:

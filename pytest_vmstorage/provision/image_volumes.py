@@ -70,6 +70,11 @@ class VolumeImage:
         undo = (argv_line("rm", "-f", "--", self._target),)
         yield "convert", Step((line,), f"qemu-img convert -O {target}, into a file", undo)
 
+    @property
+    def nodes(self) -> tuple[str, str]:
+        """The devices of the volumes that it makes, by names with the run's mark in a listed group or dataset."""
+        return (self.path, self._other)
+
     def check_room(self) -> None:
         """Raise SpaceError where the volume, its snapshot and what it grows by do not fit."""
         need = self._size + self._kept + self._growth
