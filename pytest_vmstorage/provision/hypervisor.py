@@ -25,6 +25,7 @@ from pytest_vmstorage.provision.libvirt_text import (
     refusal_hint,
     version_text,
 )
+from pytest_vmstorage.provision.one_cpu import on_one_cpu
 from pytest_vmstorage.provision.passphrases import Passphrases
 from pytest_vmstorage.provision.starts import Starts
 from pytest_vmstorage.spans import waiting_for
@@ -50,7 +51,10 @@ class LibvirtHypervisor:
             count_all_modules()
         start_event_loop(self._libvirt)
         self.events = GuestEvents(self._libvirt, libvirt_qemu)
-        self.connection = Connection(self._libvirt, uri, watch=self.events.watch, woken=self.events.wake, reach=reach)
+        events = self.events
+        # a daemon looks at its host's processor itself
+        with on_one_cpu() if pids is not None else contextlib.nullcontext():
+            self.connection = Connection(self._libvirt, uri, watch=events.watch, woken=events.wake, reach=reach)
         self._passphrases = Passphrases(self._libvirt, self.connection.current, uri if pids else "")
         self.forget = self._passphrases.forget
         self._starts = Starts(pids, lambda emulator: self.disk_buses(emulator, "q35"))

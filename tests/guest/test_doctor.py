@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 import pytest
 
+from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.config import Cache, StorageConfig
 from pytest_vmstorage.doctor.axes import findings
 from pytest_vmstorage.doctor.device import DEVICES, SCHEDULERS
@@ -148,7 +149,7 @@ def mounted(folder: Path, *words: str | Path) -> Iterator[Path]:
 
 def judged(lab: Lab, folder: Path) -> dict[tuple[str, str], Finding]:
     """The findings for another folder than the lab's, by axis and value."""
-    trials = run_trials(lab.shell, str(folder / "doctor"), lab.pool.emulator)
+    trials = run_trials(LocalShell(), str(folder / "doctor"), lab.pool.emulator)
     assert list(folder.glob("doctor")) == []
     seen = Seen(trials=trials, folder=folder_facts(lab.shell, str(folder)), libvirt=lab.facts.libvirt)
     return {(one.axis, one.value): one for one in findings(seen)}
@@ -191,7 +192,7 @@ def test_without_fallocate_a_preallocated_image_is_no_such_thing(lab: Lab, tmp_p
         assert here["backing", "file"].status == "yes"
         config = StorageConfig(preallocation="falloc", size="8M")
         with pytest.raises(AttestationError, match="asked to be falloc but is full"):
-            make_disk(lab.shell, config, str(folder / "disk.raw"))
+            make_disk(LocalShell(), config, str(folder / "disk.raw"))
 
 
 def test_without_qemu_it_says_so_and_what_can_be_told(tmp_path: Path) -> None:
