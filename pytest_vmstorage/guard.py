@@ -5,7 +5,8 @@ the run, or be a device that was listed, looked at and allowed, unless the progr
 is seen by the words behind it; one that only reads begins with the line `# reads`. A program that nobody entered here
 is taken for one that writes.
 
-It is the second wall: options of mkfs and mount, listed devices and folders are checked where they are asked for.
+It is a second check: options of mkfs and mount, listed devices and folders are checked where they are asked for.
+Relative paths it does not judge: options that could name one are refused there.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ _HARMLESS = ("/dev/null", "/dev/zero", "/dev/urandom", "/proc/sys/vm/drop_caches
 class Guard:
     """What a run may write to on one host: folders by how their paths begin, devices by their paths."""
 
-    def __init__(self, begins: Iterable[str], *, of: str = "the host") -> None:
-        self._begins = [one for one in begins if one]
+    def __init__(self, prefixes: Iterable[str], *, of: str = "the host") -> None:
+        self._prefixes = [one for one in prefixes if one]
         self._paths: set[str] = set(_HARMLESS)
         self._of = of
 
@@ -76,7 +77,7 @@ class Guard:
             return True
         if ".." in PurePosixPath(path).parts:
             return False
-        return any(path.startswith(one) or path == one.rstrip("/") for one in self._begins)
+        return any(path.startswith(one) or path == one.rstrip("/") for one in self._prefixes)
 
     def check_path(self, path: str, by: str) -> None:
         """Raise ForeignPathError unless that path may be written to; `by` is who would."""
@@ -84,8 +85,8 @@ class Guard:
             raise ForeignPathError(
                 f"{by} would be given {path} on {self._of}, which is neither made by this run nor a device that"
                 " vmstorage.toml lists.",
-                hint="Nothing was written. A path in an option is refused; without one this is an error of"
-                " pytest-vmstorage: please report it.",
+                hint="The command did not run. Take that path out of the test's options; if none of them names it,"
+                " please report this as an error of pytest-vmstorage.",
             )
 
     def check(self, argv: Sequence[str]) -> None:
@@ -134,7 +135,7 @@ def _only_reads(program: str, words: Sequence[str]) -> bool:
 
 
 def _of_script(script: str, words: Sequence[str]) -> Iterator[str]:
-    if script.lstrip().startswith(READS):
+    if script.lstrip().partition("\n")[0] == READS:
         return
     # a line that is one command, as image operations are, names its paths itself
     if _SIMPLE.fullmatch(script):
@@ -171,6 +172,6 @@ class Guarded(Protocol):
 
 
 def guard_of(shell: object) -> Guard:
-    """The guard of that shell; one that allows nothing new, and forbids nothing, of a shell without."""
+    """The guard of that shell; of a shell without one a guard that lets everything be written."""
     found = shell.guard if isinstance(shell, Guarded) else None
     return found or Guard(["/"])

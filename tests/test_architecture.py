@@ -67,8 +67,8 @@ LAYERS = """
     report.files  show  promote
     provision.header  provision.seed  provision.image_ssh  provision.confinement
     provision.guest_image
-    provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.driver_modules
-    provision.one_cpu  provision.contract
+    provision.domain  provision.disk  provision.rootfs  provision.adopt  provision.capabilities_cache
+    provision.contract
     provision.caches  provision.save_image  provision.event_loop  provision.exclusive
     provision.libvirt_text  provision.starts  provision.run_folder
     provision

@@ -12,9 +12,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HostError, HypervisorError
+from pytest_vmstorage.provision.capabilities_cache import count_all_modules, on_one_cpu
 from pytest_vmstorage.provision.confinement import Confinement, read_confinement
 from pytest_vmstorage.provision.connection import Connection
-from pytest_vmstorage.provision.driver_modules import count_all_modules
 from pytest_vmstorage.provision.encryption import secrets_of
 from pytest_vmstorage.provision.event_loop import start_event_loop
 from pytest_vmstorage.provision.guest_events import GuestEvents
@@ -25,7 +25,6 @@ from pytest_vmstorage.provision.libvirt_text import (
     refusal_hint,
     version_text,
 )
-from pytest_vmstorage.provision.one_cpu import on_one_cpu
 from pytest_vmstorage.provision.passphrases import Passphrases
 from pytest_vmstorage.provision.starts import Starts
 from pytest_vmstorage.spans import waiting_for

@@ -17,7 +17,8 @@ import pytest
 from pytest_vmstorage.attest_block import block_proofs
 from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import HostError, ProvisionError, UnsupportedError, VmStorageError
+from pytest_vmstorage.errors import ForeignPathError, HostError, ProvisionError, UnsupportedError, VmStorageError
+from pytest_vmstorage.guard import Guard
 from pytest_vmstorage.inventory import LabHost, find_host
 from pytest_vmstorage.inventory_file import load_inventory
 from pytest_vmstorage.provision.block import find_block, make_block, plan_line, remove_block
@@ -339,6 +340,25 @@ def test_an_empty_device_is_found_and_given_back_empty(loop: Loop, tmp_path: Pat
     SIGNED["ext4"](node)
     remove_block(SHELL, made)
     assert find_block(SHELL, host, DEVICE) == place
+
+
+def test_the_guard_lets_a_listed_device_be_written_to_while_a_cell_has_it(loop: Loop, tmp_path: Path) -> None:
+    """Not before it was looked at, and not after it was given back; the one beside it never."""
+    node, other = loop(), loop("b.img")
+    shell = LocalShell(Guard([f"{tmp_path}/run-1/"]))
+    write = ("dd", "if=/dev/zero", "bs=512", "count=1")
+
+    def may_write(path: str) -> bool:
+        try:
+            return shell.run([*write, f"of={path}"]).ok
+        except ForeignPathError:
+            return False
+
+    host, before = listing(tmp_path), may_write(node)
+    made = make_block(shell, host, DEVICE, run_id="r1", number=1)
+    meanwhile = (may_write(node), may_write(other))
+    remove_block(shell, made)
+    assert (before, meanwhile, may_write(node)) == (False, (True, False), False)
 
 
 def test_a_device_that_became_another_is_left_alone(loop: Loop, tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 
 import pytest
 
 from pytest_vmstorage import Dd, Fio, Hdparm, StorageConfig
-from pytest_vmstorage.errors import WorkloadError
+from pytest_vmstorage.errors import ForeignPathError, WorkloadError
 from pytest_vmstorage.lab import Lab
 from pytest_vmstorage.results import Sample
 from pytest_vmstorage.runner import measure
@@ -32,6 +33,17 @@ def test_fio_figures_are_those_of_its_json(lab: Lab) -> None:
     assert 0 < result.clat_p50 <= result.clat_p99 < 10
     stats = lab.shell.run(["stat", "-c", "%b", guest.machine.spec.disk])
     assert int(stats.stdout) * 512 >= 32 * 2**20
+
+
+@pytest.mark.quick
+def test_a_lab_writes_to_nothing_but_its_own(lab: Lab, tmp_path: Path) -> None:
+    """Its shell is guarded, and so is every path that a file system or a disk is made on."""
+    other = tmp_path / "other"
+    other.write_text("precious")
+    with pytest.raises(ForeignPathError, match=f"truncate would be given {other} on "):
+        lab.shell.run(["truncate", "-s", "0", "--", str(other)])
+    assert lab.shell.run(["truncate", "-s", "1", "--", f"{lab.lease.folder}/own"]).ok
+    assert other.read_text() == "precious"
 
 
 @pytest.mark.parametrize(

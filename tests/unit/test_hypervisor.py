@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
 
@@ -36,3 +38,23 @@ def test_a_guest_with_a_passphrase_is_begun_alone(
         with contextlib.suppress(InterruptedError):
             begin()
     assert begun == [("vms-r-1", "/usr/bin/env", alone)] * 2
+
+
+@pytest.mark.parametrize("is_embedded", [True, False])
+def test_the_embedded_driver_is_opened_on_one_cpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_embedded: bool
+) -> None:
+    """It asks the processor of the CPU that it is opened on; a daemon does that by itself."""
+    pytest.importorskip("libvirt_qemu")
+    seen: list[set[int]] = []
+
+    def connection(*_args: object, **_options: object) -> SimpleNamespace:
+        seen.append(os.sched_getaffinity(0))
+        return SimpleNamespace(current=lambda: None)
+
+    monkeypatch.setattr(hypervisor_module, "Connection", connection)
+    monkeypatch.setattr(hypervisor_module, "start_event_loop", lambda _libvirt: None)
+    allowed = os.sched_getaffinity(0)
+    LibvirtHypervisor("qemu:///embed?root=/nonexistent", pids=tmp_path if is_embedded else None)
+    assert seen == [{min(allowed)} if is_embedded else allowed]
+    assert os.sched_getaffinity(0) == allowed

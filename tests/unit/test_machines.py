@@ -19,6 +19,7 @@ from pytest_vmstorage.doctor.listed import look_at_machines
 from pytest_vmstorage.errors import (
     AttestationError,
     ConfigError,
+    ForeignPathError,
     HostError,
     ProvisionError,
     SpaceError,
@@ -66,6 +67,17 @@ def test_a_file_is_made_proven_and_removed(tmp_path: Path) -> None:
     assert not Path(row.disk).exists()
     machines.close()
     assert list((tmp_path / "bench").iterdir()) == []
+
+
+def test_nothing_but_the_runs_own_is_written_on_a_machine(tmp_path: Path) -> None:
+    """From the moment when the run's folder is there."""
+    machines = Machines(listing(tmp_path))
+    row, other = machines.make(CELL), tmp_path / "other"
+    other.write_text("precious")
+    with pytest.raises(ForeignPathError, match=f"truncate would be given {other} on here, "):
+        row.shell.run(["truncate", "-s", "0", "--", str(other)])
+    assert other.read_text() == "precious"
+    machines.close()
 
 
 def test_a_second_row_has_a_file_of_its_own(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.errors import AttestationError, GuestDiedError, HypervisorError, ProvisionError
+from pytest_vmstorage.errors import AttestationError, ForeignPathError, GuestDiedError, HypervisorError, ProvisionError
+from pytest_vmstorage.guard import Guard
 from pytest_vmstorage.inventory import LabHost
 from pytest_vmstorage.provision.boot import BootFiles
 from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
@@ -313,3 +314,11 @@ def test_a_kept_guest_keeps_what_goes_at_last(place: Place) -> None:
     kept = place.pool.make(RAW, "tcg")
     place.pool.close(keep=kept)
     assert seen == []
+
+
+def test_qemu_is_given_no_disk_that_is_not_the_runs_own(place: Place) -> None:
+    """It writes to that without a command of ours; no guest is started, and nothing is left."""
+    place.shell.guard = Guard(["/nonexistent/"])  # type: ignore[attr-defined]
+    with pytest.raises(ForeignPathError, match=f"QEMU would be given {FOLDER}/disk-1.raw on the host, "):
+        place.pool.make(RAW, "tcg")
+    assert not place.hypervisor.running

@@ -1,13 +1,47 @@
-"""A thread on one CPU for a moment, and those that begin meanwhile."""
+"""What libvirt knows of a QEMU stays valid: its modules are counted at once, and its driver is opened on one CPU."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.provision.one_cpu import on_one_cpu
+from pytest_vmstorage.provision import capabilities_cache
+from pytest_vmstorage.provision.capabilities_cache import on_one_cpu
+
+LATEST = """
+import ctypes, sys
+from pathlib import Path
+import libvirt
+from pytest_vmstorage.provision.capabilities_cache import count_all_modules
+
+latest = getattr(ctypes.CDLL("libvirt.so.0"), "virGetSelfLastChanged")
+latest.restype = ctypes.c_long
+print(count_all_modules(), latest())
+"""
+
+
+def test_libvirt_takes_the_latest_of_all_modules_for_its_own_time(tmp_path: Path, monkeypatch) -> None:
+    """Of those in its folder, before any of them is loaded; in a process of its own, as libvirt forgets none."""
+    names = ["libvirt_driver_qemu.so", "libvirt_driver_secret.so"]
+    for name in (*names, "README"):
+        (tmp_path / name).write_text("")
+    monkeypatch.setenv("LIBVIRT_DRIVER_DIR", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", LATEST], capture_output=True, text=True, check=True)
+    latest = max(int((tmp_path / name).stat().st_ctime) for name in names)
+    assert done.stdout.split() == ["2", str(latest)]
+
+
+def test_where_libvirt_is_not_loaded_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor where it has no such function."""
+    monkeypatch.setattr(capabilities_cache, "_loaded_from", lambda: None)
+    assert capabilities_cache.count_all_modules() == 0
+    monkeypatch.setattr(capabilities_cache, "_loaded_from", lambda: Path("libc.so.6"))
+    assert capabilities_cache.count_all_modules() == 0
 
 
 def test_a_thread_is_on_its_first_cpu_and_then_on_all_again() -> None:
