@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, get_args
 
@@ -13,6 +12,7 @@ from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.matrix import value_of
 from pytest_vmstorage.rules.ground import BACKINGS
 from pytest_vmstorage.units import format_size, parse_size
+from pytest_vmstorage.user_input import close_to
 
 BARE = ("format", "cache", "bus", "preallocation", "state", "io", "backing")
 """Axes whose values stand in a test id without their name, so that "none" alone is a cache mode to everybody."""
@@ -93,8 +93,7 @@ def _axis_of(value: str) -> str:
 
 def _hint(value: object) -> str:
     known = [text for name in FIELDS for text in _declared(name)] + list(BACKINGS)
-    close = difflib.get_close_matches(str(value), known, n=1)
-    return f"Did you mean {close[0]!r}?" if close else 'Write which axis it is of, such as cell(cluster_size="64k").'
+    return close_to(str(value), known).rstrip() or 'Write which axis it is of, such as cell(cluster_size="64k").'
 
 
 def _declared(name: str) -> tuple[str, ...]:

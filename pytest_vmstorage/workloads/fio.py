@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from pytest_vmstorage.config import Count
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results import Metric
 from pytest_vmstorage.units import Bytes, MaybeBytes, MaybeSeconds, format_size
+from pytest_vmstorage.user_input import close_to
 from pytest_vmstorage.workloads import fio_json
 from pytest_vmstorage.workloads.base import Target, Workload
 from pytest_vmstorage.workloads.fio_job import GUESSED_SECONDS, LARGE_BS, FioJob
@@ -124,11 +124,9 @@ class Fio(Workload):
     def _known(cls, value: object, info: Any) -> object:
         known = _KNOWN[info.field_name]
         if value not in known and (value is not None or info.field_name != "verify"):
-            close = difflib.get_close_matches(str(value), known, n=1)
-            meant = f"Did you mean {close[0]!r}? " if close else ""
             raise ConfigError(
                 f"Fio({info.field_name}={value!r}) is not known here.",
-                hint=f"{meant}It is one of: {', '.join(known)}.",
+                hint=f"{close_to(str(value), known)}It is one of: {', '.join(known)}.",
             )
         return value
 
