@@ -40,7 +40,9 @@ class Project:
         monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
         monkeypatch.setenv("COLUMNS", "120")
         monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-        for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "CI", "GITHUB_STEP_SUMMARY"):
+        # at its end hypothesis' plugin imports all of hypothesis, which takes longer than most of these runs
+        monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+        for name in ("PYTEST_XDIST_WORKER", "CI", "GITHUB_STEP_SUMMARY"):
             monkeypatch.delenv(name, raising=False)
         self.wish()
 

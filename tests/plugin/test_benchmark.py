@@ -15,7 +15,7 @@ from pytest_vmstorage.results import Metric
 from pytest_vmstorage.testing import make_measurement
 
 # runs with --benchmark-json have a process of their own: before 5.2 its file stayed open until the process ended
-WORKERS = pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+WORKERS = pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
 
 
 def saved_files(project):

