@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_vmstorage.provision.domain import GuestSpec, machine
+from pytest_vmstorage.guest.domain_xml import GuestSpec, machine
 
 
 class BareGuest:

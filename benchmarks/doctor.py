@@ -19,7 +19,7 @@ import time
 def doctor_seconds() -> float:
     """Seconds from start to end of the command, with a folder of its own to try things in."""
     with tempfile.TemporaryDirectory() as folder:
-        argv = [sys.executable, "-m", "pytest_vmstorage.cli", "doctor", "--vm-dir", folder]
+        argv = [sys.executable, "-m", "pytest_vmstorage.cli.command", "doctor", "--vm-dir", folder]
         begin = time.monotonic()
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
         return time.monotonic() - begin

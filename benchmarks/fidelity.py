@@ -21,19 +21,19 @@ from contextlib import ExitStack
 
 from bare import BareGuest, bare_guest
 
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.filling import FILL_ARGV
-from pytest_vmstorage.forgetting import FORGET
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.lab_settings import LabSettings
-from pytest_vmstorage.opening import open_lab
-from pytest_vmstorage.provision.caches import drop_caches
-from pytest_vmstorage.provision.disk import make_disk, remove_disk
-from pytest_vmstorage.provision.hostdisk import HostDisk
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.settings import LabSettings
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.opening import open_lab
+from pytest_vmstorage.measure.caches import FORGET
+from pytest_vmstorage.measure.preconditioning import FILL_ARGV
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.storage.caches import drop_caches
+from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.storage.image import make_disk, remove_disk
 from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.fio import Fio
+from pytest_vmstorage.workloads.fio.fio import Fio
 
 JOBS = (Fio(rw="randread", bs="4k", iodepth=32, size="64M", runtime=2, time_based=True),)
 TURNS = "ABBA"

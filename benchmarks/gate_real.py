@@ -19,10 +19,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from pytest_vmstorage.pairing import compare_pairs
-from pytest_vmstorage.results import Run
-from pytest_vmstorage.tolerance import GatePolicy
-from pytest_vmstorage.verdict import Verdict
+from pytest_vmstorage.analysis.gate.by_pairs import compare_pairs
+from pytest_vmstorage.analysis.gate.policy import GatePolicy
+from pytest_vmstorage.analysis.gate.verdicts import Verdict
+from pytest_vmstorage.results.run import Run
 
 TEST = """
 import pytest

@@ -44,10 +44,10 @@ from typing import Any, NamedTuple
 from noise_worlds import DRAWN, Drawn, Noise, Pair, cvs, noise, recorded
 from pytest_benchmark.utils import parse_compare_fail
 
-from pytest_vmstorage.days import Days, against_days, confirm_days, drifting
-from pytest_vmstorage.loss import Finding, Loss, Standing
-from pytest_vmstorage.sequential import confirm, screen
-from pytest_vmstorage.steady import steadiness
+from pytest_vmstorage.analysis.gate.by_days import Days, against_days, confirm_days, drifting
+from pytest_vmstorage.analysis.gate.by_pairs import confirm, screen
+from pytest_vmstorage.analysis.gate.policy import Finding, Loss, Standing
+from pytest_vmstorage.results.run import steadiness
 
 WORLDS = (*DRAWN, *recorded())
 CELLS = 100

@@ -26,7 +26,7 @@ from pathlib import Path
 
 CONFTEST = """
 import os
-from pytest_vmstorage.subjects import Subjects
+from pytest_vmstorage.lab.systems import Subjects
 
 LIMITS = dict.fromkeys(("bps", "bps_rd", "bps_wr", "iops_rd", "iops_wr"), 0)
 guest_of = Subjects._guest

@@ -19,12 +19,12 @@ import uuid
 
 from bare import bare_guest
 
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.lab_settings import LabSettings
-from pytest_vmstorage.opening import open_lab
-from pytest_vmstorage.provision.disk import make_disk, remove_disk
-from pytest_vmstorage.provision.hostdisk import HostDisk
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.settings import LabSettings
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.opening import open_lab
+from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.storage.image import make_disk, remove_disk
 
 
 def plugin_seconds(lab: Lab, config: StorageConfig, *, restored: bool) -> tuple[float, float]:

@@ -25,8 +25,8 @@ import time
 from pathlib import Path
 
 from pytest_vmstorage.report.time_spent import time_lines
-from pytest_vmstorage.results import Run
-from pytest_vmstorage.timeline import by_step
+from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.results.timeline import by_step
 
 STUDY = Path(__file__).parents[1] / "examples" / "studies" / "test_proxmox4.py"
 

@@ -28,7 +28,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from pytest_vmstorage.cache import cache_folder
+from pytest_vmstorage.host.folders import cache_folder
 
 MODULES = Path("/usr/lib/x86_64-linux-gnu/libvirt/connection-driver")
 FIRST = "libvirt_driver_qemu.so"
@@ -41,10 +41,10 @@ def test_read(measure):
     measure(Fio(rw="randread", bs="4k", size="16M", runtime=1), rounds=1, warmup=0)
 """
 UNMENDED = """
-from pytest_vmstorage.provision import adopt, hypervisor
+from pytest_vmstorage.guest.libvirt import hypervisor, start
 
 hypervisor.count_all_modules = lambda: 0
-adopt.adopted_daemons = set
+start.adopted_daemons = set
 """
 
 

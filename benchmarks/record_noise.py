@@ -22,14 +22,14 @@ from pathlib import Path
 
 from recorded_noise import DATA, RecordedJob, RecordedRun, Recording
 
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.lab_settings import LabSettings
-from pytest_vmstorage.opening import open_lab
-from pytest_vmstorage.results import Measurement
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
-from pytest_vmstorage.workloads.fio import Fio
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.settings import LabSettings
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.opening import open_lab
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.results.run import Measurement
+from pytest_vmstorage.workloads.fio.fio import Fio
 
 CELL = StorageConfig(format="raw", cache="none", bus="virtio-blk", size=256 * 2**20)
 PLAN = Plan(rounds=1, warmup=0)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.loss import log_seconds
-from pytest_vmstorage.results import Metric
+from pytest_vmstorage.analysis.gate.policy import log_seconds
+from pytest_vmstorage.results.run import Metric
 
 DATA = Path(__file__).parent / "data"
 

@@ -18,12 +18,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_vmstorage import Fio, StorageConfig
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.lab_settings import LabSettings
-from pytest_vmstorage.opening import open_lab
-from pytest_vmstorage.runner import measure
+from pytest_vmstorage.config.settings import LabSettings
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.opening import open_lab
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
 from pytest_vmstorage.stats import hodges_lehmann, shift_interval
-from pytest_vmstorage.subject import Plan
 
 JOBS = (
     Fio(rw="randread", bs="4k", iodepth=8, size="48M", runtime=1),

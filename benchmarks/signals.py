@@ -43,9 +43,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_vmstorage.cache import cache_folder
-from pytest_vmstorage.provision.exclusive import FOLDERS
-from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
+from pytest_vmstorage.host.folders import cache_folder
+from pytest_vmstorage.host.lease import LIFETIME_S, Lease, LeaseBook, this_process
+from pytest_vmstorage.host.lock import FOLDERS
 
 TESTS = """
 import pytest
@@ -77,7 +77,7 @@ IDS = (
 CONFTEST = """
 import json, os
 from pathlib import Path
-from pytest_vmstorage.journal import Journal
+from pytest_vmstorage.results.journal import Journal
 
 _write = Journal.write
 
@@ -251,7 +251,7 @@ class Scene:
         """The command's status, what it said, and its seconds."""
         begin = time.monotonic()
         done = subprocess.run(
-            [*APART, sys.executable, "-m", "pytest_vmstorage.cli", *words],
+            [*APART, sys.executable, "-m", "pytest_vmstorage.cli.command", *words],
             cwd=self.project,
             env=self._environ,
             stdout=subprocess.PIPE,

@@ -22,8 +22,8 @@ import time
 from pathlib import Path
 
 from pytest_vmstorage.report.time_spent import time_lines
-from pytest_vmstorage.results import Run
-from pytest_vmstorage.timeline import by_step
+from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.results.timeline import by_step
 
 TEST = """
 import pytest

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from pytest_vmstorage.plain_text import plain
+from pytest_vmstorage.text import plain
 
 _LONGEST = 2000
 """Letters of a sentence with its remedy; what is longer quotes something that nobody reads."""

@@ -6,15 +6,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_vmstorage.config import StorageConfig
+    from pytest_vmstorage.config.cell import StorageConfig
+    from pytest_vmstorage.config.selector import CellSelector, cell
     from pytest_vmstorage.errors import VmStorageError
-    from pytest_vmstorage.guest import Guest
-    from pytest_vmstorage.results import Figure, Measurement, Metric, Run
-    from pytest_vmstorage.selector import CellSelector, cell
+    from pytest_vmstorage.guest.guest import Guest
+    from pytest_vmstorage.results.run import Figure, Measurement, Metric, Run
     from pytest_vmstorage.workloads.base import Target, Workload
     from pytest_vmstorage.workloads.dd import Dd
-    from pytest_vmstorage.workloads.fio import Fio
-    from pytest_vmstorage.workloads.fio_presets import AioStress, Tiobench
+    from pytest_vmstorage.workloads.fio.fio import Fio
+    from pytest_vmstorage.workloads.fio.presets import AioStress, Tiobench
     from pytest_vmstorage.workloads.hdparm import Hdparm
     from pytest_vmstorage.workloads.image_operations import ImageOperations
     from pytest_vmstorage.workloads.ioping import Ioping
@@ -24,30 +24,31 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.tar import Tar
     from pytest_vmstorage.workloads.web import Web
 
+
 _HOMES = {
-    "AioStress": "workloads.fio_presets",
-    "CellSelector": "selector",
+    "AioStress": "workloads.fio.presets",
+    "CellSelector": "config.selector",
     "Dd": "workloads.dd",
-    "Figure": "results",
-    "Fio": "workloads.fio",
-    "Guest": "guest",
+    "Figure": "results.run",
+    "Fio": "workloads.fio.fio",
+    "Guest": "guest.guest",
     "Hdparm": "workloads.hdparm",
     "ImageOperations": "workloads.image_operations",
     "Ioping": "workloads.ioping",
     "Iozone": "workloads.iozone",
-    "Measurement": "results",
-    "Metric": "results",
+    "Measurement": "results.run",
+    "Metric": "results.run",
     "Postmark": "workloads.postmark",
-    "Run": "results",
+    "Run": "results.run",
     "Sqlite": "workloads.sqlite",
-    "StorageConfig": "config",
+    "StorageConfig": "config.cell",
     "Tar": "workloads.tar",
     "Target": "workloads.base",
-    "Tiobench": "workloads.fio_presets",
+    "Tiobench": "workloads.fio.presets",
     "VmStorageError": "errors",
     "Web": "workloads.web",
     "Workload": "workloads.base",
-    "cell": "selector",
+    "cell": "config.selector",
 }
 
 __all__ = [

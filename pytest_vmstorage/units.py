@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.user_input import MOST, shown, text_of
+from pytest_vmstorage.text import MOST, shown, text_of
 
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage import config as config_module
-from pytest_vmstorage import lab as lab_module
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config import cell as config_module
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import VmStorageError
-from pytest_vmstorage.evidence import Evidence, gather
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.lab_settings import LabSettings
-from pytest_vmstorage.opening import open_lab
+from pytest_vmstorage.lab import lab as lab_module
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.opening import open_lab
+from pytest_vmstorage.measure.proof.evidence import Evidence, gather
 
 RECORDINGS = Path(__file__).parent / "unit" / "recordings"
 STEM = "evidence-qemu-7.2-"

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.config import AXES
-from pytest_vmstorage.results import Measurement
+from pytest_vmstorage.config.cell import AXES
+from pytest_vmstorage.results.run import Measurement
 
 _SHOWN_BY = (
     "benchmark_save",

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.plugin.post import post_of
+from pytest_vmstorage.plugin.xdist.channel import post_of
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_vmstorage.results import Figure
+from pytest_vmstorage.results.run import Figure
 from pytest_vmstorage.units import format_figure
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from pytest_vmstorage.plugin.keys import CONFIG, REFUSAL, SESSION
+from pytest_vmstorage.plugin.stash import CONFIG, REFUSAL, SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_vmstorage.config import StorageConfig
-    from pytest_vmstorage.plugin.between import Cells
-    from pytest_vmstorage.results import Measurement
-    from pytest_vmstorage.rows import Row
+    from pytest_vmstorage.config.cell import StorageConfig
+    from pytest_vmstorage.lab.pool import Row
+    from pytest_vmstorage.plugin.cell_assertions import Cells
+    from pytest_vmstorage.results.run import Measurement
     from pytest_vmstorage.workloads.base import Workload
     from pytest_vmstorage.workloads.image_operations import ImageOperations
 
@@ -98,7 +98,7 @@ def cells(request: pytest.FixtureRequest) -> Cells:
 
     A test that asks for it is run after all that measure.
     """
-    from pytest_vmstorage.plugin.between import make_cells
+    from pytest_vmstorage.plugin.cell_assertions import make_cells
 
     return make_cells(request.node)
 

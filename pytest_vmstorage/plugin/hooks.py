@@ -26,8 +26,8 @@ from pytest_vmstorage.plugin.fixtures import (
     measure_image,
     storage,
 )
-from pytest_vmstorage.plugin.keys import BEGAN, DESELECTED, SESSION, asserts_between, is_storage_item
-from pytest_vmstorage.plugin.option_table import add_options, any_given, value
+from pytest_vmstorage.plugin.options import add_options, any_given, value
+from pytest_vmstorage.plugin.stash import BEGAN, DESELECTED, SESSION, asserts_between, is_storage_item
 
 __all__ = [
     "assert_fastest",
@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if not hasattr(config, "workerinput"):
         if value(config, "save"):
-            from pytest_vmstorage.plugin.gate_options import use_save
+            from pytest_vmstorage.plugin.settings import use_save
 
             use_save(config)
         if any_given(config) and not config.option.help:
@@ -95,8 +95,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # a plan is of the whole selection, which only a process that collects sees: no workers of xdist
         config.option.dist, config.option.tx = "no", []
     if getattr(config.option, "tx", None) and config.option.dist != "no":
-        from pytest_vmstorage.plugin.controller import Controller
-        from pytest_vmstorage.plugin.options import hosts
+        from pytest_vmstorage.plugin.settings import hosts
+        from pytest_vmstorage.plugin.xdist.controller import Controller
 
         config.pluginmanager.register(Controller(config, hosts(config)), "vmstorage-controller")
         # a controller sees no tests, only their reports
@@ -123,7 +123,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """With `-n auto` as many workers as the user named hosts."""
     if not value(config, "host"):
         return None
-    from pytest_vmstorage.plugin.workers import count_workers
+    from pytest_vmstorage.plugin.xdist.worker import count_workers
 
     return count_workers(config)
 
@@ -136,7 +136,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     except Exception as error:
         if not getattr(early_config.known_args_namespace, "vm_bisect", None):
             raise
-        from pytest_vmstorage.plugin.ruling import SKIP
+        from pytest_vmstorage.plugin.gate import SKIP
 
         sys.stderr.write(f"ERROR: {error}\n")
         raise SystemExit(SKIP) from None
@@ -148,7 +148,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
     if not value(config, "bisect"):
         _use_workers(config)
         return (yield)
-    from pytest_vmstorage.plugin.ruling import SKIP, bisect_status
+    from pytest_vmstorage.plugin.gate import SKIP, bisect_status
 
     try:
         _use_workers(config)
@@ -165,7 +165,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
 
 def _use_workers(config: pytest.Config) -> None:
     if value(config, "host"):
-        from pytest_vmstorage.plugin.workers import use_workers
+        from pytest_vmstorage.plugin.xdist.worker import use_workers
 
         use_workers(config)
 
@@ -175,9 +175,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
     """Let axes be parametrized by name, in one order whatever the decorators' order, or by a matrix file."""
     if not is_storage_item(metafunc.definition):
         return (yield)
-    from pytest_vmstorage.plugin.axes import DeferredParametrize
-    from pytest_vmstorage.plugin.options import swept_hosts
-    from pytest_vmstorage.plugin.sweep import matrix_sweep
+    from pytest_vmstorage.plugin.parametrize import DeferredParametrize, matrix_sweep
+    from pytest_vmstorage.plugin.settings import swept_hosts
 
     deferred = DeferredParametrize(metafunc)
     result = yield
@@ -192,17 +191,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Give each storage test its cell, bring the tests of one cell together, and those between cells to the end."""
     if any(is_storage_item(item) for item in items):
         _take_part(config)
-        from pytest_vmstorage.plugin import axes
-        from pytest_vmstorage.plugin.sweep import matrix_sweep
+        from pytest_vmstorage.plugin import parametrize
+        from pytest_vmstorage.plugin.parametrize import matrix_sweep
 
         sweep = matrix_sweep(config)
-        axes.attach_configs(items, sweep)
+        parametrize.attach_configs(items, sweep)
         if sweep is not None:
             sweep.deselect_cellless(config, items)
-        axes.group_by_config(items)
+        parametrize.group_by_config(items)
     if any(asserts_between(item) for item in items):
         _take_part(config)
-        from pytest_vmstorage.plugin.between import put_last
+        from pytest_vmstorage.plugin.cell_assertions import put_last
 
         put_last(items)
 
@@ -224,8 +223,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
         keep_within_budget(session)
     if hasattr(session.config, "workerinput") and any(is_storage_item(item) for item in session.items):
-        from pytest_vmstorage.plugin.own import tell_cells
-        from pytest_vmstorage.plugin.post import post_of
+        from pytest_vmstorage.plugin.xdist.channel import post_of
+        from pytest_vmstorage.plugin.xdist.worker import tell_cells
 
         if post_of(session.config) is not None:
             tell_cells(session)
@@ -246,7 +245,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     if is_storage_item(item):
         item.config.stash[SESSION].judge(item)
     elif asserts_between(item):
-        from pytest_vmstorage.plugin.between import settle
+        from pytest_vmstorage.plugin.cell_assertions import settle
 
         settle(item)
     return result
@@ -259,7 +258,7 @@ def pytest_runtest_makereport(
     """Let a storage test's report carry what it measured."""
     report = yield
     if is_storage_item(item):
-        from pytest_vmstorage.plugin.carry import load_report
+        from pytest_vmstorage.plugin.recorder import load_report
 
         load_report(item, report, call)
     return report
@@ -278,6 +277,6 @@ def pytest_report_header(config: pytest.Config) -> Any:
     """Say where guests run, if the user chose it."""
     if not value(config, "host"):
         return None
-    from pytest_vmstorage.plugin.options import hosts
+    from pytest_vmstorage.plugin.settings import hosts
 
     return f"vmstorage: guests run on {', '.join(hosts(config))}"

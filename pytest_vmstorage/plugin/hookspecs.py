@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_vmstorage.lab import Lab
-    from pytest_vmstorage.lab_settings import LabSettings
-    from pytest_vmstorage.results import Run
-    from pytest_vmstorage.say import Say
-    from pytest_vmstorage.verdict import Comparison
+    from pytest_vmstorage.analysis.gate.verdicts import Comparison
+    from pytest_vmstorage.config.settings import LabSettings
+    from pytest_vmstorage.lab.lab import Lab
+    from pytest_vmstorage.progress import Say
+    from pytest_vmstorage.results.run import Run
 
 
 @pytest.hookspec
@@ -27,6 +27,6 @@ def pytest_vmstorage_open_lab(config: pytest.Config, settings: LabSettings, say:
     """Open the lab that this process measures in; None leaves it to the next, at last to the real one.
 
     Called once in each process that runs storage tests, before the first of them. It lets tests of tests run
-    without a guest. May raise ConfigError, HostError and ProvisionError as `opening.open_lab` does; `say` prints a
+    without a guest. May raise ConfigError, HostError and ProvisionError as `lab.opening.open_lab` does; `say` prints a
     sentence.
     """

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.plugin.keys import ASSERTED, SESSION, SPANS, asserts_between, is_storage_item
-from pytest_vmstorage.plugin.option_table import value
-from pytest_vmstorage.plugin.post import post_of
+from pytest_vmstorage.plugin.options import value
+from pytest_vmstorage.plugin.stash import ASSERTED, SESSION, SPANS, asserts_between, is_storage_item
+from pytest_vmstorage.plugin.xdist.channel import post_of
 
 
 def record(config: pytest.Config) -> None:
@@ -34,7 +34,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if items or any(asserts_between(item) for item in session.items):
         record(session.config)
     if items or value(session.config, "plan"):
-        from pytest_vmstorage.plugin.passes import take_turns
+        from pytest_vmstorage.plugin.interleave import take_turns
         from pytest_vmstorage.plugin.preflight import prepare
 
         ended = prepare(session, items)
@@ -67,7 +67,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     from pytest_vmstorage.plugin.timing import timed_test
 
     if SESSION in item.config.stash and post_of(item.config) is not None:
-        from pytest_vmstorage.plugin.own import take_own_turns
+        from pytest_vmstorage.plugin.xdist.worker import take_own_turns
 
         take_own_turns(item.session)
     with timed_test(item):
@@ -104,8 +104,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Say below the matrix what assertions between cells came to: of one that holds nothing else does."""
     if config.stash.get(ASSERTED, []):
-        from pytest_vmstorage.plain_text import plain
-        from pytest_vmstorage.plugin.between import assertion_lines
+        from pytest_vmstorage.plugin.cell_assertions import assertion_lines
+        from pytest_vmstorage.text import plain
 
         terminalreporter.section("VM storage assertions")
         for line in assertion_lines(config, terminalreporter._tw.fullwidth):  # noqa: SLF001 (no public name for it)

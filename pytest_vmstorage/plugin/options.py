@@ -1,237 +1,135 @@
-"""What the user chose by the plugin's options, read into settings at the door."""
+"""Every option of the plugin, as it is declared: on the command line and in the ini file; all that every run loads.
+
+A pytest run that has no storage test pays for this module and hardly any other, each time that its bytecode cannot be
+kept: so it imports nothing, and what reads the options is elsewhere (`options`, `gate_options`, `image_options`).
+"""
 
 from __future__ import annotations
 
-import random
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pytest
-
-from pytest_vmstorage.plugin.keys import BASELINE, IGNORED
-from pytest_vmstorage.plugin.option_table import ACCELS, BOOTS, SPREADS, ini_name, value
-from pytest_vmstorage.plugin.post import post_of
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pytest_vmstorage.baseline import Baseline
-    from pytest_vmstorage.host_wishes import HostWishes
-    from pytest_vmstorage.inventory import Inventory
-    from pytest_vmstorage.lab_settings import LabSettings
-    from pytest_vmstorage.matrix import Matrix
-    from pytest_vmstorage.stopping import Rounds
-    from pytest_vmstorage.workloads.chosen import Columns
+    from collections.abc import Iterator
+    from typing import Any
+
+    import pytest
 
 
-_DIGITS = 18
-_SHOWN = 40
-"""As much of what the user wrote as a sentence can bear."""
+ACCELS = ("auto", "kvm", "tcg")
+BOOTS = ("restore", "fresh")
+SPREADS = ("shard", "each")
+STEPS = ("guest-caches", "host-caches", "sync", "turns", "warmup", "steady-state", "cache-size", "zero-check")
+"""Those of pytest_vmstorage.config.settings, which a run without storage tests need not import for its --help."""
+
+VALUES = (
+    # name, help, default, what stands for its value
+    ("host", "lab hosts that run the guests: names, tag:TAG, all (default: this machine)", "", "NAME,..."),
+    ("spread", "several hosts: shard (cells are divided) or each (every cell on every host)", "shard", "HOW"),
+    ("wait", "how long to wait for a host that another job measures on; 0: not at all", "10m", "TIME"),
+    ("accel", "auto, kvm (fail without it) or tcg; auto boots a test guest to find out", "auto", "WHICH"),
+    (
+        "dir",
+        "folder on the host for the disks under test; its file system is part of the result",
+        "",
+        "FOLDER",
+    ),
+    ("inventory", "file that lists hosts and devices (default: vmstorage.toml upwards of rootdir)", "", "FILE"),
+    ("timeout", "time limit for a guest to boot, and spare time of a workload", "120s", "TIME"),
+    ("boot", "how guests begin: restore (from a saved one) or fresh (default: restore where proven)", "", "HOW"),
+    ("rounds", "measured rounds of each workload; auto: until its figure is narrow enough", "3", "N"),
+    ("precision", "with --vm-rounds=auto: how near to the median its 95 % interval must be", "5%", "PERCENT"),
+    ("rounds-limit", "with --vm-rounds=auto: time for the rounds of one workload in one cell", "5m", "TIME"),
+    ("seed", "number that decides the order in which cells take turns (default: a new one)", "", "N"),
+    ("governor", "CPU governor of the host for this run, such as performance; set back at its end", "", "NAME"),
+    ("turbo", "turbo of the host's CPUs for this run; set back at its end", "", "on|off"),
+    ("host-scheduler", "I/O scheduler of the host's device below the disks; set back at the end", "", "NAME"),
+    ("units", "data rates in the matrix: iec (MiB/s) or si (MB/s); CSV and JSON have MiB/s", "iec", "iec|si"),
+    ("timeline", "file for where the time went, in the Trace Event format of Perfetto", "", "FILE"),
+    ("matrix", "TOML file with axes and rules; storage tests that sweep none are run in its cells", "", "FILE"),
+    ("budget", "choose cells that fit into this time: pairs of values, last failed, stalest", "", "TIME"),
+    ("save", "save this run under that name: a day of the baseline NAME (as --benchmark-save)", "", "NAME"),
+    ("baseline", "saved runs to judge against: a name given to --vm-save, a number, or a file", "", "NAME"),
+    ("against", "run each test in pairs with the same cell changed so: AXIS=VALUE, several with commas", "", "RECIPE"),
+    ("max-regression", "loss of speed that is tolerated, or history: what saved days can show", "10%", "PERCENT"),
+    ("day-spread", "how much the host differs from day to day, until five days are saved", "", "PERCENT"),
+    ("pairs-limit", "with --vm-against: time for the pairs of a test, after which it gets no more", "30m", "TIME"),
+    (
+        "inconclusive",
+        "what of undecided tests fails: suspect (what looks slower than tolerated), fail (all), warn (none)",
+        "suspect",
+        "WHICH",
+    ),
+    ("missing", "fail or warn: what becomes of cells of the baseline that this run lacks", "warn", "WHAT"),
+    ("gate", "file of tolerated losses and waivers (default: vmstorage-gate.toml in rootdir)", "", "FILE"),
+    ("image", "boot guests from this qcow2 image of yours, or one of vmstorage.toml's [images]", "", "IMAGE"),
+    ("image-sha256", "its SHA-256 (default: vmstorage.toml's, or that in the file IMAGE.sha256)", "", "SUM"),
+    ("image-reach", "how commands come into its guests: by their agent, or by ssh", "", "agent|ssh"),
+)
+"""Options with a value: `--vm-NAME`, and `vm_NAME` in the ini file."""
+
+LISTS = (
+    ("report", "write the matrix to FILE, by its ending: .md, .csv or .json (may be given more than once)", "FILE"),
+    ("columns", "metrics that the matrix shows, as iops,usr_cpu, or beside the usual ones, as +usr_cpu", "NAME,..."),
+    ("without", f"leave out a step around the rounds: {', '.join(STEPS)} (several with commas)", "WHAT"),
+)
+"""Options that may be given several times; in the ini file a line each."""
+
+FLAGS = (
+    ("keep", "leave a guest running at the end: the first one a test failed in, or the last"),
+    ("pin", "give each vCPU, the I/O thread and the rest of QEMU a core of the host for itself"),
+    ("strict", "fail, and do not skip, what this host cannot do"),
+    ("plan", "print cells, guests, disk space and estimated time of the selected tests, and run nothing"),
+    ("confirm", "measure what looks slower than the baseline again, in fresh guests: only then it can be REGRESSED"),
+    (
+        "bisect",
+        "exit with 0 where nothing regressed, 1 where something did, 125 where it cannot be said (git bisect run)",
+    ),
+)
+"""Options that are on or off."""
+
+_CHECKED_LATER = ("keep", "pin", "strict", "plan")
 
 
-def lab_settings(config: pytest.Config) -> LabSettings:
-    """What the user chose for the lab; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-    from pytest_vmstorage.hygiene import parse_without
-    from pytest_vmstorage.lab_settings import LabSettings
-    from pytest_vmstorage.units import parse_duration
-
-    accel = value(config, "accel")
-    if accel not in ACCELS:
-        raise ConfigError(f"--vm-accel={accel} is not known.", hint=f"It is one of: {', '.join(ACCELS)}.")
-    boot = value(config, "boot") or None
-    if boot not in (*BOOTS, None):
-        raise ConfigError(f"--vm-boot={boot} is not known.", hint=f"It is one of: {', '.join(BOOTS)}.")
-    timeout_s = parse_duration(value(config, "timeout"))
-    if not timeout_s:
-        raise ConfigError("--vm-timeout=0 leaves a guest no time to boot.", hint='Write for example "90s".')
-    folder = value(config, "dir")
-    host = own_host(config)
-    if folder and host == "local":
-        try:
-            folder = str((base_of(config, "dir") / Path(folder).expanduser()).resolve())
-        except (OSError, RuntimeError, ValueError):
-            # RuntimeError is pathlib's for links in a circle and for a user that is not there
-            raise ConfigError(f"--vm-dir={folder} leads nowhere.", hint="Name a folder on a disk.") from None
-    return LabSettings(
-        host=None if host == "local" else host,
-        folder=folder or None,
-        accel=accel,
-        timeout_s=timeout_s,
-        boot=boot,
-        keep=bool(value(config, "keep")),
-        inventory=inventory(config),
-        hygiene=parse_without(value(config, "without")),
-        wishes=_wishes(config),
-        wait_s=parse_duration(value(config, "wait")),
-    )
+def add_options(parser: pytest.Parser) -> None:
+    """Declare the options to pytest."""
+    group = parser.getgroup("vmstorage", "VM storage measurements")
+    # with its attribute given, pytest need not compare it with that of each option so far
+    for name, text, default, metavar in VALUES:
+        shown = f"{text} [{default}]" if default else text
+        attribute = ini_name(name)
+        # percent signs are argparse's own
+        group.addoption(f"--vm-{name}", dest=attribute, metavar=metavar, default=None, help=shown.replace("%", "%%"))
+        parser.addini(attribute, shown, default=default)
+    for name, text, metavar in LISTS:
+        attribute = ini_name(name)
+        group.addoption(f"--vm-{name}", dest=attribute, metavar=metavar, action="append", default=None, help=text)
+        parser.addini(attribute, text, type="linelist", default=[])
+    for name, text in FLAGS:
+        attribute = ini_name(name)
+        group.addoption(f"--vm-{name}", dest=attribute, action="store_true", default=None, help=text)
+        parser.addini(attribute, text, type="bool", default=False)
 
 
-def hosts(config: pytest.Config) -> tuple[str, ...]:
-    """The hosts that the user chose, "local" for this machine; raises ConfigError."""
-    from pytest_vmstorage.host_choice import choose_hosts
-
-    return choose_hosts(value(config, "host"), inventory(config))
+def ini_name(name: str) -> str:
+    """An option's name in the ini file, which is also that of its attribute."""
+    return "vm_" + name.replace("-", "_")
 
 
-def own_host(config: pytest.Config) -> str:
-    """The host of this process: a worker's own, or else the first that the user chose; raises ConfigError."""
-    post = post_of(config)
-    return (post.host if post is not None else "") or hosts(config)[0]
+def value(config: pytest.Config, name: str) -> Any:
+    """An option's value: the command line's, else the ini file's, else the default."""
+    given = config.getoption(ini_name(name))
+    return config.getini(ini_name(name)) if given is None else given
 
 
-def swept_hosts(config: pytest.Config) -> tuple[str, ...]:
-    """The hosts of which each has every cell, with --vm-spread=each, else none; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-
-    spread, post = value(config, "spread"), post_of(config)
-    if spread not in SPREADS:
-        raise ConfigError(f"--vm-spread={spread} is not known.", hint="It is shard or each.")
-    if spread == "shard":
-        return ()
-    return hosts(config) if post is None else post.hosts
+def any_given(config: pytest.Config) -> bool:
+    """Whether the user chose anything that can be wrong, so that there is something to check."""
+    return any(value(config, name) != default for name, default in _defaults())
 
 
-def _wishes(config: pytest.Config) -> HostWishes:
-    from pytest_vmstorage.errors import ConfigError
-    from pytest_vmstorage.host_wishes import HostWishes
-
-    turbo, names = value(config, "turbo"), {name: value(config, name) for name in ("governor", "host-scheduler")}
-    if turbo not in ("", "on", "off"):
-        raise ConfigError(f"--vm-turbo={turbo} is not known.", hint="It is on or off.")
-    for name, given in names.items():
-        if not given.replace("-", "").replace("_", "").isalnum() and given:
-            raise ConfigError(f"--vm-{name}={given} is no name of one.", hint="Write a single word.")
-    return HostWishes(
-        pin=bool(value(config, "pin")),
-        strict=bool(value(config, "strict")),
-        governor=names["governor"],
-        turbo=turbo,
-        scheduler=names["host-scheduler"],
-    )
-
-
-def inventory(config: pytest.Config) -> Inventory | None:
-    """What vmstorage.toml says, None where there is none; raises ConfigError."""
-    from pytest_vmstorage.inventory_file import find_inventory, read_inventory
-
-    name = value(config, "inventory")
-    if name:
-        return read_inventory(base_of(config, "inventory") / name, f"--vm-inventory={name}")
-    path, config.stash[IGNORED] = find_inventory(config.rootpath)
-    return read_inventory(path, str(path)) if path is not None else None
-
-
-def rounds(config: pytest.Config) -> Rounds:
-    """How many measured rounds a workload gets; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-    from pytest_vmstorage.stopping import Rounds
-    from pytest_vmstorage.units import parse_duration, parse_percent
-
-    text = str(value(config, "rounds"))
-    precision, limit_s = parse_percent(value(config, "precision")), parse_duration(value(config, "rounds-limit"))
-    if not limit_s:
-        raise ConfigError("--vm-rounds-limit=0 leaves no time to measure.", hint='Write for example "5m".')
-    if text == "auto":
-        return Rounds(count=None, precision=precision, limit_s=limit_s)
-    if not _is_number(text) or int(text) < 1:
-        raise ConfigError(f"--vm-rounds={text[:_SHOWN]} is not a number of rounds.", hint="Write 1 or more, or auto.")
-    return Rounds(count=int(text))
-
-
-def _is_number(text: str) -> bool:
-    """Whether it is one, of a size that somebody means; int() itself refuses thousands of digits."""
-    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS
-
-
-def seed(config: pytest.Config) -> int:
-    """What the order in which cells take turns is made from; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-
-    text = str(value(config, "seed"))
-    if not text:
-        return random.SystemRandom().randrange(10**6)
-    if not _is_number(text):
-        raise ConfigError(
-            f"--vm-seed={text[:_SHOWN]} is not a number.",
-            hint="Write the one that an earlier report names.",
-        )
-    return int(text)
-
-
-def baseline(config: pytest.Config) -> Baseline | None:
-    """The saved run to judge against, or None; raises ConfigError.
-
-    Read once: pytest-benchmark may save this run under the same name before the report is made.
-    """
-    if BASELINE not in config.stash:
-        from pytest_vmstorage.baseline import load_baseline
-
-        name = value(config, "baseline")
-        config.stash[BASELINE] = load_baseline(name, storage_folder(config)) if name else None
-    return config.stash[BASELINE]
-
-
-def storage_folder(config: pytest.Config) -> Path:
-    """Where pytest-benchmark keeps saved runs: its --benchmark-storage, read as a folder."""
-    location = str(config.getoption("benchmark_storage", default="") or "file://./.benchmarks")
-    return config.invocation_params.dir / location.removeprefix("file://")
-
-
-def matrix(config: pytest.Config) -> Matrix | None:
-    """The matrix file, read and checked, or None; raises ConfigError."""
-    from pytest_vmstorage.matrix_file import load_matrix
-    from pytest_vmstorage.user_input import read_user_text
-
-    name = value(config, "matrix")
-    if not name:
-        return None
-    text = read_user_text(base_of(config, "matrix") / name, f"--vm-matrix={name}", hint="Name a TOML file.")
-    return load_matrix(text, name)
-
-
-def budget_s(config: pytest.Config) -> float | None:
-    """The time that cells are chosen for in seconds, None for all the time there is; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-    from pytest_vmstorage.units import parse_duration
-
-    text = value(config, "budget")
-    if not text:
-        return None
-    seconds = parse_duration(text)
-    if not seconds:
-        raise ConfigError("--vm-budget=0 leaves no time to measure.", hint='Write for example "90m".')
-    return seconds
-
-
-def columns(config: pytest.Config) -> Columns:
-    """Which metrics the matrix is to show; raises ConfigError."""
-    from pytest_vmstorage.workloads.chosen import parse_columns
-
-    return parse_columns(value(config, "columns"), "--vm-columns")
-
-
-def wants_si(config: pytest.Config) -> bool:
-    """Whether the matrix has MB/s in place of MiB/s; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-
-    units = value(config, "units")
-    if units not in ("iec", "si"):
-        raise ConfigError(f"--vm-units={units} is not known.", hint="It is iec (MiB/s) or si (MB/s).")
-    return bool(units == "si")
-
-
-def report_paths(config: pytest.Config) -> list[Path]:
-    """The files the matrix is written to."""
-    return [base_of(config, "report") / Path(name).expanduser() for name in value(config, "report")]
-
-
-def timeline_path(config: pytest.Config) -> Path | None:
-    """The file that says where the time went, None where none is wanted."""
-    name = value(config, "timeline")
-    return base_of(config, "timeline") / Path(name).expanduser() if name else None
-
-
-def base_of(config: pytest.Config, name: str) -> Path:
-    """What an option's relative path begins at: the shell's folder, or that of the ini file it stands in."""
-    if config.getoption(ini_name(name)) is not None or config.inipath is None:
-        return config.invocation_params.dir
-    return config.inipath.parent
+def _defaults() -> Iterator[tuple[str, object]]:
+    for name, _, default, _ in VALUES:
+        yield name, default
+    for name, _, _ in LISTS:
+        yield name, []
+    for name, _ in FLAGS:
+        if name not in _CHECKED_LATER:
+            yield name, False

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_vmstorage.results import Outcome
+    from pytest_vmstorage.results.run import Outcome
+
 
 _REASON = "reason: "
 _SKIPPED = "Skipped: "
@@ -61,7 +62,7 @@ def _outcome_of(report: pytest.TestReport) -> Outcome:
 
 def _message(report: pytest.TestReport) -> str:
     """The first line of what the test failed with, or of why it was skipped."""
-    from pytest_vmstorage.plain_text import plain_line
+    from pytest_vmstorage.text import plain_line
 
     why = getattr(report, "wasxfail", None)
     if why is None:

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.division import divide
-from pytest_vmstorage.history import GUEST_S, ROUND_S
-from pytest_vmstorage.loss import Loss
-from pytest_vmstorage.matrix import by_reason, listed
-from pytest_vmstorage.plain_text import plain
-from pytest_vmstorage.plugin import gate_options, options
+from pytest_vmstorage.analysis.gate.policy import Loss
+from pytest_vmstorage.config.matrix import by_reason, listed
+from pytest_vmstorage.lab.division import divide
+from pytest_vmstorage.plugin import settings
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
-from pytest_vmstorage.plugin.option_table import value
-from pytest_vmstorage.plugin.passes import are_taken
-from pytest_vmstorage.plugin.sharing import division_line, homes_of, work_of
-from pytest_vmstorage.plugin.sweep import CELLLESS, matrix_sweep
+from pytest_vmstorage.plugin.interleave import are_taken
+from pytest_vmstorage.plugin.options import value
+from pytest_vmstorage.plugin.parametrize import CELLLESS, matrix_sweep
+from pytest_vmstorage.plugin.xdist.shares import division_line, homes_of, work_of
+from pytest_vmstorage.results.journal import GUEST_S, ROUND_S
+from pytest_vmstorage.text import plain
 from pytest_vmstorage.units import format_about, format_duration
 
 _SHOWN = 6
@@ -48,7 +48,7 @@ def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
 
 def _host_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
     """How several hosts share the cells."""
-    hosts = options.hosts(config)
+    hosts = settings.hosts(config)
     if len(hosts) == 1:
         return []
     work = work_of(config, items, hosts)
@@ -58,7 +58,7 @@ def _host_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str
 
 def _pair_lines(config: pytest.Config) -> list[str]:
     """That each cell has another side, which the time above does not count."""
-    recipe, looks = gate_options.recipe(config), Loss()
+    recipe, looks = settings.recipe(config), Loss()
     if recipe is None:
         return []
     first, last = looks.screening[0].pairs, looks.screening[-1].pairs

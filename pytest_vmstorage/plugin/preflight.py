@@ -1,27 +1,87 @@
-"""What is found wrong before any test runs: options, cells that cannot exist, a host that cannot be used."""
+"""What is found wrong, and what is announced, before any test runs: options, cells, devices, emulators, the host."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vmstorage.analysis.gate.policy import parse_tolerated
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import find_host
 from pytest_vmstorage.errors import ConfigError, VmStorageError
-from pytest_vmstorage.plugin import axes, gate_options, image_options, options
-from pytest_vmstorage.plugin.devices import device_lines
-from pytest_vmstorage.plugin.emulators import check_emulators
-from pytest_vmstorage.plugin.keys import CONFIG, IGNORED, NOTE, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
-from pytest_vmstorage.plugin.live import write_sentence
-from pytest_vmstorage.plugin.machines import machine_lines
-from pytest_vmstorage.plugin.option_table import value
-from pytest_vmstorage.plugin.sweep import matrix_sweep
+from pytest_vmstorage.guest.emulator import check_emulator
+from pytest_vmstorage.host.shell import open_shell
+from pytest_vmstorage.plugin import parametrize, settings
+from pytest_vmstorage.plugin.options import value
+from pytest_vmstorage.plugin.parametrize import matrix_sweep
+from pytest_vmstorage.plugin.progress_line import write_sentence
+from pytest_vmstorage.plugin.stash import CONFIG, IGNORED, NOTE, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
 from pytest_vmstorage.plugin.timing import begin_timing
-from pytest_vmstorage.tolerance import parse_tolerated
+from pytest_vmstorage.storage.block import find_block, needs_block, plan_line
 
 if TYPE_CHECKING:
-    from pytest_vmstorage.config import StorageConfig
+    from pytest_vmstorage.config.cell import StorageConfig
+
+
+def device_lines(config: pytest.Config, cells: Iterable[StorageConfig]) -> list[str]:
+    """A line for each device or volume that these cells lie on, or why they cannot; nothing is written.
+
+    Raises ConfigError where a cell's backing is not listed, or may be any of several.
+    """
+    wanted = [cell for cell in dict.fromkeys(cells) if needs_block(cell)]
+    if not wanted:
+        return []
+    chosen = settings.lab_settings(config)
+    host = find_host(chosen.host, chosen.folder, chosen.inventory)
+    shell = open_shell(host)
+    lines: dict[str, None] = {}
+    for cell in wanted:
+        try:
+            lines[f"backing={cell.backing}: {plan_line(find_block(shell, host, cell))}"] = None
+        except ConfigError:
+            raise
+        except VmStorageError as error:
+            lines[f"{cell} will have no figure: {error}"] = None
+    return list(lines)
+
+
+def check_emulators(config: pytest.Config, cells: Iterable[StorageConfig]) -> None:
+    """Run each one with --version; raises ConfigError for the first that cannot be used, HostError."""
+    paths = dict.fromkeys(cell.emulator for cell in cells if cell.emulator)
+    if not paths:
+        return
+    chosen = settings.lab_settings(config)
+    host = find_host(chosen.host, chosen.folder, chosen.inventory)
+    shell = open_shell(host)
+    for path in paths:
+        check_emulator(shell, path, host.name)
+
+
+def machine_lines(config: pytest.Config, cells: Iterable[StorageConfig]) -> list[str]:
+    """A line for each machine that is a cell, or why it will have no figure; nothing is written.
+
+    Raises ConfigError where vmstorage.toml has no such machine, or its disk by a name that is another's tomorrow.
+    """
+    from pytest_vmstorage.lab.machines import Machines
+
+    wanted = [cell for cell in dict.fromkeys(cells) if cell.is_machine]
+    if not wanted:
+        return []
+    machines = Machines(settings.inventory(config))
+    lines: dict[str, None] = {}
+    for cell in wanted:
+        try:
+            lines[f"backing={cell.backing}: {machines.plan(cell)}"] = None
+        except ConfigError:
+            raise
+        except VmStorageError as error:
+            lines[f"{cell} will have no figure: {error}"] = None
+    return list(lines)
+
 
 _NO_PYGAL = (
     "--benchmark-histogram needs pygal, which is not here. Install it: pip install 'pytest-benchmark[histogram]'."
@@ -33,24 +93,24 @@ def check_options(config: pytest.Config) -> None:
 
     A controller of xdist sees no tests and cannot wait for the first of ours, so it looks for the baseline too.
     """
-    from pytest_vmstorage.report.files import check_report_path, check_writable
+    from pytest_vmstorage.report.formats import check_report_path, check_writable
 
     try:
-        image_options.lab_settings(config)
-        options.swept_hosts(config)
-        options.rounds(config)
-        options.seed(config)
-        gate_options.check(config)
-        options.budget_s(config)
-        options.columns(config)
-        options.wants_si(config)
+        settings.settings_with_image(config)
+        settings.swept_hosts(config)
+        settings.rounds(config)
+        settings.seed(config)
+        settings.check(config)
+        settings.budget_s(config)
+        settings.columns(config)
+        settings.wants_si(config)
         matrix_sweep(config)
-        for path in options.report_paths(config):
+        for path in settings.report_paths(config):
             check_report_path(path)
-        if (timeline := options.timeline_path(config)) is not None:
+        if (timeline := settings.timeline_path(config)) is not None:
             check_writable(timeline, "the timeline")
         if config.getoption("dist", "no") != "no":
-            options.baseline(config)
+            settings.baseline(config)
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -69,7 +129,7 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     if session.testsfailed and not config.option.continue_on_collection_errors:
         # pytest is about to end the run over a test file that cannot be read
         return None
-    refused = axes.refusals(items)
+    refused = parametrize.refusals(items)
     if refused and not is_worker:
         raise pytest.UsageError("\n".join(refused))
     if config.option.collectonly or config.option.setupplan:
@@ -93,10 +153,10 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
 
 def _check_columns(config: pytest.Config) -> None:
     """Refuse a metric that no workload has; pytest.UsageError. Workloads of the user's own are imported by now."""
-    from pytest_vmstorage.workloads.known import check_known
+    from pytest_vmstorage.workloads.metrics import check_known
 
     try:
-        check_known(options.columns(config))
+        check_known(settings.columns(config))
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -104,7 +164,7 @@ def _check_columns(config: pytest.Config) -> None:
 def _tell_ignored(config: pytest.Config) -> None:
     """Say which files that list hosts and devices are not used; once, whatever else the run needs of them."""
     with contextlib.suppress(VmStorageError):
-        options.inventory(config)
+        settings.inventory(config)
     for sentence in config.stash.get(IGNORED, ()):
         write_sentence(config, sentence)
 
@@ -115,7 +175,7 @@ def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
     Raises pytest.UsageError.
     """
     try:
-        recipe, baseline = gate_options.recipe(config), options.baseline(config)
+        recipe, baseline = settings.recipe(config), settings.baseline(config)
         paired = _others(config, items)
         for item in items:
             _check_marks(item)
@@ -147,7 +207,7 @@ def _check_marks(item: pytest.Item) -> None:
 
 def _others(config: pytest.Config, items: list[pytest.Item]) -> list[StorageConfig]:
     """What the cells of these tests are paired with; raises ConfigError."""
-    recipe = gate_options.recipe(config)
+    recipe = settings.recipe(config)
     cells = dict.fromkeys(item.stash[CONFIG] for item in items if has_turns(item) and not is_skipped(item))
     return [] if recipe is None else [recipe.of(cell) for cell in cells]
 

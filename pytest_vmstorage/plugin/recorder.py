@@ -1,4 +1,4 @@
-"""Gathers what tests measured from their reports, so that one code path serves with and without xdist."""
+"""Gathers what tests measured from their reports, which carry it, so that one path serves with and without xdist."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vmstorage.plugin import options
-from pytest_vmstorage.plugin.keys import DESELECTED
-from pytest_vmstorage.plugin.option_table import value
+from pytest_vmstorage.plugin import settings
+from pytest_vmstorage.plugin.options import value
 from pytest_vmstorage.plugin.outcomes import Outcomes
+from pytest_vmstorage.plugin.stash import CONFIG, DESELECTED, FAILED, MAKING, MEASURED, SESSION
 
 if TYPE_CHECKING:
-    from pytest_vmstorage.results import Measurement, Run
-    from pytest_vmstorage.verdict import Comparison
+    from pytest_vmstorage.analysis.gate.verdicts import Comparison
+    from pytest_vmstorage.results.run import Measurement, Run
+
 
 ATTRIBUTE = "vmstorage"
 """Attribute of a TestReport that carries figures from a worker to the controller; JUnit does not see it."""
@@ -73,7 +74,7 @@ class Recorder:
     def run(self) -> Run:
         """All that was measured so far."""
         from pytest_vmstorage.plugin.timing import timelines
-        from pytest_vmstorage.results import Run
+        from pytest_vmstorage.results.run import Run
 
         return Run.model_validate(
             {
@@ -97,8 +98,8 @@ class Recorder:
         if self.is_empty:
             return
         from pytest_vmstorage.errors import VmStorageError
-        from pytest_vmstorage.plugin.ruling import fail_missing
-        from pytest_vmstorage.report.files import append_summary, write_report
+        from pytest_vmstorage.plugin.gate import fail_missing
+        from pytest_vmstorage.report.formats import append_summary, write_report
 
         run = self.run()
         comparison = self.comparison(run)
@@ -108,24 +109,24 @@ class Recorder:
         self._settle_benchmarks()
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             try:
-                append_summary(Path(summary), run, comparison, si=options.wants_si(self._config))
+                append_summary(Path(summary), run, comparison, si=settings.wants_si(self._config))
             except OSError as error:
                 self._notes.append(f"{summary} was not written: {error}")
         self._write_timeline(session)
-        for path in options.report_paths(self._config):
+        for path in settings.report_paths(self._config):
             try:
-                write_report(path, run, comparison, si=options.wants_si(self._config))
+                write_report(path, run, comparison, si=settings.wants_si(self._config))
                 self._notes.append(f"wrote {path}")
             except (OSError, VmStorageError) as error:
                 self._notes.append(f"{path} was not written: {error}")
                 session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
     def _write_timeline(self, session: pytest.Session) -> None:
-        path = options.timeline_path(self._config)
+        path = settings.timeline_path(self._config)
         if path is None:
             return
         from pytest_vmstorage.plugin.timing import timelines
-        from pytest_vmstorage.report.files import write_timeline
+        from pytest_vmstorage.report.formats import write_timeline
 
         try:
             write_timeline(path, timelines(self._config))
@@ -136,7 +137,7 @@ class Recorder:
 
     def _note_strange(self, session: pytest.Session, run: Run) -> None:
         """A baseline of which xdist's workers ran nothing has judged nothing: the exit status must not say it did."""
-        baseline = options.baseline(self._config)
+        baseline = settings.baseline(self._config)
         if baseline is None or not run.measurements or baseline.nodeids & {one.nodeid for one in run.measurements}:
             return
         self._notes.append(f"the baseline {baseline.name!r} has none of the tests that were run: nothing was compared")
@@ -151,10 +152,10 @@ class Recorder:
 
     def _note_columns(self, run: Run) -> None:
         """Say which columns the user chose and nothing had: what a workload measures is known when it is."""
-        from pytest_vmstorage.workloads.chosen import matching
+        from pytest_vmstorage.workloads.base import matching
 
         there = dict.fromkeys(metric.name for m in run.measurements for metric in m.metrics)
-        absent = [name for name in options.columns(self._config).all_names if not matching(name, there)]
+        absent = [name for name in settings.columns(self._config).all_names if not matching(name, there)]
         if absent and there:
             self._notes.append(
                 f"--vm-columns: nothing that was measured has {', '.join(absent)}; it has: {', '.join(there)}"
@@ -164,14 +165,14 @@ class Recorder:
         """Print the matrix, and where the report files are."""
         if self.is_empty:
             return
-        from pytest_vmstorage.plain_text import plain
         from pytest_vmstorage.report.table import build_table
         from pytest_vmstorage.report.text import render_text
+        from pytest_vmstorage.text import plain
 
         run = self.run()
         comparison = self.comparison(run)
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 (no public name for it)
-        table = build_table(run, comparison, si=options.wants_si(self._config))
+        table = build_table(run, comparison, si=settings.wants_si(self._config))
         lines = render_text(table, width).splitlines()
         self._config.hook.pytest_vmstorage_report(config=self._config, run=run, comparison=comparison, lines=lines)
         terminalreporter.ensure_newline()
@@ -181,11 +182,11 @@ class Recorder:
 
     def comparison(self, run: Run) -> Comparison | None:
         """What the run was judged against, with the verdicts that its tests got; None where it was not."""
-        from pytest_vmstorage.gate import around
-        from pytest_vmstorage.plugin import gate_options
-        from pytest_vmstorage.verdict import Comparison, Verdict
+        from pytest_vmstorage.analysis.gate.by_days import around
+        from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
+        from pytest_vmstorage.plugin import settings
 
-        baseline, recipe = options.baseline(self._config), gate_options.recipe(self._config)
+        baseline, recipe = settings.baseline(self._config), settings.recipe(self._config)
         verdicts = tuple(map(Verdict.model_validate, self._verdicts))
         if baseline is None and recipe is None:
             return None
@@ -195,10 +196,56 @@ class Recorder:
             found = Comparison(against=f"the same with {recipe and recipe.text}", verdicts=verdicts)
         known = {*(one.nodeid for one in run.measurements), *(one.nodeid for one in run.failures), *self._left_out}
         known |= baseline.nodeids if baseline is not None else set()
-        return found.model_copy(update={"idle": gate_options.policy(self._config).idle(known)})
+        return found.model_copy(update={"idle": settings.policy(self._config).idle(known)})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         """Put the whole run, raw samples and all, into the file that pytest-benchmark saves."""
         if not self.is_empty:
             output_json[ATTRIBUTE] = self.run().model_dump(mode="json")
+
+
+def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+    """Set the report's attribute; plain JSON values only, so that xdist can send it.
+
+    Figures go with the teardown's report: it comes after all that may measure, also where a fixture did it and
+    then failed, and what it takes is not taken again when another plugin runs the test anew.
+    """
+    session = item.config.stash.get(SESSION, None)
+    if session is None or CONFIG not in item.stash:
+        return
+    if report.when == "call" and not report.passed and item.stash.get(MAKING, False):
+        # a guest that cannot be made is an error, and no failure of the test, whenever it is made
+        report.when = "setup"
+    carried: dict[str, Any] = {}
+    if report.failed:
+        session.note_failure()
+    reason = _reason(item, report, call)
+    if reason:
+        outcome = "skipped" if report.skipped else "failed"
+        carried = {"failure": session.failure(item, reason, outcome), "hosts": session.hosts()}
+    if report.when == "teardown":
+        session.reported.add(item.nodeid)
+        measured = item.stash.get(MEASURED, [])
+        if measured:
+            carried = {
+                "measurements": [one.model_dump(mode="json") for one in measured],
+                "against": [one.model_dump(mode="json") for one in session.turns.others(item.nodeid, session.order)],
+                "verdicts": [one.model_dump(mode="json") for one in session.verdicts(item)],
+                "hosts": session.hosts(),
+            }
+        item.stash[MEASURED] = []
+        item.stash[FAILED] = ""
+    if carried:
+        setattr(report, ATTRIBUTE, carried)
+
+
+def _reason(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
+    """Why the cell has no figure: our own error's sentence, or the first line of the test's."""
+    if report.passed or report.when == "teardown":
+        return ""
+    if item.stash.get(FAILED, ""):
+        return item.stash[FAILED]
+    if report.failed and not item.stash.get(MEASURED, []) and call.excinfo is not None:
+        return call.excinfo.exconly().splitlines()[0]
+    return ""

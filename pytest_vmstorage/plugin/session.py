@@ -9,34 +9,34 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.analysis.gate.verdicts import Verdict
+from pytest_vmstorage.analysis.yardsticks import Natives
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError
-from pytest_vmstorage.image_runner import measure_images
-from pytest_vmstorage.journal import Journal
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.natives import Natives
-from pytest_vmstorage.opening import open_lab, open_machines
-from pytest_vmstorage.plugin import image_options, options
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.opening import open_lab, open_machines
+from pytest_vmstorage.lab.pool import Row
+from pytest_vmstorage.measure.image_operations import measure_images
+from pytest_vmstorage.measure.preconditioning import check_fits
+from pytest_vmstorage.measure.rounds import Rounds
+from pytest_vmstorage.measure.runner import Measuring
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.plugin import settings
 from pytest_vmstorage.plugin.ending import journal_path
-from pytest_vmstorage.plugin.gating import Gate
-from pytest_vmstorage.plugin.keys import CONFIG, FAILED, MAKING, MEASURED, notes_on, tolerated_by, uses
-from pytest_vmstorage.plugin.live import LiveLine, write_sentence
-from pytest_vmstorage.plugin.option_table import value
-from pytest_vmstorage.plugin.post import post_of
+from pytest_vmstorage.plugin.gate import Gate
+from pytest_vmstorage.plugin.interleave import OTHER, Turn, Turns, alike
+from pytest_vmstorage.plugin.options import value
+from pytest_vmstorage.plugin.progress_line import LiveLine, write_sentence
+from pytest_vmstorage.plugin.stash import CONFIG, FAILED, MAKING, MEASURED, notes_on, tolerated_by, uses
 from pytest_vmstorage.plugin.timing import recorder_of
-from pytest_vmstorage.plugin.turns import OTHER, Turn, Turns, alike
-from pytest_vmstorage.preconditioning import check_fits
-from pytest_vmstorage.results import Failure, Measurement, Sample
-from pytest_vmstorage.rows import Row
-from pytest_vmstorage.runner import Measuring
-from pytest_vmstorage.spans import span
-from pytest_vmstorage.stopping import Rounds
-from pytest_vmstorage.subject import Plan
-from pytest_vmstorage.user_input import shown
-from pytest_vmstorage.verdict import Verdict
+from pytest_vmstorage.plugin.xdist.channel import post_of
+from pytest_vmstorage.results.journal import Journal
+from pytest_vmstorage.results.run import Failure, Measurement, Sample
+from pytest_vmstorage.results.spans import span
+from pytest_vmstorage.text import shown
 from pytest_vmstorage.workloads.base import Workload
 from pytest_vmstorage.workloads.image_operations import ImageOperations
-from pytest_vmstorage.workloads.known import check_known
+from pytest_vmstorage.workloads.metrics import check_known
 
 Measured = TypeVar("Measured", bound=Workload)
 
@@ -46,9 +46,9 @@ class StorageSession:
 
     def __init__(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         self._config = config
-        self._settings = image_options.lab_settings(config)
-        self._rounds = options.rounds(config)
-        self._columns = options.columns(config)
+        self._settings = settings.settings_with_image(config)
+        self._rounds = settings.rounds(config)
+        self._columns = settings.columns(config)
         self.gate = Gate(config)
         cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash]
         # machines that the plugin did not make are measured without libvirt and QEMU

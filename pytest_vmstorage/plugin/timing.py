@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.plugin.keys import BEGAN, CONFIG, SESSION, SPANS
-from pytest_vmstorage.spans import SpanRecorder, recording, span
-from pytest_vmstorage.timeline import Timeline
+from pytest_vmstorage.plugin.stash import BEGAN, CONFIG, SESSION, SPANS
+from pytest_vmstorage.results.spans import SpanRecorder, recording, span
+from pytest_vmstorage.results.timeline import Timeline
 
 OUTPUT = "vmstorage_timeline"
 """Key of a worker's `workeroutput`."""

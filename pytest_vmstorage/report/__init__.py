@@ -1,1 +1,1 @@
-"""From a Run to the comparison matrix: one pure table, and one file for each form it is written in."""
+"""How it is told: text, Markdown, CSV, JSON and pull-request summaries of runs. Pure."""

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.report.columns import Placed, function_of
-from pytest_vmstorage.report.spread import spread_text
-from pytest_vmstorage.results import Figure, Measurement
+from pytest_vmstorage.analysis.columns import Placed, function_of, spread_text
+from pytest_vmstorage.results.run import Figure, Measurement
 from pytest_vmstorage.units import format_figure
 
 LEAST_POINTS = 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from pytest_vmstorage.plain_text import plain_markdown
 from pytest_vmstorage.report.curves import Curves
 from pytest_vmstorage.report.table import BEST, Cell, Table
+from pytest_vmstorage.text import plain_markdown
 
 _FAILED_WIDTH = 48
 """Enough of a reason for a cell; the sentence stands in full below the table."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_vmstorage.plain_text import plain_markdown
-from pytest_vmstorage.report.columns import function_of
-from pytest_vmstorage.report.footer import EMULATED
+from pytest_vmstorage.analysis.columns import function_of
+from pytest_vmstorage.analysis.gate.verdicts import Comparison, Kind, Verdict
 from pytest_vmstorage.report.markdown import render_markdown
-from pytest_vmstorage.report.outcomes import tally
-from pytest_vmstorage.report.summary import loss_text, summary_lines
+from pytest_vmstorage.report.sections import EMULATED, loss_text, summary_lines, tally
 from pytest_vmstorage.report.table import build_table
-from pytest_vmstorage.results import Run
+from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.text import plain_markdown
 from pytest_vmstorage.units import format_figure
-from pytest_vmstorage.verdict import Comparison, Kind, Verdict
 
 _SIGNS = {
     Kind.REGRESSED: "🔴",

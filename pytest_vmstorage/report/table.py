@@ -9,20 +9,18 @@ from typing import NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.baseline import host_of
-from pytest_vmstorage.config import AXES, FIELDS, StorageConfig, axis_text
-from pytest_vmstorage.outcome import OUTCOMES
-from pytest_vmstorage.report.columns import Column, Placed, columns_of, function_of, place
+from pytest_vmstorage.analysis.columns import Column, Placed, columns_of, function_of, place, spread_text
+from pytest_vmstorage.analysis.gate.verdicts import Comparison, Kind, Verdict
+from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text
 from pytest_vmstorage.report.curves import Curves, build_curves
-from pytest_vmstorage.report.footer import Section, build_sections, host_names
 from pytest_vmstorage.report.maps import Map, build_maps
-from pytest_vmstorage.report.outcomes import LEGENDS, mark_of, tally
-from pytest_vmstorage.report.si import in_si
-from pytest_vmstorage.report.spread import spread_text
+from pytest_vmstorage.report.sections import LEGENDS, Section, build_sections, host_names, mark_of, tally
+from pytest_vmstorage.report.si_units import in_si
 from pytest_vmstorage.report.time_spent import time_line
-from pytest_vmstorage.results import Failure, Figure, Measurement, Run
+from pytest_vmstorage.results.failures import OUTCOMES
+from pytest_vmstorage.results.run import Failure, Figure, Measurement, Run
+from pytest_vmstorage.results.saved import host_of
 from pytest_vmstorage.units import format_figure, format_size
-from pytest_vmstorage.verdict import Comparison, Kind, Verdict
 
 BEST, WORST = "▲", "▼"
 

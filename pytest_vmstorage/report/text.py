@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-from pytest_vmstorage.plain_text import plain
-from pytest_vmstorage.report.columns import Column
+from pytest_vmstorage.analysis.columns import Column
 from pytest_vmstorage.report.curves import Curves
 from pytest_vmstorage.report.maps import Map
 from pytest_vmstorage.report.table import Cell, Table
+from pytest_vmstorage.text import plain
 
 _GAP = 2
 """Blanks between two columns, as tabulate's "plain" has them."""

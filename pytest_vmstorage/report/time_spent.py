@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-from pytest_vmstorage.timeline import MEANINGS, STEPS, Timeline, by_cell, by_group, by_step, wall_s
+from pytest_vmstorage.results.timeline import MEANINGS, STEPS, Timeline, by_cell, by_group, by_step, wall_s
 from pytest_vmstorage.units import format_duration
 
 _SHOWN_SHARE = 0.01

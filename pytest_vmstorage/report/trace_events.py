@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_vmstorage.timeline import STEPS, Span, Timeline
+from pytest_vmstorage.results.timeline import STEPS, Span, Timeline
 
 _US = 1_000_000
 

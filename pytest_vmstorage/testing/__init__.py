@@ -15,7 +15,7 @@ from pytest_vmstorage.testing.builders import (
     make_metric,
     make_run,
 )
-from pytest_vmstorage.testing.hypervisor import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
 from pytest_vmstorage.testing.lab import make_guest_shell, make_host_shell, make_lab
 from pytest_vmstorage.testing.shell import Asked, FakeShell, NoRecordingError
 

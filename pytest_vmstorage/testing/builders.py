@@ -7,9 +7,10 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_vmstorage.baseline import Baseline
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.results import Better, Failure, HostFacts, Measurement, Metric, Run, Sample
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.results.host import HostFacts
+from pytest_vmstorage.results.run import Better, Failure, Measurement, Metric, Run, Sample
+from pytest_vmstorage.results.saved import Baseline
 
 _UNITS: Mapping[str, tuple[str, Better]] = {
     "iops": ("IOPS", "higher"),

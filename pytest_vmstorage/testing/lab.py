@@ -7,23 +7,23 @@ import re
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from pytest_vmstorage.attest_guest import DRIVERS
-from pytest_vmstorage.command import CommandResult
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.file_system import MOUNTS, mount_options
-from pytest_vmstorage.guest_fs import MOUNTPOINT
-from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.lab_settings import LabSettings
-from pytest_vmstorage.provision.accel import AccelChoice
-from pytest_vmstorage.provision.appliance import Appliance, Manifest
-from pytest_vmstorage.provision.boot import BootFiles
-from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
-from pytest_vmstorage.provision.pool import GuestPool
-from pytest_vmstorage.provision.testdisk import CACHE_FLAGS
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.fs_options import mount_options
+from pytest_vmstorage.config.inventory import LabHost
+from pytest_vmstorage.config.settings import AccelChoice, LabSettings
+from pytest_vmstorage.guest.appliance.build import Appliance, Manifest
+from pytest_vmstorage.guest.boot import BootFiles
+from pytest_vmstorage.guest.disk_xml import CACHE_FLAGS
+from pytest_vmstorage.guest.file_system import MOUNTPOINT
+from pytest_vmstorage.host.file_systems import MOUNTS
+from pytest_vmstorage.host.lease import Lease, LeaseBook, this_process
+from pytest_vmstorage.host.shell import CommandResult
+from pytest_vmstorage.lab.factory import GuestPool
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.proof.guest import DRIVERS
 from pytest_vmstorage.testing.builders import make_host
-from pytest_vmstorage.testing.hypervisor import FakeDomain, FakeHypervisor
-from pytest_vmstorage.testing.images import Images, said
+from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.host import Images, said
 from pytest_vmstorage.testing.shell import Asked, FakeShell
 
 CONSOLE = "[    1.2] virtio_blk virtio1: 1/0/0 queues\n[    1.9] init: ready\n"

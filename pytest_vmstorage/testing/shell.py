@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_vmstorage.command import TIMED_OUT, CommandResult
+from pytest_vmstorage.host.shell import TIMED_OUT, CommandResult
 
 
 class Asked(NamedTuple):

@@ -1,17 +1,71 @@
-"""What every workload is: a tool with its own option names, how to run it and how to read it. Pure."""
+"""What every workload is: a tool with its own option names, how to run it, how to read it, its columns; pure."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
+from pytest_vmstorage.config.user_input import check_is_number, check_readable, close_to
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.results import Metric
-from pytest_vmstorage.user_input import check_is_number, check_readable, close_to, shown
-from pytest_vmstorage.workloads.chosen import Columns, matching
+from pytest_vmstorage.results.run import Metric
+from pytest_vmstorage.text import shown
+
+_NAME = re.compile(r"\+?[\w*?\[\]!-]+")
+
+
+class Columns(BaseModel):
+    """What a user chose for all workloads: `names` in the place of the usual columns, `added` behind them.
+
+    Each is a metric's name or a pattern of fnmatch.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    names: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """All that was chosen, in order."""
+        return (*self.names, *self.added)
+
+    def of(self, there: Sequence[str], usual: Sequence[str]) -> tuple[str, ...]:
+        """The columns of a workload that has these metrics; the usual ones where it has none of those chosen."""
+        chosen = [one for name in self.names for one in matching(name, there)] or usual
+        return tuple(dict.fromkeys([*chosen, *(one for name in self.added for one in matching(name, there))]))
+
+
+def parse_columns(texts: Iterable[str], what: str) -> Columns:
+    """Columns from texts with commas between names: "iops,clat_p99" or "+usr_cpu". Raises ConfigError.
+
+    `what` is the option's name, for the sentence.
+    """
+    words = [word.strip() for text in texts for word in text.split(",")]
+    for word in filter(None, words):
+        if _NAME.fullmatch(word) is None:
+            raise ConfigError(
+                f"{what} names {shown(word)}, which is no name of a metric.",
+                hint=f"Write for example {what}=iops,clat_p99 or {what}=+usr_cpu.",
+            )
+    return Columns(
+        names=tuple(word for word in words if word and not word.startswith("+")),
+        added=tuple(word[1:] for word in words if word.startswith("+")),
+    )
+
+
+def matching(name: str, there: Collection[str]) -> list[str]:
+    """Those of a workload's metrics that are meant by a name or a pattern.
+
+    Where none is called so, those that end so: of a mixed fio job "clat_p99" means that of reads and that of writes.
+    """
+    found = [one for one in there if fnmatchcase(one, name)]
+    return found or [one for one in there if fnmatchcase(one, f"*_{name}")]
+
 
 _GUESSED_SECONDS = 5.0
 
@@ -289,3 +343,31 @@ def _sentence(kind: type[Workload], error: ValidationError) -> str:
         return f"{kind.__name__} has no option {name!r}. {close_to(name, kind.model_fields)}It has: {known}."
     given = "" if first["type"] == "missing" else f"={shown(first['input'])}"
     return f"{kind.__name__}({name}{given}): {first['msg']}."
+
+
+Many = Annotated[int, Field(ge=1, le=10**7)]
+"""How many files or operations: a tool that makes more of them has its list in memory, and guests have little."""
+
+
+class FileWorkload(Workload):
+    """A tool that works on files of its own, in a folder beside the test file; it reads only what it made itself."""
+
+    needs_folder: ClassVar[bool] = True
+
+    def place(self, target: Target) -> str:
+        """Its folder on the file system under test."""
+        return f"{target.folder}/vmstorage-{self.tool}"
+
+    def beside(self, target: Target) -> str:
+        """A file or folder of its own in the scratch folder, for what is no I/O of the disk, as the tool's settings."""
+        # a native row's scratch folder is the one in which its files are made
+        return f"{target.scratch}/vmstorage-{self.tool}.own"
+
+    def set_aside(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Its files stay, under another name."""
+        rename = 'n=1; while [ -e "$1.$n" ]; do n=$((n + 1)); done; mv "$1" "$1.$n"; rm -rf "$2"'
+        return (("/bin/sh", "-c", rename, "sh", self.place(target), self.beside(target)),)
+
+    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+        """Remove both."""
+        return (("rm", "-rf", self.place(target), self.beside(target)),)

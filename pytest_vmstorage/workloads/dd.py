@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.results import Metric
+from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, format_size
 from pytest_vmstorage.workloads.base import Target, Workload
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from pydantic import model_validator
 
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
-from pytest_vmstorage.results import Metric
+from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.workloads.base import Target, Workload
 
 _DEVICE_SECONDS = 6.0

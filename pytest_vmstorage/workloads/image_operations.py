@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import field_validator
 
-from pytest_vmstorage.config import Format, StorageConfig
+from pytest_vmstorage.config.cell import Format, StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.results import Metric
+from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, format_size
 from pytest_vmstorage.workloads.base import Target, Workload
-from pytest_vmstorage.workloads.stopwatch import seconds_of
+from pytest_vmstorage.workloads.shell_timer import seconds_of
 
 Operation = Literal["create", "preallocate", "snapshot", "rollback", "clone", "convert", "resize", "delete"]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from pytest_vmstorage.config import Count
+from pytest_vmstorage.config.cell import Count
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.results import Metric
+from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import MaybeBytes, MaybeSeconds, format_size
 from pytest_vmstorage.workloads.base import Target, Workload
 

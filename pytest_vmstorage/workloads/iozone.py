@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import field_validator, model_validator
 
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
-from pytest_vmstorage.results import Metric
+from pytest_vmstorage.results.run import Metric
+from pytest_vmstorage.text import shown
 from pytest_vmstorage.units import Bytes, format_size
-from pytest_vmstorage.user_input import shown
-from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.file_workload import FileWorkload
-from pytest_vmstorage.workloads.stopwatch import bash
+from pytest_vmstorage.workloads.base import FileWorkload, Target
+from pytest_vmstorage.workloads.shell_timer import bash
 
 _KIB = 2**10
 _MIB = 2**20

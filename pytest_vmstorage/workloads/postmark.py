@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.results import Metric
+from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes
-from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.file_workload import FileWorkload, Many
-from pytest_vmstorage.workloads.stopwatch import TIMED, bash, seconds_of
+from pytest_vmstorage.workloads.base import FileWorkload, Many, Target
+from pytest_vmstorage.workloads.shell_timer import TIMED, bash, seconds_of
 
 _MIB = 2**20
 _BLOCK = 4096

@@ -8,10 +8,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from pytest_vmstorage.errors import WorkloadError
-from pytest_vmstorage.results import Metric
-from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.file_workload import FileWorkload, Many
-from pytest_vmstorage.workloads.stopwatch import TIMED, bash, seconds_of
+from pytest_vmstorage.results.run import Metric
+from pytest_vmstorage.workloads.base import FileWorkload, Many, Target
+from pytest_vmstorage.workloads.shell_timer import TIMED, bash, seconds_of
 
 _GUESSED_PER_SECOND = 100.0
 _ROW_BYTES, _INDEXED_BYTES = 52, 12

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from pytest_vmstorage.results import Metric
+from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, format_size
-from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.file_workload import FileWorkload, Many
-from pytest_vmstorage.workloads.stopwatch import TIMED, bash, seconds_of
+from pytest_vmstorage.workloads.base import FileWorkload, Many, Target
+from pytest_vmstorage.workloads.shell_timer import TIMED, bash, seconds_of
 
 _PARTS = ("pack_1", "pack_2", "unpack_1", "unpack_2")
 _MIB = 2**20

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field, model_validator
 
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
-from pytest_vmstorage.results import Metric
+from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, Seconds, format_size
-from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.file_workload import FileWorkload, Many
-from pytest_vmstorage.workloads.stopwatch import bash
+from pytest_vmstorage.workloads.base import FileWorkload, Many, Target
+from pytest_vmstorage.workloads.shell_timer import bash
 
 _MIB = 2**20
 _BLOCK = 4096

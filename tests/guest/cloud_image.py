@@ -14,8 +14,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from pytest_vmstorage.cache import cache_folder
-from pytest_vmstorage.provision import debian
+from pytest_vmstorage.guest.appliance import debian
+from pytest_vmstorage.host.folders import cache_folder
 
 SUITE = "bookworm"
 SIZE = "2G"

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_vmstorage.cache import cache_folder
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.lab_settings import LabSettings
-from pytest_vmstorage.opening import open_lab
-from pytest_vmstorage.provision.domain import GuestSpec
-from pytest_vmstorage.provision.machine import Begun
-from pytest_vmstorage.provision.states import is_proven, neutral_xml
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.settings import LabSettings
+from pytest_vmstorage.guest.domain_xml import GuestSpec
+from pytest_vmstorage.guest.instance import Begun
+from pytest_vmstorage.guest.restore.states import is_proven, neutral_xml
+from pytest_vmstorage.host.folders import cache_folder
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.opening import open_lab
 
 _CLONE_NEWUTS = 0x04000000
 _SHARED = ("appliance", "test-images", "openssh-server")

@@ -8,17 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_vmstorage import config as config_module
-from pytest_vmstorage.command import Shell
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config import cell as config_module
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import AttestationError, HypervisorError
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.provision import disk as disk_module
-from pytest_vmstorage.provision import hostdisk as hostdisk_module
-from pytest_vmstorage.provision import pool as pool_module
-from pytest_vmstorage.provision.disk import ImageFacts
-from pytest_vmstorage.provision.domain import GuestSpec
-from pytest_vmstorage.provision.lease import Lease
+from pytest_vmstorage.guest import domain_xml
+from pytest_vmstorage.guest.domain_xml import GuestSpec
+from pytest_vmstorage.host.lease import Lease
+from pytest_vmstorage.host.shell import Shell
+from pytest_vmstorage.lab import factory
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.storage import disk, image
+from pytest_vmstorage.storage import image as disk_module
+from pytest_vmstorage.storage.image import ImageFacts
 
 # every label is a cell of its own: one that failed is not tried again
 # sizes that no other test uses: the lab remembers which cells failed
@@ -39,25 +40,25 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 def build_xml_as(patch: pytest.MonkeyPatch, **values: object) -> None:
     """Let guests get the XML of another cell than their own."""
-    real = pool_module.domain_xml
+    real = domain_xml.domain_xml
 
     def other(spec: GuestSpec, lease: Lease | None = None) -> str:
         assert spec.config is not None
         return real(spec.model_copy(update={"config": spec.config.model_copy(update=values)}), lease)
 
-    patch.setattr(pool_module, "domain_xml", other)
+    patch.setattr(factory, "domain_xml", other)
 
 
 def edit_xml(patch: pytest.MonkeyPatch, pattern: str, replacement: str) -> None:
     """Let guests get XML that was edited."""
-    real = pool_module.domain_xml
+    real = domain_xml.domain_xml
 
     def edited(spec: GuestSpec, lease: Lease | None = None) -> str:
         text, count = re.subn(pattern, replacement, real(spec, lease))
         assert count, f"{pattern} is not in the XML."
         return text
 
-    patch.setattr(pool_module, "domain_xml", edited)
+    patch.setattr(factory, "domain_xml", edited)
 
 
 def build_image_as(patch: pytest.MonkeyPatch, pattern: str, replacement: str) -> None:
@@ -147,14 +148,14 @@ def test_an_image_unlike_its_label_is_caught(
 
 def test_a_raw_image_labelled_qcow2_does_not_start(lab: Lab, patch: pytest.MonkeyPatch) -> None:
     """Swapped after it was made: QEMU itself refuses it."""
-    real = hostdisk_module.make_disk
+    real = image.make_disk
 
     def swapped(shell: Shell, config: StorageConfig, path: str) -> ImageFacts:
         facts = real(shell, config, path)
         assert shell.run(["qemu-img", "create", "-q", "-f", "raw", path, str(config.size)]).ok
         return facts
 
-    patch.setattr(hostdisk_module, "make_disk", swapped)
+    patch.setattr(disk, "make_disk", swapped)
     with pytest.raises(HypervisorError, match="not in qcow2 format"):
         lab.guest(label(format="qcow2"))
 
@@ -211,12 +212,12 @@ def test_an_attribute_libvirt_does_not_know_is_refused(lab: Lab, patch: pytest.M
 
 def test_emulation_labelled_kvm_is_caught(lab: Lab, patch: pytest.MonkeyPatch) -> None:
     """A figure from software emulation never passes for one from KVM."""
-    real = pool_module.domain_xml
+    real = domain_xml.domain_xml
 
     def emulated(spec: GuestSpec, lease: Lease | None = None) -> str:
         return real(spec.model_copy(update={"accel": "tcg"}), lease)
 
-    patch.setattr(pool_module, "domain_xml", emulated)
+    patch.setattr(factory, "domain_xml", emulated)
     patch.setattr(lab, "accel", lab.accel.model_copy(update={"used": "kvm"}))
     error = caught(lab, label())
     assert (error.asked, error.found) == ("kvm", "tcg (live XML)")

@@ -7,10 +7,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pytest_vmstorage.claim import proven_fields
-from pytest_vmstorage.config import FIELDS, StorageConfig
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.provision.disk import image_facts, observed_preallocation
+from pytest_vmstorage.config.cell import FIELDS, StorageConfig
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.results.run import proven_fields
+from pytest_vmstorage.storage.image import image_facts, observed_preallocation
 
 # each value of each axis at least once, each cache mode on two buses; usb's write-through modes are in test_attest
 CELLS: list[dict[str, object]] = [

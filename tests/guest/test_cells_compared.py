@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.couples import Couple, paired_rounds
-from pytest_vmstorage.results import Run
+from pytest_vmstorage.analysis.cell_pairs import Couple, paired_rounds
+from pytest_vmstorage.results.run import Run
 
 LIMITS = """
 import pytest

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.attest_block import block_proofs
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost, find_host
+from pytest_vmstorage.config.inventory_file import load_inventory
 from pytest_vmstorage.errors import ForeignPathError, HostError, ProvisionError, UnsupportedError, VmStorageError
-from pytest_vmstorage.guard import Guard
-from pytest_vmstorage.inventory import LabHost, find_host
-from pytest_vmstorage.inventory_file import load_inventory
-from pytest_vmstorage.provision.block import find_block, make_block, plan_line, remove_block
-from pytest_vmstorage.provision.device import device_facts, refusals
-from pytest_vmstorage.provision.node import node_facts
+from pytest_vmstorage.host.device_node import node_facts
+from pytest_vmstorage.host.guard import Guard
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.measure.proof.image import block_proofs
+from pytest_vmstorage.storage.block import find_block, make_block, plan_line, remove_block
+from pytest_vmstorage.storage.device import device_facts, refusals
 
 SHELL = LocalShell()
 DEVICE = StorageConfig(backing="device", size="64M")

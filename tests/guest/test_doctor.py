@@ -15,19 +15,18 @@ from typing import Any, get_args
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import Cache, StorageConfig
-from pytest_vmstorage.doctor.axes import findings
-from pytest_vmstorage.doctor.device import DEVICES, SCHEDULERS
-from pytest_vmstorage.doctor.examine import Diagnosis, examine_lab
-from pytest_vmstorage.doctor.finding import Finding
-from pytest_vmstorage.doctor.seen import Seen
-from pytest_vmstorage.doctor.trials import run_trials
+from pytest_vmstorage.cli.doctor.device import DEVICES, SCHEDULERS
+from pytest_vmstorage.cli.doctor.examine import Diagnosis, examine_lab, findings
+from pytest_vmstorage.cli.doctor.seen import Finding, Seen
+from pytest_vmstorage.cli.doctor.trials import run_trials
+from pytest_vmstorage.config.cell import Cache, StorageConfig
 from pytest_vmstorage.errors import AttestationError, HypervisorError
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.provision.disk import folder_facts, make_disk
-from pytest_vmstorage.provision.domain import domain_xml
-from pytest_vmstorage.provision.hostdisk import HostDisk
+from pytest_vmstorage.guest.domain_xml import domain_xml
+from pytest_vmstorage.host.folders import folder_facts
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.storage.image import make_disk
 
 SIZE = "128M"
 
@@ -53,7 +52,7 @@ def statuses(diagnosis: Diagnosis, axis: str) -> dict[str, str]:
 def doctor(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "pytest_vmstorage.cli", "doctor", *options],
+        [sys.executable, "-m", "pytest_vmstorage.cli.command", "doctor", *options],
         capture_output=True,
         text=True,
         check=False,

@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage import Fio, StorageConfig
-from pytest_vmstorage.attest_emulator import PROCESS, VERSION
-from pytest_vmstorage.claim import XML
 from pytest_vmstorage.errors import AttestationError, ConfigError
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.opening import driver_cache
-from pytest_vmstorage.provision import adopt, starts
-from pytest_vmstorage.provision import pool as pool_module
-from pytest_vmstorage.provision.domain import GuestSpec, domain_xml
-from pytest_vmstorage.provision.emulator import check_emulator
-from pytest_vmstorage.provision.lease import Lease
-from pytest_vmstorage.results import Proof
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.guest.domain_xml import GuestSpec, domain_xml
+from pytest_vmstorage.guest.emulator import check_emulator
+from pytest_vmstorage.guest.libvirt import start
+from pytest_vmstorage.host.lease import Lease
+from pytest_vmstorage.lab import factory as pool_module
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.opening import driver_cache
+from pytest_vmstorage.measure.proof.claim import XML
+from pytest_vmstorage.measure.proof.domain import PROCESS, VERSION
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.results.run import Proof
 
 READ = Fio(rw="randread", bs="4k", size="8M", runtime=1, time_based=True)
 
@@ -71,9 +71,9 @@ def test_each_cell_has_its_qemu(lab: Lab, prefix: Path, monkeypatch: pytest.Monk
 
     def adopting(pid_file: Path) -> AbstractContextManager[None]:
         known_when_adopting.append(known_qemus())
-        return adopt.adopting(pid_file)
+        return start.adopting(pid_file)
 
-    monkeypatch.setattr(starts, "adopting", adopting)
+    monkeypatch.setattr(start, "adopting", adopting)
     path = copied(lab, prefix, "qemu-system-x86_64")
     config = StorageConfig(emulator=path, size="32M")
     guest = lab.guest(config)

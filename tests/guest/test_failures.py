@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage import Fio, StorageConfig
-from pytest_vmstorage import looks as looks_module
-from pytest_vmstorage.command import TIMED_OUT, LocalShell, reread, run_line
+from pytest_vmstorage.config.inventory import ListedDevice
 from pytest_vmstorage.errors import (
     BootTimeoutError,
     DiskMissingError,
@@ -24,13 +23,14 @@ from pytest_vmstorage.errors import (
     VmStorageError,
     WorkloadError,
 )
-from pytest_vmstorage.guest import Guest
-from pytest_vmstorage.inventory import ListedDevice
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.provision.boot import BootFiles
-from pytest_vmstorage.provision.testdisk import TEST_ALIAS
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.guest.boot import BootFiles
+from pytest_vmstorage.guest.disk_xml import TEST_ALIAS
+from pytest_vmstorage.guest.guest import Guest
+from pytest_vmstorage.host.shell import TIMED_OUT, LocalShell, reread, run_line
+from pytest_vmstorage.lab import observer as looks_module
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
 
 WRITE = Fio(rw="write", bs="1M", size="64M")
 ONCE = Plan(rounds=1, warmup=0, timeout_s=30)

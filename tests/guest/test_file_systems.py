@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage import Fio, StorageConfig
-from pytest_vmstorage import guest as guest_module
-from pytest_vmstorage.command import Shell
 from pytest_vmstorage.errors import AttestationError, ConfigError, WorkloadError
-from pytest_vmstorage.guest import Guest
-from pytest_vmstorage.guest_fs import GuestFs, make_guest_fs
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.provision import hostdisk as hostdisk_module
-from pytest_vmstorage.provision import pool as pool_module
-from pytest_vmstorage.provision.domain import GuestSpec
-from pytest_vmstorage.provision.host_fs import HostFs, make_host_fs, reap_host_fs
-from pytest_vmstorage.provision.lease import Lease
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.scheduler import set_scheduler
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.guest import domain_xml
+from pytest_vmstorage.guest import guest as guest_module
+from pytest_vmstorage.guest.domain_xml import GuestSpec
+from pytest_vmstorage.guest.file_system import GuestFs, make_guest_fs
+from pytest_vmstorage.guest.guest import Guest, set_scheduler
+from pytest_vmstorage.host.lease import Lease
+from pytest_vmstorage.host.shell import Shell
+from pytest_vmstorage.lab import factory
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.storage import disk as hostdisk_module
+from pytest_vmstorage.storage.host_file_system import HostFs, make_host_fs, reap_host_fs
 
 pytestmark = pytest.mark.restored
 
@@ -242,12 +242,12 @@ def test_a_scheduler_that_was_changed_behind_our_back_is_caught(lab: Lab, monkey
 
 def test_other_memory_is_caught(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the domain and by the guest."""
-    real = pool_module.domain_xml
+    real = domain_xml.domain_xml
 
     def smaller(spec: GuestSpec, lease: Lease | None = None) -> str:
         return real(spec.model_copy(update={"memory_bytes": 384 * 2**20}), lease)
 
-    monkeypatch.setattr(pool_module, "domain_xml", smaller)
+    monkeypatch.setattr(factory, "domain_xml", smaller)
     error = caught(lab, cell(memory="512M"))
     assert (error.asked, error.found) == ("512M", "384M (live XML)")
 
@@ -271,8 +271,8 @@ def test_what_a_run_left_mounted_is_cleared_by_its_folder_alone(lab: Lab) -> Non
 KILLED = """
 import os, signal, sys
 from pytest_vmstorage import StorageConfig
-from pytest_vmstorage.lab_settings import LabSettings
-from pytest_vmstorage.opening import open_lab
+from pytest_vmstorage.config.settings import LabSettings
+from pytest_vmstorage.lab.opening import open_lab
 
 lab = open_lab(LabSettings(folder=sys.argv[1]))
 guest = lab.guest(StorageConfig(size="600M", host_fs="xfs", guest_fs="ext4"))
@@ -289,7 +289,7 @@ def test_after_a_kill_the_file_system_under_a_running_guest_is_cleared(tmp_path:
     )
     mountpoint, device = done.stdout.split()
     assert done.returncode == -signal.SIGKILL
-    subprocess.run([sys.executable, "-m", "pytest_vmstorage.cli", "reap"], capture_output=True, check=True)
+    subprocess.run([sys.executable, "-m", "pytest_vmstorage.cli.command", "reap"], capture_output=True, check=True)
     assert mountpoint not in Path("/proc/self/mountinfo").read_text()
     backing = Path(f"/sys/block/{Path(device).name}/loop/backing_file")
     # the device may be another run's by now

@@ -11,10 +11,10 @@ import pytest
 
 from pytest_vmstorage import Ioping, Iozone, Postmark, Sqlite, StorageConfig, Tar, Web
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.results import Measurement
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.results.run import Measurement
 from pytest_vmstorage.workloads.base import Target, Workload
 
 pytestmark = pytest.mark.restored

@@ -10,10 +10,10 @@ import pytest
 
 from pytest_vmstorage import AioStress, Fio, StorageConfig, Tiobench
 from pytest_vmstorage.errors import WorkloadError
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
-from pytest_vmstorage.workloads.fio_job import FioJob
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.workloads.fio.job import FioJob
 
 pytestmark = pytest.mark.restored
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.pairing import compare_pairs
-from pytest_vmstorage.results import Measurement, Run
-from pytest_vmstorage.tolerance import GatePolicy
-from pytest_vmstorage.verdict import Kind
+from pytest_vmstorage.analysis.gate.by_pairs import compare_pairs
+from pytest_vmstorage.analysis.gate.policy import GatePolicy
+from pytest_vmstorage.analysis.gate.verdicts import Kind
+from pytest_vmstorage.results.run import Measurement, Run
 
 SLOWED = """
 import pytest

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from test_runs import argv, run, write
 
-from pytest_vmstorage.opening import lease_book
+from pytest_vmstorage.lab.opening import lease_book
 
 CPUS = len(os.sched_getaffinity(0))
 CELLS = f"""
@@ -141,7 +141,7 @@ def test_the_scheduler_is_set_back_after_a_run_that_was_ended(
     if number == signal.SIGKILL:
         assert in_effect(scheduler) == wanted
         reaped = subprocess.run(
-            [sys.executable, "-m", "pytest_vmstorage.cli", "reap"], capture_output=True, text=True, check=True
+            [sys.executable, "-m", "pytest_vmstorage.cli.command", "reap"], capture_output=True, text=True, check=True
         )
         assert f"scheduler set back to {before}" in reaped.stdout
     assert in_effect(scheduler) == before

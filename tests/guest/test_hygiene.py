@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage import Dd, Fio, StorageConfig
-from pytest_vmstorage.accounting import IoCounters
-from pytest_vmstorage.cost import cpu_per_io, flushes_per_write, host_bytes_per_guest_byte, switches_per_io
+from pytest_vmstorage.cli.show import show_cell
+from pytest_vmstorage.config.settings import Hygiene
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.guest import Guest
-from pytest_vmstorage.hygiene import Hygiene
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.provision.disk import image_facts
+from pytest_vmstorage.guest.guest import Guest
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
 from pytest_vmstorage.report.table import build_table
-from pytest_vmstorage.results import Run
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.show import show_cell
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.results.cost import cpu_per_io, flushes_per_write, host_bytes_per_guest_byte, switches_per_io
+from pytest_vmstorage.results.counters import IoCounters
+from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.storage.image import image_facts
 
 pytestmark = pytest.mark.restored
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import WorkloadError
-from pytest_vmstorage.image_runner import measure_images
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.results import Measurement
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.image_operations import measure_images
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.results.run import Measurement
 from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations
 
 MIB = 2**20
@@ -111,8 +111,8 @@ def test_a_full_file_system_is_told_by_its_name(lab: Lab, monkeypatch: pytest.Mo
     workload = ImageOperations(data="8M", operations=["preallocate"])
     config = StorageConfig(size="1G", host_fs="ext4")
     before = set(Path(lab.pool.folder).glob("fs-*"))
-    monkeypatch.setattr("pytest_vmstorage.image_bench.room_needed", lambda *_args, **_words: 32 * MIB)
-    monkeypatch.setattr("pytest_vmstorage.provision.host_fs._make", _make_without_asking_for_room(monkeypatch))
+    monkeypatch.setattr("pytest_vmstorage.lab.image_operations.room_needed", lambda *_args, **_words: 32 * MIB)
+    monkeypatch.setattr("pytest_vmstorage.storage.host_file_system._make", _make_without_asking_for_room(monkeypatch))
     with (
         pytest.raises(WorkloadError, match="no space on the host: preallocate of image operations") as caught,
         lab.images(config, workload) as bench,
@@ -124,9 +124,9 @@ def test_a_full_file_system_is_told_by_its_name(lab: Lab, monkeypatch: pytest.Mo
 
 def _make_without_asking_for_room(monkeypatch: pytest.MonkeyPatch) -> object:
     """The host_fs as it is made, for a smaller cell than it is then used for."""
-    from pytest_vmstorage.provision import host_fs
+    from pytest_vmstorage.storage import host_file_system
 
-    real = host_fs._make
+    real = host_file_system._make
     return lambda shell, config, planned: real(shell, config.model_copy(update={"size": MIB}), planned)
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage import Fio
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.guest import Guest
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.opening import lease_book
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.guest.guest import Guest
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.opening import lease_book
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
 
 THREE = """
 import pytest
@@ -76,7 +76,7 @@ def test_guests_wait_for_their_turns(tmp_path: Path) -> None:
 def test_without_room_guests_are_booted_again(tmp_path: Path) -> None:
     """A host that has no memory to spare: each round has a guest of its own, filled and proven anew."""
     conftest = (
-        "from pytest_vmstorage.provision.pool import GuestPool\nGuestPool.spare_memory_bytes = lambda self: 2**29 - 1\n"
+        "from pytest_vmstorage.lab.factory import GuestPool\nGuestPool.spare_memory_bytes = lambda self: 2**29 - 1\n"
     )
     process = start(tmp_path, "--vm-rounds=2", "--vm-report=r.json", "-k", "none", conftest=conftest)
     text, _ = process.communicate(timeout=400)
@@ -143,7 +143,7 @@ def test_kill_9_among_waiting_guests(tmp_path: Path) -> None:
     process.communicate()
     # the one at work and one that waits, at least
     assert len(own_guests(tmp_path)) >= 2
-    subprocess.run([sys.executable, "-m", "pytest_vmstorage.cli", "reap"], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "pytest_vmstorage.cli.command", "reap"], check=True, timeout=60)
     assert guests_of(tmp_path) == []
     assert list((tmp_path / "disks").iterdir()) == []
     assert not [lease for lease in lease_book() if lease.folder.startswith(str(tmp_path))]

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.cache import cache_folder
-from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, this_process
+from pytest_vmstorage.host.folders import cache_folder
+from pytest_vmstorage.host.lease import LIFETIME_S, Lease, LeaseBook, this_process
 
 KILLS = int(os.environ.get("VMSTORAGE_KILLS", "5"))
 SEED = int(os.environ.get("VMSTORAGE_KILLS_SEED", "14"))
@@ -106,7 +106,7 @@ class Scene:
     def reap(self, *options: str) -> tuple[int, str]:
         """The status and words of `vmstorage reap`."""
         done = subprocess.run(
-            [*APART, sys.executable, "-m", "pytest_vmstorage.cli", "reap", *options],
+            [*APART, sys.executable, "-m", "pytest_vmstorage.cli.command", "reap", *options],
             env=self.environ, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout

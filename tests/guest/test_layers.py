@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage import config as config_module
-from pytest_vmstorage.claim import proven_fields
-from pytest_vmstorage.command import LocalShell, Shell, check
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config import cell as config_module
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import ListedDevice
+from pytest_vmstorage.config.qcow2_cache import CACHE_FIELDS
 from pytest_vmstorage.errors import AttestationError, HypervisorError
-from pytest_vmstorage.guest import Guest
-from pytest_vmstorage.inventory import ListedDevice
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.provision import hostdisk as hostdisk_module
-from pytest_vmstorage.provision import layers
-from pytest_vmstorage.provision import pool as pool_module
-from pytest_vmstorage.provision.disk import ImageFacts, image_files, is_block, make_disk, remove_disk
-from pytest_vmstorage.provision.domain import GuestSpec, domain_xml
-from pytest_vmstorage.provision.layers import Piece, pattern, pieces_after_snapshot, pieces_of_layer, whole_disk
-from pytest_vmstorage.provision.lease import Lease
-from pytest_vmstorage.qcow2_cache import CACHE_FIELDS
+from pytest_vmstorage.guest.domain_xml import GuestSpec, domain_xml
+from pytest_vmstorage.guest.guest import Guest
+from pytest_vmstorage.host.lease import Lease
+from pytest_vmstorage.host.shell import LocalShell, Shell, check
+from pytest_vmstorage.lab import factory
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.results.run import proven_fields
+from pytest_vmstorage.storage import disk as hostdisk_module
+from pytest_vmstorage.storage import layers
+from pytest_vmstorage.storage.image import ImageFacts, image_files, is_block, make_disk, remove_disk
+from pytest_vmstorage.storage.layers import Piece, pattern, pieces_after_snapshot, pieces_of_layer, whole_disk
 
 pytestmark = pytest.mark.restored
 
@@ -213,7 +213,7 @@ def test_an_image_that_was_not_encrypted_is_caught(lab: Lab, patch: pytest.Monke
         plain = spec.config.model_copy(update={"encryption": "off"})
         return domain_xml(spec.model_copy(update={"config": plain}), lease)
 
-    patch.setattr(pool_module, "domain_xml", untold)
+    patch.setattr(factory, "domain_xml", untold)
     text = contradicted(lab, cell(encryption="luks"), "off")
     assert text.startswith("encryption of ")
 
@@ -297,13 +297,13 @@ def test_a_disk_on_a_block_device_has_the_cells_size_and_the_device_stays(
 def test_raw_on_a_device_of_which_the_guest_got_all_is_caught(lab: Lab, patch: pytest.MonkeyPatch, device: str) -> None:
     """Without a slice the guest would see the whole device."""
     assert is_block(lab.shell, device)
-    real = pool_module.domain_xml
+    real = domain_xml
 
     def unsliced(spec: GuestSpec, lease: Lease | None = None) -> str:
         text = real(spec, lease)
         begin, end = text.index("<slices>"), text.index("</slices>") + len("</slices>")
         return text[:begin] + text[end:]
 
-    patch.setattr(pool_module, "domain_xml", unsliced)
+    patch.setattr(factory, "domain_xml", unsliced)
     with pytest.raises(AttestationError, match=r"size of .* was asked to be 63M but is 100M \(QMP query-block\)"):
         lab.guest(StorageConfig(backing="device", size="63M"))

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage import Dd, Fio, StorageConfig
-from pytest_vmstorage.claim import BLOCK, XML
-from pytest_vmstorage.config import FIELDS
+from pytest_vmstorage.config.cell import FIELDS
 from pytest_vmstorage.errors import AttestationError
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.provision import pool as pool_module
-from pytest_vmstorage.provision.domain import GuestSpec, domain_xml
-from pytest_vmstorage.provision.lease import Lease
-from pytest_vmstorage.results import Measurement
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.guest.domain_xml import GuestSpec, domain_xml
+from pytest_vmstorage.host.lease import Lease
+from pytest_vmstorage.lab import factory as pool_module
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.proof.claim import BLOCK, XML
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.results.run import Measurement
 
 pytestmark = pytest.mark.restored
 

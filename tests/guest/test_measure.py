@@ -10,10 +10,10 @@ import pytest
 
 from pytest_vmstorage import Dd, Fio, Hdparm, StorageConfig
 from pytest_vmstorage.errors import ForeignPathError, WorkloadError
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.results import Sample
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.results.run import Sample
 from pytest_vmstorage.workloads.base import Workload
 
 pytestmark = pytest.mark.restored

@@ -8,19 +8,18 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage import Dd, Fio, Hdparm, Ioping, StorageConfig, Tar
-from pytest_vmstorage.accounting import NO_STORAGE
-from pytest_vmstorage.claim import proven_fields
-from pytest_vmstorage.config import FIELDS
+from pytest_vmstorage.config.cell import FIELDS
 from pytest_vmstorage.errors import AttestationError, ConfigError, WorkloadError
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.provision import pool as pool_module
-from pytest_vmstorage.provision import testdisk as testdisk_module
-from pytest_vmstorage.provision.domain import GuestSpec, domain_xml
-from pytest_vmstorage.provision.lease import Lease
-from pytest_vmstorage.report.native import LEGEND, against_native
-from pytest_vmstorage.results import Run
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.guest import disk_xml as testdisk_module
+from pytest_vmstorage.guest.domain_xml import GuestSpec, domain_xml
+from pytest_vmstorage.host.lease import Lease
+from pytest_vmstorage.lab import factory as pool_module
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.report.details import LEGEND, against_native
+from pytest_vmstorage.results.counters import NO_STORAGE
+from pytest_vmstorage.results.run import Run, proven_fields
 
 MIB = 2**20
 WRITE = Fio(rw="randwrite", bs="16k", iodepth=8, size="64M", runtime=1, time_based=True)

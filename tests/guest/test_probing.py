@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.cache import cache_folder
+from pytest_vmstorage.host.folders import cache_folder
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "probing.py"
 pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="benchmarks are not part of a source distribution")
@@ -19,7 +19,7 @@ SHARED = runpy.run_path(str(SCRIPT)) if SCRIPT.is_file() else {}
 """The test that is run, where libvirt's modules lie, and what makes copies of them: times are measured there."""
 
 UNCOUNTED = """
-from pytest_vmstorage.provision import hypervisor
+from pytest_vmstorage.guest.libvirt import hypervisor
 
 hypervisor.count_all_modules = lambda: 0
 """

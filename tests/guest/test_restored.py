@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage import Fio, StorageConfig, guest
-from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage import Fio, StorageConfig
 from pytest_vmstorage.errors import AttestationError, GuestError
-from pytest_vmstorage.guest import Guest
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.parking import WARM, WARM_MODULE
-from pytest_vmstorage.provision.states import States, remove_states
-from pytest_vmstorage.restoring import Restoring
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.guest import guest
+from pytest_vmstorage.guest.guest import Guest
+from pytest_vmstorage.guest.restore.parking import WARM, WARM_MODULE
+from pytest_vmstorage.guest.restore.restoring import Restoring
+from pytest_vmstorage.guest.restore.states import States, remove_states
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
 
 MIB = 2**20
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

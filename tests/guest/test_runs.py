@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.opening import lease_book
+from pytest_vmstorage.lab.opening import lease_book
 
 MATRIX = """
 import pytest
@@ -33,7 +33,7 @@ SLOW = MATRIX.replace("runtime=1)", "runtime=30, time_based=True)")
 # a guest whose kernel finds no PCI bus never finds its root, says so on its console and powers off
 BROKEN_QCOW2 = """
 import pytest
-from pytest_vmstorage.provision.boot import BootFiles
+from pytest_vmstorage.guest.boot import BootFiles
 
 real = BootFiles.cmdline
 
@@ -245,7 +245,7 @@ def test_next_run_clears_what_a_killed_one_left(started: tuple[subprocess.Popen[
     process.communicate()
     assert qemus(run_id) != []
     reaped = subprocess.run(
-        [sys.executable, "-m", "pytest_vmstorage.cli", "reap"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "pytest_vmstorage.cli.command", "reap"], capture_output=True, text=True, check=True
     )
     assert run_id in reaped.stdout
     assert qemus(run_id) == []
@@ -258,7 +258,7 @@ def test_living_run_is_not_reaped(started: tuple[subprocess.Popen[str], str]) ->
     """`vmstorage reap` beside a running pytest touches nothing of it."""
     process, run_id = started
     reaped = subprocess.run(
-        [sys.executable, "-m", "pytest_vmstorage.cli", "reap"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "pytest_vmstorage.cli.command", "reap"], capture_output=True, text=True, check=True
     )
     assert run_id not in reaped.stdout
     assert qemus(run_id) != []
@@ -272,7 +272,7 @@ def test_kept_guest_can_be_looked_at(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     found = re.search(r"vmstorage exec (\w+) ", done.stdout)
     assert found, done.stdout
-    cli = [sys.executable, "-m", "pytest_vmstorage.cli"]
+    cli = [sys.executable, "-m", "pytest_vmstorage.cli.command"]
     looked = subprocess.run(
         [*cli, "exec", found[1], "cat", "/proc/cmdline"], capture_output=True, text=True, check=False
     )

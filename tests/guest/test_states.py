@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage import Dd, Fio, Hdparm, StorageConfig
-from pytest_vmstorage.agent import AgentShell
-from pytest_vmstorage.claim import proven_fields
 from pytest_vmstorage.errors import UnsupportedError, WorkloadError
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.native import Native
-from pytest_vmstorage.provision.fragments import fragments
-from pytest_vmstorage.results import Measurement
-from pytest_vmstorage.runner import measure
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.guest.agent import AgentShell
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.native import Native
+from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.results.run import Measurement, proven_fields
+from pytest_vmstorage.storage.space import fragments
 
 pytestmark = pytest.mark.restored
 

@@ -15,20 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.attest_block import block_proofs
-from pytest_vmstorage.command import CommandResult, Shell, check
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost, find_host
+from pytest_vmstorage.config.inventory_file import load_inventory
 from pytest_vmstorage.errors import HostError, ProvisionError, SpaceError
-from pytest_vmstorage.image_runner import Bench, measure_images
-from pytest_vmstorage.inventory import LabHost, find_host
-from pytest_vmstorage.inventory_file import load_inventory
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.provision.block import find_block, make_block, plan_line, reap_blocks, remove_block
-from pytest_vmstorage.provision.device import device_facts
-from pytest_vmstorage.provision.image_volumes import LvmImage
-from pytest_vmstorage.provision.node import node_facts
-from pytest_vmstorage.provision.volume import find_group
-from pytest_vmstorage.subject import Plan
+from pytest_vmstorage.host.device_node import node_facts
+from pytest_vmstorage.host.shell import CommandResult, Shell, check
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.image_operations import Bench, measure_images
+from pytest_vmstorage.measure.proof.image import block_proofs
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.storage.block import find_block, make_block, plan_line, reap_blocks, remove_block
+from pytest_vmstorage.storage.device import device_facts
+from pytest_vmstorage.storage.operations.volumes import LvmImage
+from pytest_vmstorage.storage.volume import find_group
 from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations
 
 FOLDER = "/run/lvm-trial"

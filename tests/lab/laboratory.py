@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from pytest_vmstorage.cache import cache_folder
+from pytest_vmstorage.host.folders import cache_folder
 
 HERE = Path(__file__).parent
 NAMES = ("lab01", "lab02")

@@ -22,9 +22,9 @@ from pathlib import Path
 from laboratory import Laboratory, children, key
 from machine_image import MachineImage
 
-from pytest_vmstorage.command import CommandResult, LocalShell
-from pytest_vmstorage.provision import appliance
-from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.guest.appliance import build
+from pytest_vmstorage.host.shell import CommandResult, LocalShell
+from pytest_vmstorage.progress import Say, silent
 
 NAME = "labvm"
 ADDRESS = "192.0.2.20"
@@ -152,7 +152,7 @@ class Machine:
     @staticmethod
     def _appliance() -> dict[Path, str]:
         """The guest appliance's files with their checksums."""
-        found = appliance.ensure(LocalShell())
+        found = build.ensure(LocalShell())
         paths = (found.kernel, found.initrd, found.root)
         return {path: found.manifest.files[path.name].sha256 for path in paths}
 

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.cache import cache_folder
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.provision import appliance, debian, rootfs
-from pytest_vmstorage.provision.kernel import vmlinux
-from pytest_vmstorage.provision.recipe import Recipe
-from pytest_vmstorage.say import Say, silent
+from pytest_vmstorage.guest.appliance import build, debian, rootfs
+from pytest_vmstorage.guest.appliance.initrd import vmlinux
+from pytest_vmstorage.guest.appliance.recipe import Recipe
+from pytest_vmstorage.host.folders import cache_folder
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.progress import Say, silent
 
 HERE = Path(__file__).parent
 SETUP = HERE / "machine_setup.sh"
@@ -74,7 +74,7 @@ class MachineImage(BaseModel):
 def machine_image(say: Say = silent) -> MachineImage:
     """The image out of the cache, or built into it; raises RuntimeError with the last lines of what failed."""
     place = cache_folder() / "labvm" / f"image-{_key()}"
-    with appliance._locked(place, say):
+    with build._locked(place, say):
         if not place.exists():
             _build(place, say)
     return MachineImage.model_validate_json((place / "manifest.json").read_text())
@@ -88,7 +88,7 @@ def _key() -> str:
 
 def _recipe() -> Recipe:
     """What the initrd is made of: the appliance's own, but for the kind of root that it looks for."""
-    script = (resources.files("pytest_vmstorage.provision") / "initrd_init.sh").read_text()
+    script = (resources.files("pytest_vmstorage.guest.appliance") / "initrd_init.sh").read_text()
     return Recipe(
         suite=SUITE, boot_modules=_BOOT_MODULES, initrd_init=script.replace("@FORMAT@", "ext4"), guest_init=""
     )
@@ -101,7 +101,7 @@ def _build(place: Path, say: Say) -> None:
     for left in place.parent.glob("image-*[!k]"):
         # of another version of this file: a gigabyte that nobody asks for any more
         shutil.rmtree(left)
-    with appliance._scratch(place) as scratch:
+    with build._scratch(place) as scratch:
         tree = scratch / "tree"
         say("Building labvm's image: Debian packages ...")
         _debootstrap(tree, _PACKAGES)
@@ -147,7 +147,7 @@ def _zfs_modules(release: str, cache: Path, say: Say) -> tuple[Path, float]:
         return place, 0.0
     begin = time.monotonic()
     say(f"Building labvm's image: OpenZFS's modules for {release} ...")
-    with appliance._scratch(place) as scratch:
+    with build._scratch(place) as scratch:
         tree = scratch / "tree"
         _debootstrap(tree, (f"linux-headers-{release}", "zfs-dkms"))
         _run(["chroot", str(tree), "sh", "-c", _BUILD_MODULES, "sh", release])

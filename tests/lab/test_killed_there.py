@@ -22,7 +22,7 @@ import pytest
 from laboratory import IMAGES, Laboratory, wait_for
 from project import Project
 
-from pytest_vmstorage.provision.lease import LIFETIME_S, Lease, LeaseBook, Owner
+from pytest_vmstorage.host.lease import LIFETIME_S, Lease, LeaseBook, Owner
 
 KILLS = int(os.environ.get("VMSTORAGE_KILLS", "3"))
 SEED = int(os.environ.get("VMSTORAGE_KILLS_SEED", "3"))
@@ -46,7 +46,7 @@ OTHERS = "0f0f0f0f0f"
 
 LIVING = """
 import time
-from pytest_vmstorage.provision.lease import this_process
+from pytest_vmstorage.host.lease import this_process
 print(this_process().model_dump_json(), flush=True)
 time.sleep(3600)
 """
@@ -171,7 +171,7 @@ def test_one_reap_clears_a_lab_host(scene: Scene, number: int) -> None:
     left = scene.traces() - scene.before
     begin = time.monotonic()
     code, text = scene.lab.run(
-        [sys.executable, "-m", "pytest_vmstorage.cli", "reap", "--host=lab01"], scene.project.folder
+        [sys.executable, "-m", "pytest_vmstorage.cli.command", "reap", "--host=lab01"], scene.project.folder
     )
     took_s = time.monotonic() - begin
     sys.stdout.write(

@@ -51,7 +51,7 @@ def in_measurement(host: Host) -> None:
 
 def reaped(lab: Laboratory, project: Project) -> str:
     """What `vmstorage reap --vm-host=lab01` says."""
-    command = [sys.executable, "-m", "pytest_vmstorage.cli", "reap", "--vm-host=lab01"]
+    command = [sys.executable, "-m", "pytest_vmstorage.cli.command", "reap", "--vm-host=lab01"]
     code, text = lab.run(command, project.folder)
     assert code == 0, text
     return text

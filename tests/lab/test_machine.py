@@ -49,7 +49,7 @@ def test_and_never_end(guest):
 
 def vmstorage(project: Project, *words: str) -> tuple[int, str]:
     """The command of that name on the controller."""
-    return project.lab.run([sys.executable, "-m", "pytest_vmstorage.cli", *words], project.folder, RUN_S)
+    return project.lab.run([sys.executable, "-m", "pytest_vmstorage.cli.command", *words], project.folder, RUN_S)
 
 
 def nothing_is_left(machine: Machine) -> None:

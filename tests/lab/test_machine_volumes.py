@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from machine import INVENTORY, Machine, MachineShell
 
-from pytest_vmstorage.attest_block import block_proofs
-from pytest_vmstorage.command import check
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost, find_host
+from pytest_vmstorage.config.inventory_file import load_inventory
 from pytest_vmstorage.errors import HostError, ProvisionError
-from pytest_vmstorage.inventory import LabHost, find_host
-from pytest_vmstorage.inventory_file import load_inventory
-from pytest_vmstorage.provision.block import find_block, make_block, reap_blocks, remove_block
-from pytest_vmstorage.provision.device import device_facts
-from pytest_vmstorage.provision.node import node_facts
+from pytest_vmstorage.host.device_node import node_facts
+from pytest_vmstorage.host.shell import check
+from pytest_vmstorage.measure.proof.image import block_proofs
+from pytest_vmstorage.storage.block import find_block, make_block, reap_blocks, remove_block
+from pytest_vmstorage.storage.device import device_facts
 
 pytestmark = pytest.mark.labvm
 

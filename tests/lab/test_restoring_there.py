@@ -25,7 +25,7 @@ def test_random_write(measure):
 def test_guests_are_restored_there(lab: Laboratory, lab01: Host, project: Project) -> None:
     """Unasked, under TCG: one saved in the first run and none in the second; `vmstorage reap` removes what is kept."""
     project.write(CELLS)
-    reap = [sys.executable, "-m", "pytest_vmstorage.cli", "reap", "--host=lab01"]
+    reap = [sys.executable, "-m", "pytest_vmstorage.cli.command", "reap", "--host=lab01"]
     assert lab.run(reap, project.folder)[0] == 0
     for saves in (1, 0):
         code, text = project.run("--vm-host=lab01", "--vm-report=run.json")

@@ -8,14 +8,13 @@ import pytest
 from projects import HERE, TWO_CELLS, Project
 
 # kept in sys.modules over in-process runs, which forget what they import
-import pytest_vmstorage.plugin.axes
+import pytest_vmstorage.plugin.parametrize
 import pytest_vmstorage.plugin.preflight
 import pytest_vmstorage.plugin.recorder
 import pytest_vmstorage.plugin.session
-import pytest_vmstorage.plugin.sweep
-import pytest_vmstorage.report.files
+import pytest_vmstorage.report.formats
 import pytest_vmstorage.report.text
-import pytest_vmstorage.workloads.fio  # noqa: F401
+import pytest_vmstorage.workloads.fio.fio  # noqa: F401
 
 # a shell's background job ignores Ctrl-C, and so would all that is started here, of which some are sent one
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -83,7 +83,7 @@ class FakeShell:
 
     def run(self, argv, *, timeout_s=None, stdin=None):
         """Do as the tool would."""
-        from pytest_vmstorage.command import CommandResult
+        from pytest_vmstorage.host.shell import CommandResult
 
         text = ""
         if argv[0] in ("fio", "env") and "--name=fill" not in argv:
@@ -121,7 +121,7 @@ class FakeShell:
 
 def spec(config):
     """What a guest of that cell would be made from."""
-    from pytest_vmstorage.provision.domain import GuestSpec
+    from pytest_vmstorage.guest.domain_xml import GuestSpec
 
     paths = {name: f"/srv/{name}" for name in ("kernel", "initrd", "root", "console", "emulator")}
     paths["disk"] = "/srv/disk.raw"
@@ -132,7 +132,7 @@ class FakeGuest:
     """A guest with nothing in it."""
 
     def __init__(self, config):
-        from pytest_vmstorage.provision.hostdisk import HostDisk
+        from pytest_vmstorage.storage.disk import HostDisk
 
         self.config = config
         self.disk = "/dev/vdb"
@@ -215,8 +215,8 @@ def make_guest(config, say):
 
 def make_native(config, say):
     """The host itself, on fakes."""
-    from pytest_vmstorage.native import Native
-    from pytest_vmstorage.provision.hostdisk import HostDisk
+    from pytest_vmstorage.lab.native import Native
+    from pytest_vmstorage.storage.disk import HostDisk
 
     say("making disk")
     note(f"native {config}")
@@ -228,8 +228,8 @@ LOOKS = itertools.count()
 
 def look():
     """Nothing, or where the test wants bytes to be counted more each time, as much on each layer."""
-    from pytest_vmstorage.accounting import IoCounters
-    from pytest_vmstorage.host_look import Look
+    from pytest_vmstorage.host.counters import Look
+    from pytest_vmstorage.results.counters import IoCounters
 
     names = [f"{layer}_{way}_bytes" for layer in ("guest", "layer", "host") for way in ("read", "written")]
     return Look(moved=IoCounters(**dict.fromkeys(names, next(LOOKS) * 2**40))) if wish("counts") else Look()
@@ -238,7 +238,7 @@ def look():
 def make_image_bench(_lab, config, workload, _say):
     """Where images of a cell are worked on, or the error that the test wants."""
     from pytest_vmstorage.errors import SpaceError
-    from pytest_vmstorage.testing.bench import make_bench
+    from pytest_vmstorage.testing.image_operations import make_bench
 
     if matches("broken", config):
         raise SpaceError(f"{config} does not fit.", hint="Free some space.")
@@ -259,8 +259,8 @@ def look_later(_looks, _guest, _watch):
 
 def fake_lab_type():
     """The lab itself with its ways to the world cut."""
-    from pytest_vmstorage.lab import Lab
-    from pytest_vmstorage.looks import Looks
+    from pytest_vmstorage.lab.lab import Lab
+    from pytest_vmstorage.lab.observer import Looks
 
     class FakeLooks(Looks):
         """Looks at nothing."""
@@ -301,8 +301,8 @@ def fake_lab_type():
 
 def take_lease(name, wait_s, say):
     """The lease of a fake host: its file lies in a folder of its own, as all of them are this machine."""
-    from pytest_vmstorage.command import LocalShell
-    from pytest_vmstorage.provision.exclusive import HostLease
+    from pytest_vmstorage.host.lock import HostLease
+    from pytest_vmstorage.host.shell import LocalShell
 
     folder = Path(wish("leases")) / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -313,10 +313,10 @@ def take_lease(name, wait_s, say):
 
 def pytest_vmstorage_open_lab(config, settings, say):
     """Open the fake in place of the real lab."""
-    from pytest_vmstorage.command import CommandResult
     from pytest_vmstorage.errors import HostError
-    from pytest_vmstorage.machines import Machines
-    from pytest_vmstorage.results import HostFacts
+    from pytest_vmstorage.host.shell import CommandResult
+    from pytest_vmstorage.lab.machines import Machines
+    from pytest_vmstorage.results.host import HostFacts
 
     fake_lab = fake_lab_type()
     if wish("open"):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 
 PROXMOX4 = Path(__file__).parent / "published" / "proxmox4.csv"
 """KiB/s of fio and kIOPS of ioping, of the Intel SSD: one study's tables."""

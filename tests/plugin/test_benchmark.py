@@ -11,8 +11,8 @@ import pytest
 from projects import QCOW2, RANDOM_WRITE, RAW, assert_refused, flat, text_of
 
 from pytest_vmstorage.plugin import benchmark
-from pytest_vmstorage.results import Metric
-from pytest_vmstorage.testing import make_measurement
+from pytest_vmstorage.results.run import Metric
+from pytest_vmstorage.testing.builders import make_measurement
 
 # runs with --benchmark-json have a process of their own: before 5.2 its file stayed open until the process ended
 WORKERS = pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])

@@ -66,10 +66,10 @@ def test_without_storage_tests_it_is_not_there(project, monkeypatch):
         seen.append(set((project.path / "modules").read_text().split()))
     ours, others = seen
     added = {name.partition(".")[0] for name in ours - others}
-    assert "pytest_vmstorage.plugin.option_table" in ours
-    assert not {"pytest_vmstorage.plugin.recorder", "pytest_vmstorage.plugin.options"} & ours
+    assert "pytest_vmstorage.plugin.options" in ours
+    assert not {"pytest_vmstorage.plugin.recorder", "pytest_vmstorage.plugin.settings"} & ours
     assert not added & {"pydantic", "pydantic_core", "libvirt", "testinfra", "tabulate"}
-    assert not {"pytest_vmstorage.config", "pytest_vmstorage.lab", "pytest_vmstorage.results"} & ours
+    assert not {"pytest_vmstorage.config.cell", "pytest_vmstorage.lab.lab", "pytest_vmstorage.results.run"} & ours
     assert not (project.path / ".vmstorage").exists()
 
 
@@ -159,7 +159,7 @@ def test_no_module_of_ours_is_compiled_by_pytest(project):
     found = dict(line.split()[1::2] for line in text.splitlines() if line.startswith("loaded "))
     rewritten = {name for name, loader in found.items() if loader != "SourceFileLoader"}
     assert "pytest_vmstorage.plugin.hooks" in found
-    assert "pytest_vmstorage.config" in found
+    assert "pytest_vmstorage.config.cell" in found
     # those two are on their way before ours can say so
     assert rewritten <= {"pytest_vmstorage", "pytest_vmstorage.plugin"}
 

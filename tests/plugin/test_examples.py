@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from projects import flat, text_of
 
-from pytest_vmstorage.file_system import mkfs_argv
+from pytest_vmstorage.config.fs_options import mkfs_argv
 from pytest_vmstorage.workloads.base import Target
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -68,7 +68,7 @@ PUBLISHED = [
 
 GROUNDS = """
 import json
-from pytest_vmstorage.plugin.keys import CONFIG
+from pytest_vmstorage.plugin.stash import CONFIG
 def pytest_collection_finish(session):
     cells = [item.stash[CONFIG] for item in session.items if CONFIG in item.stash]
     kinds = {(one.host_fs, one.host_mkfs, one.size) for one in cells if one.host_fs != "as-found"}
@@ -326,7 +326,7 @@ def test_every_row_of_a_study_says_what_differs(project, name):
 
 NOTED = """
 import json
-from pytest_vmstorage.plugin.keys import CONFIG, notes_on
+from pytest_vmstorage.plugin.stash import CONFIG, notes_on
 def pytest_collection_finish(session):
     rows = {item.nodeid: notes_on(item) for item in session.items if CONFIG in item.stash}
     (session.config.rootpath / "notes.json").write_text(json.dumps(rows))

@@ -270,8 +270,8 @@ def test_a_job_waits_for_a_host_in_use(six, tmp_path):
 
 HOLD = """
 import sys, time
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.provision.exclusive import HostLease
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.host.lock import HostLease
 HostLease(LocalShell(), "lab02", folders=sys.argv[1:]).keep()
 print("held", flush=True)
 time.sleep(60)

@@ -41,7 +41,7 @@ def inventory(project, *, name="here"):
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
     """Real measurements may go on beside these tests, and hold this machine's lock."""
-    monkeypatch.setattr("pytest_vmstorage.provision.exclusive.HostLease.alone", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr("pytest_vmstorage.host.lock.HostLease.alone", lambda *_: contextlib.nullcontext())
 
 
 @pytest.fixture

@@ -63,14 +63,14 @@ def test_a_slow_step_is_said_while_it_goes_on(project):
     project.write(
         conftest="""
 import time
-from pytest_vmstorage import spans
+from pytest_vmstorage.results import spans
 
 spans.SLOW_S, spans.SLOW_FACTOR, spans._LOOK_S = 0.2, 0, 0.02
 """,
         test_it=RANDOM_WRITE
         + """
 import time
-from pytest_vmstorage.spans import span, waiting_for
+from pytest_vmstorage.results.spans import span, waiting_for
 
 def test_x(measure):
     with span("restore", cell="raw"), waiting_for("libvirt: restoring the guest"):

@@ -7,7 +7,7 @@ import json
 import pytest
 from projects import RANDOM_WRITE, flat, text_of
 
-from pytest_vmstorage.lab import Lab
+from pytest_vmstorage.lab.lab import Lab
 
 TURNS = (
     RANDOM_WRITE
@@ -185,7 +185,7 @@ def test_a_measurement_that_had_no_turn_takes_its_rounds_in_a_row(project):
     project.write(
         test_it=TURNS.replace("assert measure(FIO).iops > 500", "measure(FIO); assert not SAMPLING()")
         + "    measure(Dd(rw='write', bs='1M', count=64))\n"
-        "from pytest_vmstorage.plugin.keys import SESSION\n"
+        "from pytest_vmstorage.plugin.stash import SESSION\n"
         "def SAMPLING(): return CONFIG.stash[SESSION].is_sampling\n",
         conftest="def pytest_configure(config):\n    import builtins\n    builtins.CONFIG = config\n",
     )

@@ -11,10 +11,11 @@ from typing import Any, cast
 
 import pytest
 
+from pytest_vmstorage.config.settings import AccelChoice, AccelRequest
 from pytest_vmstorage.errors import HostError
-from pytest_vmstorage.provision.accel import AccelChoice, AccelRequest, CanaryCache, choose_accel, device_refusal
-from pytest_vmstorage.provision.canary import find_accel
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.guest.acceleration import CanaryCache, choose_accel, device_refusal
+from pytest_vmstorage.lab.acceleration import find_accel
+from pytest_vmstorage.testing.shell import FakeShell
 
 
 def never() -> str:

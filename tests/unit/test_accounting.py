@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.accounting import (
+from pytest_vmstorage.results.counters import (
     IoCounters,
     above_native,
     host_cache_share,

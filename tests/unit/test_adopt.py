@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.provision import adopt
-from pytest_vmstorage.provision.adopt import adopted_daemons, adopting
+from pytest_vmstorage.guest.libvirt import start
+from pytest_vmstorage.guest.libvirt.start import adopted_daemons, adopting
 
 PROCESSES = Path.glob
 
@@ -103,11 +103,11 @@ def test_children_are_found_where_the_kernel_has_no_list_of_them(monkeypatch: py
     """By all processes' parents."""
     child = subprocess.Popen(["sleep", "30"])
     try:
-        assert child.pid in adopt._children()
+        assert child.pid in start._children()
         monkeypatch.setattr(
             Path, "glob", lambda path, pattern: [] if "children" in pattern else PROCESSES(path, pattern)
         )
-        assert child.pid in adopt._children()
+        assert child.pid in start._children()
     finally:
         child.kill()
         child.wait()

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage import agent
-from pytest_vmstorage.agent import KILL, READ_BYTES, WRITE_BYTES, AgentShell
-from pytest_vmstorage.command import TIMED_OUT, LocalShell, reread, run_line
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError
-from pytest_vmstorage.testing import FakeDomain, FakeShell
+from pytest_vmstorage.guest import agent
+from pytest_vmstorage.guest.agent import KILL, READ_BYTES, WRITE_BYTES, AgentShell
+from pytest_vmstorage.host.shell import TIMED_OUT, LocalShell, reread, run_line
+from pytest_vmstorage.testing.guest import FakeDomain
+from pytest_vmstorage.testing.shell import FakeShell
 
 
 def guest(shell: FakeShell | None = None) -> FakeDomain:

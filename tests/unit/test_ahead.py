@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from pytest_vmstorage.ahead import make_beside
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.restoring import Restoring
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.guest.restore.restoring import Restoring
+from pytest_vmstorage.lab.prefetch import make_beside
 
 A, B = (StorageConfig(format=kind) for kind in ("raw", "qcow2"))
 

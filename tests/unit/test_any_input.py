@@ -20,18 +20,17 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pytest_vmstorage import StorageConfig, Workload
-from pytest_vmstorage.baseline import load_baseline
-from pytest_vmstorage.config import FIELDS, make_config
+from pytest_vmstorage.analysis.gate.policy import GatePolicy, parse_tolerated
+from pytest_vmstorage.analysis.gate.policy_file import load_gate_file
+from pytest_vmstorage.config.cell import FIELDS, make_config
+from pytest_vmstorage.config.inventory_file import load_inventory
+from pytest_vmstorage.config.matrix import load_matrix
 from pytest_vmstorage.errors import VmStorageError
-from pytest_vmstorage.gate_file import load_gate_file
-from pytest_vmstorage.history import read_history
-from pytest_vmstorage.inventory_file import load_inventory
-from pytest_vmstorage.journal import read_timelines
-from pytest_vmstorage.matrix_file import load_matrix
-from pytest_vmstorage.plain_text import plain
 from pytest_vmstorage.plugin.session import check_workload
+from pytest_vmstorage.results.journal import read_history, read_timelines
+from pytest_vmstorage.results.saved import load_baseline
 from pytest_vmstorage.testing.builders import make_measurement, make_run
-from pytest_vmstorage.tolerance import GatePolicy, parse_tolerated
+from pytest_vmstorage.text import plain
 from pytest_vmstorage.units import format_size, parse_duration, parse_percent, parse_size
 from pytest_vmstorage.workloads.base import Target
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import CommandResult
 from pytest_vmstorage.errors import ProvisionError
-from pytest_vmstorage.provision import appliance, debian
-from pytest_vmstorage.provision.appliance import Appliance, ensure, load
-from pytest_vmstorage.provision.recipe import MODULES_BY_BUS, kernel_cmdline, recipe
+from pytest_vmstorage.guest.appliance import build, debian
+from pytest_vmstorage.guest.appliance.build import Appliance, ensure, load
+from pytest_vmstorage.guest.appliance.recipe import MODULES_BY_BUS, kernel_cmdline, recipe
+from pytest_vmstorage.host.shell import CommandResult
 
 PVH_NOTE = struct.pack("<III", 4, 8, 18) + b"Xen\0"
 KERNEL = b"\x7fELF kernel" + PVH_NOTE
@@ -180,7 +180,7 @@ def test_missing_tools_are_named_with_their_packages(tmp_path: Path) -> None:
 
 def test_second_builder_waits_and_takes_the_firsts_result(tmp_path: Path) -> None:
     """Two pytest processes on a fresh machine download once."""
-    key = appliance.current_recipe().key
+    key = build.current_recipe().key
     (tmp_path / "appliance").mkdir()
     shell, made, waiting = Debian(), list[Appliance](), threading.Event()
     with (tmp_path / "appliance" / f"{key}.lock").open("ab") as lock:
@@ -190,7 +190,7 @@ def test_second_builder_waits_and_takes_the_firsts_result(tmp_path: Path) -> Non
         )
         second.start()
         assert waiting.wait(60)
-        first = appliance.build(appliance.current_recipe(), tmp_path / "appliance" / key, Debian())
+        first = build.build(build.current_recipe(), tmp_path / "appliance" / key, Debian())
     second.join(60)
     assert made == [first]
     assert shell.builds() == 0
@@ -250,9 +250,9 @@ def test_a_sweep_takes_half_made_appliances_of_every_recipe(tmp_path: Path) -> N
         (cache / f"{key}.lock").touch()
     with (cache / "bbb.lock").open("ab") as building:
         fcntl.flock(building, fcntl.LOCK_EX)
-        said = appliance.sweep(folder=tmp_path, look_only=True)
+        said = build.sweep(folder=tmp_path, look_only=True)
         assert said == [f"half-made guest appliance {cache}/.{key}-x1" for key in ("aaa", "ccc")]
         assert (cache / ".aaa-x1").exists()
-        assert appliance.sweep(folder=tmp_path) == said
+        assert build.sweep(folder=tmp_path) == said
         assert {path.name for path in cache.glob(".*")} == {".bbb-x1"}
     assert {path.name for path in cache.iterdir() if path.is_dir()} == {".bbb-x1", "aaa", "bbb", "ccc"}

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage import StorageConfig, cell
-from pytest_vmstorage.assertions import Beside, fastest, monotonic, ratio
-from pytest_vmstorage.bounds import Bounds, Outcome
-from pytest_vmstorage.couples import Scope
+from pytest_vmstorage.analysis.assertions import Beside, fastest, monotonic, ratio
+from pytest_vmstorage.analysis.cell_pairs import Scope
+from pytest_vmstorage.analysis.ratios import Bounds, Outcome
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.results import Failure, Measurement, Run
-from pytest_vmstorage.testing import in_turns, make_failure, make_measurement, make_run
+from pytest_vmstorage.results.run import Failure, Measurement, Run
+from pytest_vmstorage.testing.builders import in_turns, make_failure, make_measurement, make_run
 
 DRAW = random.Random(4)
 AT_LEAST = Bounds(at_least=0.9)

@@ -10,21 +10,22 @@ from typing import Any, get_args
 
 import pytest
 
-from pytest_vmstorage import config as config_module
-from pytest_vmstorage.attest import attest, attest_guest, conclude
-from pytest_vmstorage.attest_emulator import PROCESS, VERSION
-from pytest_vmstorage.attest_fs import ON_HOST
-from pytest_vmstorage.claim import COMMAND_LINE, IDLE, proven_fields
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import FIELDS, Bus, Cache, Format, GuestFs, StorageConfig
+from pytest_vmstorage.config import cell as config_module
+from pytest_vmstorage.config.cell import FIELDS, Bus, Cache, Format, GuestFs, StorageConfig
 from pytest_vmstorage.errors import AttestationError, GuestDiedError
-from pytest_vmstorage.evidence import Evidence, blockdevs, gather, image_chain
-from pytest_vmstorage.guest import Guest
-from pytest_vmstorage.guest_facts import GuestFacts
-from pytest_vmstorage.provision.disk import ImageFacts
-from pytest_vmstorage.provision.emulator import RunningEmulator
-from pytest_vmstorage.results import Proof
-from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, make_guest_shell, make_lab
+from pytest_vmstorage.guest.emulator import RunningEmulator
+from pytest_vmstorage.guest.facts import GuestFacts
+from pytest_vmstorage.guest.guest import Guest
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.measure.proof.cell import attest, attest_guest, conclude
+from pytest_vmstorage.measure.proof.claim import COMMAND_LINE
+from pytest_vmstorage.measure.proof.domain import PROCESS, VERSION
+from pytest_vmstorage.measure.proof.evidence import Evidence, blockdevs, gather, image_chain
+from pytest_vmstorage.measure.proof.file_systems import ON_HOST
+from pytest_vmstorage.results.run import IDLE, Proof, proven_fields
+from pytest_vmstorage.storage.image import ImageFacts
+from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.lab import make_guest_shell, make_lab
 
 RECORDINGS = Path(__file__).parent / "recordings"
 NAMES = sorted(path.stem.partition("7.2-")[2] for path in RECORDINGS.glob("evidence-qemu-7.2-*.json"))

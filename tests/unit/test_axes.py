@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.config import AXES, StorageConfig
+from pytest_vmstorage.config.cell import AXES, StorageConfig
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.plugin.axes import (
+from pytest_vmstorage.plugin.parametrize import (
     Call,
     DeferredParametrize,
     attach_configs,
@@ -21,7 +21,7 @@ from pytest_vmstorage.plugin.axes import (
     item_config,
     refusals,
 )
-from pytest_vmstorage.plugin.keys import CONFIG, REFUSAL
+from pytest_vmstorage.plugin.stash import CONFIG, REFUSAL
 
 
 class Item:

@@ -29,17 +29,17 @@ from pytest_vmstorage import (
     Web,
     Workload,
 )
-from pytest_vmstorage.baseline import load_baseline, saved_files
-from pytest_vmstorage.config import make_config
+from pytest_vmstorage.analysis.gate.policy import GatePolicy
+from pytest_vmstorage.analysis.gate.policy_file import load_gate_file
+from pytest_vmstorage.config.cell import make_config
+from pytest_vmstorage.config.inventory_file import load_inventory, read_inventory
+from pytest_vmstorage.config.matrix import load_matrix
+from pytest_vmstorage.config.user_input import read_user_text
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.gate_file import load_gate_file
-from pytest_vmstorage.history import read_history
-from pytest_vmstorage.inventory_file import load_inventory, read_inventory
-from pytest_vmstorage.matrix_file import load_matrix
-from pytest_vmstorage.report.files import check_report_path
-from pytest_vmstorage.tolerance import GatePolicy
+from pytest_vmstorage.report.formats import check_report_path
+from pytest_vmstorage.results.journal import read_history
+from pytest_vmstorage.results.saved import load_baseline, saved_files
 from pytest_vmstorage.units import parse_duration, parse_percent, parse_size
-from pytest_vmstorage.user_input import read_user_text
 
 WRONG: tuple[Any, ...] = (
     None, [], {}, (), set(), object(), len, b"bytes", True, False, -1, 10**30, 10**5000, 1.5, float("nan"),

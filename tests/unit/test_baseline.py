@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.baseline import PROMOTED, keyed, load_baseline
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.report.files import render_json
-from pytest_vmstorage.results import SCHEMA
-from pytest_vmstorage.testing import make_baseline, make_measurement, make_run
+from pytest_vmstorage.report.formats import render_json
+from pytest_vmstorage.results.run import SCHEMA
+from pytest_vmstorage.results.saved import PROMOTED, keyed, load_baseline
+from pytest_vmstorage.testing.builders import make_baseline, make_measurement, make_run
 
 
 def save(

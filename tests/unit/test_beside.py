@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_vmstorage.beside import Beside
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import GuestDiedError, VmStorageError, WorkloadError
-from pytest_vmstorage.guest import Guest
-from pytest_vmstorage.plugin.turns import alike
-from pytest_vmstorage.rows import Held, Row
-from pytest_vmstorage.subject import Regions, Subject
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.guest.guest import Guest
+from pytest_vmstorage.lab.pool import Held, Row
+from pytest_vmstorage.lab.prefetch import Beside
+from pytest_vmstorage.measure.system import Regions, Subject
+from pytest_vmstorage.plugin.interleave import alike
+from pytest_vmstorage.testing.shell import FakeShell
 
 A, B, C = (StorageConfig(format=kind, size="64M") for kind in ("raw", "qcow2", "vdi"))
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.between import Judgement, weigh
-from pytest_vmstorage.bounds import Bounds, Outcome
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.couples import Couple
+from pytest_vmstorage.analysis.cell_pairs import Couple
+from pytest_vmstorage.analysis.ratios import Bounds, Judgement, Outcome, weigh
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.results import Measurement, Metric, Run
+from pytest_vmstorage.results.run import Measurement, Metric, Run
 from pytest_vmstorage.stats import Interval
-from pytest_vmstorage.testing import in_turns, make_host, make_measurement, make_run
+from pytest_vmstorage.testing.builders import in_turns, make_host, make_measurement, make_run
 
 RAW, QCOW2 = StorageConfig(), StorageConfig(format="qcow2")
 BUSES = ("virtio-blk", "virtio-scsi", "ide", "sata")

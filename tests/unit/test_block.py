@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.attest_block import block_proofs
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost, find_host
+from pytest_vmstorage.config.inventory_file import load_inventory
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.inventory import LabHost, find_host
-from pytest_vmstorage.inventory_file import load_inventory
-from pytest_vmstorage.provision.block import BlockPlace, choose_listed, needed_bytes, needs_block, plan_line
-from pytest_vmstorage.provision.node import NodeFacts
+from pytest_vmstorage.host.device_node import NodeFacts
+from pytest_vmstorage.measure.proof.image import block_proofs
+from pytest_vmstorage.storage.block import BlockPlace, choose_listed, needed_bytes, needs_block, plan_line
 
 TEXT = """
 [hosts.local.devices.a]

@@ -9,14 +9,14 @@ from typing import get_args
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost
+from pytest_vmstorage.config.settings import Accel
 from pytest_vmstorage.errors import ProvisionError
-from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.provision import boot
-from pytest_vmstorage.provision.appliance import Appliance, FileRecord, Manifest
-from pytest_vmstorage.provision.boot import BootFiles, place_appliance
-from pytest_vmstorage.provision.domain import Accel
+from pytest_vmstorage.guest import boot
+from pytest_vmstorage.guest.appliance.build import Appliance, FileRecord, Manifest
+from pytest_vmstorage.guest.boot import BootFiles, place_appliance
+from pytest_vmstorage.host.shell import LocalShell
 
 FILES = ("vmlinux", "initrd", "root.erofs")
 

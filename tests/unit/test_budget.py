@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.budget import Candidate, choose, coverage
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.history import ROUND_S, History, Past, read_history, stem_of
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.selection import Candidate, choose, coverage
+from pytest_vmstorage.results.journal import ROUND_S, History, Past, read_history, stem_of
 
 FORMATS, CACHES, BUSES = ("raw", "qcow2"), ("none", "writeback", "unsafe"), ("virtio-blk", "ide", "sata")
 CONFIGS = [

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.cache import cache_folder, use_cache_folder
-from pytest_vmstorage.cli import main
+from pytest_vmstorage.cli.command import main
 from pytest_vmstorage.errors import HostError
+from pytest_vmstorage.host.folders import cache_folder, use_cache_folder
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give files away and mount")
 
@@ -53,7 +53,7 @@ def test_the_try_whether_it_can_be_written_has_no_name(folder: Path, monkeypatch
             there.append(list(folder.iterdir()))
             return 1
 
-    monkeypatch.setattr("pytest_vmstorage.cache._TRIED_BYTES", Looking())
+    monkeypatch.setattr("pytest_vmstorage.host.folders._TRIED_BYTES", Looking())
     use_cache_folder()
     assert there == [[]]
 

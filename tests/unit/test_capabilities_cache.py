@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.provision import capabilities_cache
-from pytest_vmstorage.provision.capabilities_cache import on_one_cpu
+from pytest_vmstorage.guest.libvirt import capabilities_cache
+from pytest_vmstorage.guest.libvirt.capabilities_cache import on_one_cpu
 
 LATEST = """
 import ctypes, sys
 from pathlib import Path
 import libvirt
-from pytest_vmstorage.provision.capabilities_cache import count_all_modules
+from pytest_vmstorage.guest.libvirt.capabilities_cache import count_all_modules
 
 latest = getattr(ctypes.CDLL("libvirt.so.0"), "virGetSelfLastChanged")
 latest.restype = ctypes.c_long

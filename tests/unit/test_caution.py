@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.accounting import IoCounters
-from pytest_vmstorage.caution import Caution, WorkingSet, host_cautions, others_io
-from pytest_vmstorage.config import Cache, StorageConfig
-from pytest_vmstorage.host_state import HostState
+from pytest_vmstorage.config.cell import Cache, StorageConfig
+from pytest_vmstorage.results.cautions import Caution, WorkingSet, host_cautions, others_io
+from pytest_vmstorage.results.counters import IoCounters
+from pytest_vmstorage.results.host import HostState
 
 MIB, GIB = 2**20, 2**30
 ALONE = IoCounters(device_read_bytes=0, device_written_bytes=105 * MIB, host_read_bytes=0, host_written_bytes=100 * MIB)

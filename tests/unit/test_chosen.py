@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.results import Metric
-from pytest_vmstorage.workloads.base import Target, Workload
-from pytest_vmstorage.workloads.chosen import Columns, parse_columns
+from pytest_vmstorage.results.run import Metric
+from pytest_vmstorage.workloads.base import Columns, Target, Workload, parse_columns
 from pytest_vmstorage.workloads.dd import Dd
-from pytest_vmstorage.workloads.fio import Fio
-from pytest_vmstorage.workloads.fio_presets import Tiobench
+from pytest_vmstorage.workloads.fio.fio import Fio
+from pytest_vmstorage.workloads.fio.presets import Tiobench
 from pytest_vmstorage.workloads.hdparm import Hdparm
 from pytest_vmstorage.workloads.image_operations import ImageOperations
 from pytest_vmstorage.workloads.ioping import Ioping
 from pytest_vmstorage.workloads.iozone import Iozone
-from pytest_vmstorage.workloads.known import check_known
+from pytest_vmstorage.workloads.metrics import check_known
 from pytest_vmstorage.workloads.postmark import Postmark
 from pytest_vmstorage.workloads.sqlite import Sqlite
 from pytest_vmstorage.workloads.tar import Tar
@@ -128,7 +127,7 @@ def test_every_metric_of_every_workload_is_known(workload: Workload) -> None:
 @pytest.mark.parametrize("name", ["usr_cup", "iopss", "clat_p9x", "xiops", "clat*p99x", "write_16M"])
 def test_a_name_that_no_workload_has_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With those there are, by tool."""
-    monkeypatch.setattr("pytest_vmstorage.workloads.known._own", lambda _kind: iter(()))
+    monkeypatch.setattr("pytest_vmstorage.workloads.metrics._own", lambda _kind: iter(()))
     with pytest.raises(ConfigError) as caught:
         check_known(chosen(f"+{name}"))
     assert f"--vm-columns names '{name}', which no workload has." in str(caught.value)
@@ -138,7 +137,7 @@ def test_a_name_that_no_workload_has_is_refused(name: str, monkeypatch: pytest.M
 def test_metrics_of_a_workload_of_the_users_own_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they depend on its options nothing can be refused."""
     own: list[type[Workload]] = [Copy]
-    monkeypatch.setattr("pytest_vmstorage.workloads.known._own", lambda _kind: iter(own))
+    monkeypatch.setattr("pytest_vmstorage.workloads.metrics._own", lambda _kind: iter(own))
     check_known(chosen("blocks"))
     with pytest.raises(ConfigError, match="There are, of Copy: seconds, blocks; fio: iops"):
         check_known(chosen("blokcs"))

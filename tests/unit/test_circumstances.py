@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pytest_vmstorage.accounting import IoCounters
-from pytest_vmstorage.caution import Caution
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.cost import Cost
-from pytest_vmstorage.host_state import HostState
+from pytest_vmstorage.cli.show import show_cell
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.table import build_table
-from pytest_vmstorage.results import Measurement, Run
-from pytest_vmstorage.show import show_cell
-from pytest_vmstorage.testing import make_measurement, make_run
+from pytest_vmstorage.results.cautions import Caution
+from pytest_vmstorage.results.cost import Cost
+from pytest_vmstorage.results.counters import IoCounters
+from pytest_vmstorage.results.host import HostState
+from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.testing.builders import make_measurement, make_run
 
 RAW, QCOW2, VDI = StorageConfig(), StorageConfig(format="qcow2"), StorageConfig(format="vdi")
 MOVED = IoCounters(

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage import cli
-from pytest_vmstorage.report.files import render_json
-from pytest_vmstorage.results import Proof
-from pytest_vmstorage.testing import make_measurement, make_run
+from pytest_vmstorage.cli import command
+from pytest_vmstorage.report.formats import render_json
+from pytest_vmstorage.results.run import Proof
+from pytest_vmstorage.testing.builders import make_measurement, make_run
 
 
 def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     """By the option that every command has."""
     with pytest.raises(SystemExit) as ended:
-        cli.main(["--version"])
+        command.main(["--version"])
     assert ended.value.code in (0, None)
     assert capsys.readouterr().out == f"pytest-vmstorage {version('pytest-vmstorage')}\n"
 
@@ -39,7 +39,7 @@ def test_an_output_that_nobody_reads_is_no_error(tmp_path: Path, command: str, p
     os.close(read)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest_vmstorage.cli", *arguments],
+            [sys.executable, "-m", "pytest_vmstorage.cli.command", *arguments],
             stdout=write, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     finally:
@@ -54,10 +54,10 @@ def test_another_pipe_that_broke_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     def broken(*_: object) -> object:
         raise BrokenPipeError("of another")
 
-    monkeypatch.setattr(cli, "show_cell", broken)
-    monkeypatch.setattr(cli, "newest_run", broken)
+    monkeypatch.setattr(command, "show_cell", broken)
+    monkeypatch.setattr(command, "newest_run", broken)
     with pytest.raises(BrokenPipeError, match="of another"):
-        cli.main(["show", "raw"])
+        command.main(["show", "raw"])
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_another_pipe_that_broke_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_a_single_word_of_exec_is_a_line_of_sh(words: list[str], line: str) -> None:
     """As ssh takes it."""
-    assert cli.command_line(words) == line
+    assert command.command_line(words) == line

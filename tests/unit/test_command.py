@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage import command
-from pytest_vmstorage.command import NOT_FOUND, TIMED_OUT, CommandResult, LocalShell, SshShell, check
 from pytest_vmstorage.errors import HostError, ProvisionError
-from pytest_vmstorage.testing import FakeShell, NoRecordingError
+from pytest_vmstorage.host import shell
+from pytest_vmstorage.host.shell import NOT_FOUND, TIMED_OUT, CommandResult, LocalShell, SshShell, check
+from pytest_vmstorage.testing.shell import FakeShell, NoRecordingError
 
 
 def result(returncode: int = 1, stdout: str = "", stderr: str = "", seconds: float = 0.0) -> CommandResult:
@@ -89,7 +89,7 @@ def test_what_a_command_began_ends_with_it(way: str, tmp_path: Path) -> None:
     if way == "time limit":
         assert LocalShell().run(argv, timeout_s=3).returncode == TIMED_OUT
     else:
-        code = f"from pytest_vmstorage.command import LocalShell; LocalShell().run({argv!r})"
+        code = f"from pytest_vmstorage.host.shell import LocalShell; LocalShell().run({argv!r})"
         with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as process:
             assert until(pids.exists)
             process.send_signal(signal.SIGINT)
@@ -101,16 +101,16 @@ def test_what_a_command_began_ends_with_it(way: str, tmp_path: Path) -> None:
 def test_what_a_killed_process_left_is_found_and_ended(tmp_path: Path) -> None:
     """SIGKILL of ours alone: its commands go on, and the next run or vmstorage reap ends them."""
     argv = ["sh", "-c", CHILDREN, "sh", str(tmp_path / "file")]
-    code = f"from pytest_vmstorage.command import LocalShell; LocalShell().run({argv!r})"
+    code = f"from pytest_vmstorage.host.shell import LocalShell; LocalShell().run({argv!r})"
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         assert until((tmp_path / "file.pids").exists)
         children = [int(word) for word in (tmp_path / "file.pids").read_text().split()]
-        assert not [one for one in command.sweep(look_only=True) if f"pid {children[0]}" in one]
+        assert not [one for one in shell.sweep(look_only=True) if f"pid {children[0]}" in one]
         process.kill()
-    told = command.sweep(look_only=True)
+    told = shell.sweep(look_only=True)
     assert {f"command sleep (pid {pid})" for pid in children} <= set(told)
     assert all(map(alive, children))
-    assert set(command.sweep()) >= set(told)
+    assert set(shell.sweep()) >= set(told)
     assert until(lambda: not any(map(alive, children)))
 
 
@@ -119,13 +119,13 @@ def test_a_daemon_of_the_host_is_left_alone(tmp_path: Path) -> None:
     daemon = tmp_path / "dmeventd"
     shutil.copy(shutil.which("sleep") or "", daemon)
     argv = ["sh", "-c", '"$1" 600 & echo $! >"$2"; mv "$2" "$2.pid"; wait', "sh", str(daemon), str(tmp_path / "file")]
-    code = f"from pytest_vmstorage.command import LocalShell; LocalShell().run({argv!r})"
+    code = f"from pytest_vmstorage.host.shell import LocalShell; LocalShell().run({argv!r})"
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         assert until((tmp_path / "file.pid").exists)
         process.kill()
     pid = int((tmp_path / "file.pid").read_text())
     try:
-        assert not [one for one in command.sweep() if f"pid {pid}" in one]
+        assert not [one for one in shell.sweep() if f"pid {pid}" in one]
         assert alive(pid)
     finally:
         os.kill(pid, signal.SIGKILL)

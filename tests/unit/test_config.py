@@ -7,11 +7,11 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from pytest_vmstorage.config import AXES, FIELDS, StorageConfig, axis_text, make_config
+from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text, make_config
+from pytest_vmstorage.config.qcow2_cache import CACHE_FIELDS
+from pytest_vmstorage.config.rules import RULES
+from pytest_vmstorage.config.rules.rule import Rule
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.qcow2_cache import CACHE_FIELDS
-from pytest_vmstorage.rules import RULES
-from pytest_vmstorage.rules.rule import Rule
 
 
 def test_a_cell_is_its_id() -> None:

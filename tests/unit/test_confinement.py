@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ProvisionError, UnsupportedError
-from pytest_vmstorage.provision.confinement import Confinement, check_opens, is_unknown, let_open, read_confinement
+from pytest_vmstorage.guest.libvirt.confinement import Confinement, check_opens, is_unknown, let_open, read_confinement
+from pytest_vmstorage.host.shell import LocalShell
 
 # of libvirt 9.0.0 (Debian 12), whose kernel here has no AppArmor
 DEBIAN = (Path(__file__).parent / "recordings" / "libvirt-9.0-capabilities-debian-12.xml").read_text()

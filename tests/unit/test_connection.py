@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.errors import HostError, LostError
-from pytest_vmstorage.provision import connection
-from pytest_vmstorage.provision.connection import Connection
-from pytest_vmstorage.provision.guest_events import GuestEvents
+from pytest_vmstorage.guest.libvirt import connection
+from pytest_vmstorage.guest.libvirt.connection import Connection
+from pytest_vmstorage.guest.libvirt.events import GuestEvents
 
 URI = "qemu+ssh://lab01/system?no_tty=1"
 

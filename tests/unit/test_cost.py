@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.accounting import IoCounters
-from pytest_vmstorage.cost import (
+from pytest_vmstorage.results.cost import (
     Cost,
     Process,
     Thread,
@@ -19,6 +18,7 @@ from pytest_vmstorage.cost import (
     thread_class,
     total_cost,
 )
+from pytest_vmstorage.results.counters import IoCounters
 
 PID = 32536
 # QEMU 7.2.22 under TCG with io=io_uring, two looks 2 s apart; Linux 6.18

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage import StorageConfig, cell
-from pytest_vmstorage.couples import (
+from pytest_vmstorage.analysis.cell_pairs import (
     Couple,
     Scope,
     acceleration_obstacle,
@@ -17,8 +17,8 @@ from pytest_vmstorage.couples import (
     paired_rounds,
     steps_along,
 )
-from pytest_vmstorage.results import Measurement
-from pytest_vmstorage.testing import in_turns, make_failure, make_host, make_measurement, make_run
+from pytest_vmstorage.results.run import Measurement
+from pytest_vmstorage.testing.builders import in_turns, make_failure, make_host, make_measurement, make_run
 
 
 def measured(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.cpus import format_cpus, parse_cpus, read_cpus
+from pytest_vmstorage.config.cpu_list import format_cpus, parse_cpus, read_cpus
 from pytest_vmstorage.errors import ConfigError
 
 

@@ -7,14 +7,14 @@ import io
 import json
 from pathlib import Path
 
-from pytest_vmstorage.baseline import Baseline
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.gate import compare
-from pytest_vmstorage.report.csv_file import render_csv
-from pytest_vmstorage.report.files import render_json
-from pytest_vmstorage.results import Run
-from pytest_vmstorage.testing import make_failure, make_measurement, make_run
-from pytest_vmstorage.tolerance import GatePolicy
+from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.policy import GatePolicy
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.report.csv import render_csv
+from pytest_vmstorage.report.formats import render_json
+from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.results.saved import Baseline
+from pytest_vmstorage.testing.builders import make_failure, make_measurement, make_run
 
 
 def rows(run: Run, baseline: Run | None = None) -> list[dict[str, str]]:

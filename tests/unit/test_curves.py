@@ -6,15 +6,15 @@ import csv
 import io
 import json
 
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.report.csv_file import render_csv
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.report.csv import render_csv
 from pytest_vmstorage.report.curves import Curves
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
-from pytest_vmstorage.results import Measurement, Run
-from pytest_vmstorage.testing import make_measurement, make_run
-from pytest_vmstorage.workloads.fio import Fio
+from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.testing.builders import make_measurement, make_run
+from pytest_vmstorage.workloads.fio.fio import Fio
 
 RAW, QCOW2 = StorageConfig(), StorageConfig(format="qcow2")
 

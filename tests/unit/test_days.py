@@ -8,8 +8,8 @@ import statistics
 
 import pytest
 
-from pytest_vmstorage.days import Days, against_days, confirm_days, learnt
-from pytest_vmstorage.loss import Loss, Standing
+from pytest_vmstorage.analysis.gate.by_days import Days, against_days, confirm_days, learnt
+from pytest_vmstorage.analysis.gate.policy import Loss, Standing
 from pytest_vmstorage.stats import student_t_quantile
 
 QUIET = [[0.00, 0.01], [0.02, 0.01], [-0.01, 0.0], [0.01, 0.02], [0.0, -0.02], [0.01, 0.0]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.provision.debian import Source, debian_sources, host_sources, host_suite, versions
+from pytest_vmstorage.guest.appliance.debian import Source, debian_sources, host_sources, host_suite, versions
 
 DEB822 = """# Debian
 Types: deb deb-src

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage.config.inventory import ListedDevice, find_host
 from pytest_vmstorage.errors import HostError
-from pytest_vmstorage.inventory import ListedDevice, find_host
-from pytest_vmstorage.provision.device import (
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.storage.device import (
     DeviceFacts,
     Found,
     describe,

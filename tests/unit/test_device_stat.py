@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.device_stat import device_stat, read_device_stat
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.host.counters import device_stat, read_device_stat
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.testing.shell import FakeShell
 
 # Linux 6.18, a virtio disk with a volatile cache
 FIELDS = "6965474 880122 317428572 1016214 11293246 584468 551779195 2075482 0 791472 3140541 582214 7 1134 41979"

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import NOT_FOUND, CommandResult, LocalShell
-from pytest_vmstorage.config import Format, Preallocation, StorageConfig
+from pytest_vmstorage.config.cell import Format, Preallocation, StorageConfig
+from pytest_vmstorage.config.rules.image import PREALLOCATIONS
 from pytest_vmstorage.errors import AttestationError, ProvisionError
-from pytest_vmstorage.provision.caches import DROP_CACHES, drop_caches
-from pytest_vmstorage.provision.disk import (
-    FolderFacts,
+from pytest_vmstorage.host.folders import FolderFacts, folder_facts
+from pytest_vmstorage.host.shell import NOT_FOUND, CommandResult, LocalShell
+from pytest_vmstorage.storage.caches import DROP_CACHES, drop_caches
+from pytest_vmstorage.storage.image import (
     ImageFacts,
     check_space,
     create_argv,
     create_options,
-    folder_facts,
     image_facts,
     image_files,
     make_disk,
@@ -28,9 +28,8 @@ from pytest_vmstorage.provision.disk import (
     remove_disk,
     verify_preallocation,
 )
-from pytest_vmstorage.provision.space import HEADROOM_BYTES
-from pytest_vmstorage.rules.image import PREALLOCATIONS
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.storage.space import HEADROOM_BYTES
+from pytest_vmstorage.testing.shell import FakeShell
 
 RECORDINGS = Path(__file__).parent / "recordings"
 SIZE = 8 * 2**20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_vmstorage.division import Work, divide
+from pytest_vmstorage.lab.division import Work, divide
 
 HOSTS = ("lab01", "lab02")
 

@@ -10,24 +10,23 @@ from typing import get_args
 
 import pytest
 
-from pytest_vmstorage.cli import main
-from pytest_vmstorage.config import AXES, StorageConfig
-from pytest_vmstorage.doctor import examine as examining
-from pytest_vmstorage.doctor.axes import findings
-from pytest_vmstorage.doctor.examine import Diagnosis, examine, examine_lab
-from pytest_vmstorage.doctor.finding import Finding
-from pytest_vmstorage.doctor.seen import Seen
-from pytest_vmstorage.doctor.text import diagnosis_lines
-from pytest_vmstorage.doctor.trials import Trial, read_trials, run_trials
+from pytest_vmstorage.cli.command import main
+from pytest_vmstorage.cli.doctor import examine as examining
+from pytest_vmstorage.cli.doctor.examine import Diagnosis, examine, examine_lab, findings
+from pytest_vmstorage.cli.doctor.seen import Finding, Seen
+from pytest_vmstorage.cli.doctor.text import diagnosis_lines
+from pytest_vmstorage.cli.doctor.trials import Trial, read_trials, run_trials
+from pytest_vmstorage.config.cell import AXES, StorageConfig
+from pytest_vmstorage.config.rules.backing import BACKINGS
+from pytest_vmstorage.config.rules.image import SUBFORMATS
+from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import HostError, ProvisionError
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.lab_settings import LabSettings
-from pytest_vmstorage.provision.disk import FolderFacts
-from pytest_vmstorage.provision.libvirt_text import is_since
-from pytest_vmstorage.provision.recipe import recipe
-from pytest_vmstorage.rules.ground import BACKINGS
-from pytest_vmstorage.rules.image import SUBFORMATS
-from pytest_vmstorage.testing import FakeShell, make_host_shell, make_lab
+from pytest_vmstorage.guest.appliance.recipe import recipe
+from pytest_vmstorage.guest.libvirt.messages import is_since
+from pytest_vmstorage.host.folders import FolderFacts
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.testing.lab import make_host_shell, make_lab
+from pytest_vmstorage.testing.shell import FakeShell
 
 RECORDED = (Path(__file__).parent / "recordings" / "doctor-debian-12-root.txt").read_text()
 
@@ -314,7 +313,7 @@ def test_where_no_guest_can_run_the_sentence_comes_first(
         raise HostError("There is no QEMU on here.", hint="Install it.")
 
     monkeypatch.setattr(examining, "open_lab", refuse)
-    monkeypatch.setattr("pytest_vmstorage.inventory.LabHost.shell", lambda _self: shell)
+    monkeypatch.setattr("pytest_vmstorage.cli.doctor.examine.open_shell", lambda _host: shell)
     monkeypatch.setenv("VMSTORAGE_CACHE", str(tmp_path))
     assert main(["doctor", "--vm-dir", "/srv/vm"]) == 1
     said = capsys.readouterr()
@@ -337,7 +336,7 @@ def test_where_the_folder_cannot_be_used_either_the_sentence_stands_alone(
         raise HostError("The folder cannot be written.")
 
     monkeypatch.setattr(examining, "open_lab", refuse)
-    monkeypatch.setattr("pytest_vmstorage.inventory.LabHost.shell", lambda _self: shell)
+    monkeypatch.setattr("pytest_vmstorage.cli.doctor.examine.open_shell", lambda _host: shell)
     monkeypatch.setenv("VMSTORAGE_CACHE", str(tmp_path))
     assert main(["doctor"]) == 1
     said = capsys.readouterr()

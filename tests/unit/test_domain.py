@@ -9,27 +9,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pytest_vmstorage.config import Bus, Cache, Format, StorageConfig
-from pytest_vmstorage.provision.domain import (
-    AGENT_PORT,
-    LEASE_NAMESPACE,
-    ROOT_SERIAL,
-    Accel,
-    GuestSpec,
-    domain_xml,
-)
-from pytest_vmstorage.provision.encryption import secrets_of
-from pytest_vmstorage.provision.lease import Lease, Owner
-from pytest_vmstorage.provision.pinning import Pinning
-from pytest_vmstorage.provision.testdisk import (
-    CACHE_FLAGS,
-    NULL_NODE,
-    QEMU_NAMESPACE,
-    TEST_ALIAS,
-    TEST_SERIAL,
-    nvme_limits,
-)
-from pytest_vmstorage.rules.device import SCSI_MODELS, VIRTIO_BUSES
+from pytest_vmstorage.config.cell import Bus, Cache, Format, StorageConfig
+from pytest_vmstorage.config.rules.device import SCSI_MODELS, VIRTIO_BUSES
+from pytest_vmstorage.config.settings import Accel
+from pytest_vmstorage.guest.disk_xml import CACHE_FLAGS, NULL_NODE, QEMU_NAMESPACE, TEST_ALIAS, TEST_SERIAL, nvme_limits
+from pytest_vmstorage.guest.domain_xml import AGENT_PORT, LEASE_NAMESPACE, ROOT_SERIAL, GuestSpec, domain_xml
+from pytest_vmstorage.guest.pinning import Pinning
+from pytest_vmstorage.host.lease import Lease, Owner
+from pytest_vmstorage.storage.encryption import secrets_of
 
 UUID = "6f7f5bb6-6ad5-4b19-8b7c-3d3f1b6f2d10"
 OWNER = Owner(host="lab", boot_id="b-1", pid=77, started_ticks=12345)

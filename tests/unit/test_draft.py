@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.draft import left_drafts, write_whole
-from pytest_vmstorage.process import is_left, mark
+from pytest_vmstorage.leftovers import is_left, left_drafts, mark, write_whole
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from pytest_vmstorage import draft
-draft.os.fsync = lambda _number: os.kill(os.getpid(), signal.SIGKILL)
-draft.write_whole(Path(sys.argv[1]), "half")
+from pytest_vmstorage import leftovers
+leftovers.os.fsync = lambda _number: os.kill(os.getpid(), signal.SIGKILL)
+leftovers.write_whole(Path(sys.argv[1]), "half")
 """
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.effects import effects
-from pytest_vmstorage.report.effects import effect_lines
+from pytest_vmstorage.analysis.axis_effects import effects
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.report.details import effect_lines
 from pytest_vmstorage.report.table import build_table
-from pytest_vmstorage.results import Measurement, Run
-from pytest_vmstorage.testing import in_turns, make_measurement, make_run
+from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.testing.builders import in_turns, make_measurement, make_run
 
 AXES: Mapping[str, tuple[str, ...]] = {
     "format": ("raw", "qcow2"),

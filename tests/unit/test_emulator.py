@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, ProvisionError
-from pytest_vmstorage.provision.emulator import check_emulator, read_version, running_emulator
-from pytest_vmstorage.testing import FakeShell, make_host_shell, make_lab
+from pytest_vmstorage.guest.emulator import check_emulator, read_version, running_emulator
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.testing.lab import make_host_shell, make_lab
+from pytest_vmstorage.testing.shell import FakeShell
 
 SAYS = "echo QEMU emulator version 9.2.0 '(v9.2.0-7-gabc)'; echo Copyright"
 

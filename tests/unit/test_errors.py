@@ -18,7 +18,7 @@ from pytest_vmstorage.errors import (
     VmStorageError,
     WorkloadError,
 )
-from pytest_vmstorage.provision import hypervisor
+from pytest_vmstorage.guest.libvirt import hypervisor
 
 
 def test_an_error_is_a_sentence_and_what_to_do() -> None:

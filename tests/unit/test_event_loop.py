@@ -14,7 +14,7 @@ import pytest_vmstorage
 INTERRUPTED = """
 import signal
 import libvirt
-from pytest_vmstorage.provision.event_loop import start_event_loop
+from pytest_vmstorage.guest.libvirt.connection import start_event_loop
 
 class Interrupt(BaseException):
     pass

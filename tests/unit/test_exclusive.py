@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell, Shell, SshShell
 from pytest_vmstorage.errors import HostError
-from pytest_vmstorage.provision import exclusive
-from pytest_vmstorage.provision.exclusive import HostLease, holder
+from pytest_vmstorage.host import lock
+from pytest_vmstorage.host.lock import HostLease, holder
+from pytest_vmstorage.host.shell import LocalShell, Shell, SshShell
 
 SSH = """#!/bin/sh
 # a host that is this machine: the last argument is the command
@@ -28,11 +28,11 @@ exec sh -c "$word"
 
 HOLD = """
 import sys, time
-from pytest_vmstorage.command import LocalShell, SshShell
-from pytest_vmstorage.provision import exclusive
-from pytest_vmstorage.provision.exclusive import HostLease
+from pytest_vmstorage.host.shell import LocalShell, SshShell
+from pytest_vmstorage.host import lock
+from pytest_vmstorage.host.lock import HostLease
 # longer than the next job waits: that it is killed frees the host, and not that nothing is heard of it
-exclusive.SILENCE_S = 600
+lock.SILENCE_S = 600
 shell = SshShell("lab01") if sys.argv[2] == "ssh" else LocalShell()
 lease = HostLease(shell, "lab01", folders=sys.argv[1:2])
 lease.keep(lambda sentence: print(sentence, flush=True))
@@ -196,8 +196,8 @@ def test_a_host_that_hears_nothing_frees_itself(
     make: Make, way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A controller that is cut off sends no signs of life; this machine's own jobs need none."""
-    monkeypatch.setattr(exclusive, "SILENCE_S", 1)
-    monkeypatch.setattr(exclusive, "BEAT_S", 60.0)
+    monkeypatch.setattr(lock, "SILENCE_S", 1)
+    monkeypatch.setattr(lock, "BEAT_S", 60.0)
     lease = make()
     lease.keep()
     other = make(wait_s=2.0 if way == "local" else 120.0)
@@ -212,8 +212,8 @@ def test_a_host_that_hears_nothing_frees_itself(
 
 def test_signs_of_life_keep_it(make: Make, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """For as long as they come; a machine so busy that none comes in four seconds is none to measure on."""
-    monkeypatch.setattr(exclusive, "SILENCE_S", 4)
-    monkeypatch.setattr(exclusive, "BEAT_S", 0.2)
+    monkeypatch.setattr(lock, "SILENCE_S", 4)
+    monkeypatch.setattr(lock, "BEAT_S", 0.2)
     with make().alone(), pytest.raises(HostError, match="still in use by"):
         make(wait_s=5.0 if way == "ssh" else 0.5).keep()
 

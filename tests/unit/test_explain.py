@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_vmstorage.plugin.explain import explain
-from pytest_vmstorage.testing import make_measurement
+from pytest_vmstorage.testing.builders import make_measurement
 
 MEASURED = make_measurement(iops=(9000, 8000, 12000), clat_p99=(0.008, 0.007, 0.009))
 WHERE = "where: fio randwrite 4k qd32 on raw-none-virtio-blk-off 1G, local"

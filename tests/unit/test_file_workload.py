@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.file_workload import FileWorkload
+from pytest_vmstorage.workloads.base import FileWorkload, Target
 from pytest_vmstorage.workloads.iozone import Iozone
 from pytest_vmstorage.workloads.postmark import Postmark
 from pytest_vmstorage.workloads.tar import Tar

@@ -13,8 +13,8 @@ import pytest
 
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.fio import Fio
-from pytest_vmstorage.workloads.fio_json import percentile_name
+from pytest_vmstorage.workloads.fio.fio import Fio
+from pytest_vmstorage.workloads.fio.output import percentile_name
 
 RECORDINGS = Path(__file__).parent / "recordings"
 DISK = Target(path="/dev/vdb", size_bytes=2**30)

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.fio import Fio
-from pytest_vmstorage.workloads.fio_job import FioJob
+from pytest_vmstorage.workloads.fio.fio import Fio
+from pytest_vmstorage.workloads.fio.job import FioJob
 
 RECORDINGS = Path(__file__).parent / "recordings"
 SEVERAL = RECORDINGS / "fio-several-jobs.fio"

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.errors import WorkloadError
-from pytest_vmstorage.workloads import fio_json
-from pytest_vmstorage.workloads.fio import Fio
-from pytest_vmstorage.workloads.fio_reading import depth_reached
+from pytest_vmstorage.workloads.fio import output
+from pytest_vmstorage.workloads.fio.fio import Fio
+from pytest_vmstorage.workloads.fio.output import depth_reached
 
 RECORDINGS = Path(__file__).parent / "recordings"
 VERSIONS = ("3.28", "3.33", "3.42")
@@ -182,4 +182,4 @@ def test_a_fio_of_other_units_is_refused() -> None:
     """Before 3.2 there is no bw_bytes, before 3.0 times are microseconds."""
     text = recorded("3.33", "randwrite").replace("fio-3.33", "fio-2.21")
     with pytest.raises(WorkloadError, match=r"fio-2\.21 is too old"):
-        fio_json.entries(text, 1)
+        output.entries(text, 1)

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.fio import Fio
-from pytest_vmstorage.workloads.fio_presets import AioStress, Tiobench
+from pytest_vmstorage.workloads.fio.fio import Fio
+from pytest_vmstorage.workloads.fio.presets import AioStress, Tiobench
 
 ROOMY = Target(path="/dev/vdb", size_bytes=2**33)
 

@@ -6,10 +6,10 @@ import random
 import re
 from pathlib import Path
 
-from pytest_vmstorage.command import LocalShell, check
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.provision.fragments import count_pieces, fragments
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.host.shell import LocalShell, check
+from pytest_vmstorage.storage.space import count_pieces, fragments
+from pytest_vmstorage.testing.shell import FakeShell
 
 QCOW2 = StorageConfig(format="qcow2", size="4M")
 CLUSTER = 2**16

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_vmstorage.baseline import Baseline
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.gate import compare
-from pytest_vmstorage.results import HostFacts, Measurement, Metric, Run
-from pytest_vmstorage.testing import make_baseline, make_failure, make_host, make_measurement, make_run
-from pytest_vmstorage.tolerance import GatePolicy, Rule, Tolerated
-from pytest_vmstorage.verdict import Comparison, Kind, Verdict
+from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.policy import GatePolicy, Rule, Tolerated
+from pytest_vmstorage.analysis.gate.verdicts import Comparison, Kind, Verdict
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.results.host import HostFacts
+from pytest_vmstorage.results.run import Measurement, Metric, Run
+from pytest_vmstorage.results.saved import Baseline
+from pytest_vmstorage.testing.builders import make_baseline, make_failure, make_host, make_measurement, make_run
 
 QCOW2 = StorageConfig(format="qcow2")
 QUIET = (1000.0, 1010.0, 990.0, 1005.0, 995.0, 1000.0, 1008.0, 992.0)

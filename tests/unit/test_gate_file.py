@@ -6,9 +6,9 @@ import datetime
 
 import pytest
 
+from pytest_vmstorage.analysis.gate.policy import GatePolicy, Rule, Tolerated, Waiver
+from pytest_vmstorage.analysis.gate.policy_file import load_gate_file
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.gate_file import load_gate_file
-from pytest_vmstorage.tolerance import GatePolicy, Rule, Tolerated, Waiver
 
 WHOLE = """
 tolerated = "8%"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell, SshShell, unguarded
 from pytest_vmstorage.errors import ForeignPathError
-from pytest_vmstorage.guard import READS, Guard, guard_of, named_paths
+from pytest_vmstorage.host.guard import READS, Guard, guard_of, named_paths
+from pytest_vmstorage.host.shell import LocalShell, SshShell, unguarded
 
 FOLDER = "/srv/disks/run-1"
 GUARD = Guard([f"{FOLDER}/", "/tmp/vms-1/"])
@@ -123,7 +123,7 @@ def test_a_shell_without_a_guard_has_one_that_allows() -> None:
 @pytest.mark.parametrize("script", ["device_list.sh", "device_facts.sh"])
 def test_scripts_that_only_read_say_so(script: str) -> None:
     """They are given devices that nobody has allowed yet."""
-    text = (Path(__file__).parents[2] / "pytest_vmstorage" / "provision" / script).read_text()
+    text = (Path(__file__).parents[2] / "pytest_vmstorage" / "storage" / script).read_text()
     assert list(named_paths(["sh", "-c", text, "sh", "/dev/sdb"])) == []
 
 

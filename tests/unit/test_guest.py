@@ -10,16 +10,18 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pytest_vmstorage import guest as guest_module
-from pytest_vmstorage.command import CommandResult
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, GuestError
-from pytest_vmstorage.file_system import read_mounts
-from pytest_vmstorage.guest import Guest, connect
-from pytest_vmstorage.guest_facts import PROBE, read_facts
-from pytest_vmstorage.provision.domain import GuestSpec
-from pytest_vmstorage.provision.machine import Machine
-from pytest_vmstorage.testing import FakeDomain, FakeShell, make_guest_shell
+from pytest_vmstorage.guest import guest as guest_module
+from pytest_vmstorage.guest.domain_xml import GuestSpec
+from pytest_vmstorage.guest.facts import PROBE, read_facts
+from pytest_vmstorage.guest.guest import Guest, connect
+from pytest_vmstorage.guest.instance import Machine
+from pytest_vmstorage.host.file_systems import read_mounts
+from pytest_vmstorage.host.shell import CommandResult
+from pytest_vmstorage.testing.guest import FakeDomain
+from pytest_vmstorage.testing.lab import make_guest_shell
+from pytest_vmstorage.testing.shell import FakeShell
 
 CONFIG = StorageConfig(size="1G", bus="virtio-scsi")
 HEAD = "6.1.0-18-amd64|2|489300"
@@ -238,7 +240,7 @@ def test_a_guests_host_is_its_own() -> None:
 def test_testinfra_is_imported_when_a_host_is_asked_for_and_not_before() -> None:
     """It costs every pytest run of everybody who installed the plugin otherwise."""
     code = (
-        "import sys, pytest_vmstorage.guest, pytest_vmstorage.plugin.session\n"
+        "import sys, pytest_vmstorage.guest.guest, pytest_vmstorage.plugin.session\n"
         "print([name for name in sys.modules if name.partition('.')[0] in ('testinfra', 'libvirt')])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.attest_fs import in_effect, of_guest_fs
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.fs_options import mkfs_argv, mount_options, read_back, single_options
 from pytest_vmstorage.errors import ConfigError, GuestError, ProvisionError, UnsupportedError
-from pytest_vmstorage.file_system import FileSystem, mkfs_argv, mount_of, mount_options, read_mounts
-from pytest_vmstorage.guest_fs import make_guest_fs
-from pytest_vmstorage.mkfs_options import read_back, single_options
-from pytest_vmstorage.results import Proof
-from pytest_vmstorage.scheduler import set_scheduler
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.guest.file_system import make_guest_fs
+from pytest_vmstorage.guest.guest import set_scheduler
+from pytest_vmstorage.host.file_systems import FileSystem, mount_of, read_mounts
+from pytest_vmstorage.measure.proof.file_systems import in_effect, of_guest_fs
+from pytest_vmstorage.results.run import Proof
+from pytest_vmstorage.testing.shell import FakeShell
 
 MOUNTS = """\
 23 1 254:0 / / ro,relatime - erofs /dev/vda ro,user_xattr,acl,cache_strategy=readaround

@@ -12,19 +12,19 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.guest_image import ListedImage
+from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.errors import BootTimeoutError, GuestError, HostError, ProvisionError, UnsupportedError
-from pytest_vmstorage.guest_facts import read_facts
-from pytest_vmstorage.image_choice import ListedImage
-from pytest_vmstorage.image_guest import check_programs, settle
-from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.provision.boot import BootFiles
-from pytest_vmstorage.provision.domain import GuestSpec, domain_xml
-from pytest_vmstorage.provision.guest_image import PlacedImage, boot_of, make_boot, place_image, remove_boot
-from pytest_vmstorage.provision.seed import check_seed_tools, make_seed, seed_texts
-from pytest_vmstorage.say import silent
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.guest.boot import BootFiles
+from pytest_vmstorage.guest.cloud_image.guest import check_programs, settle
+from pytest_vmstorage.guest.cloud_image.image import PlacedImage, boot_of, make_boot, place_image, remove_boot
+from pytest_vmstorage.guest.cloud_image.seed import check_seed_tools, make_seed, seed_texts
+from pytest_vmstorage.guest.domain_xml import GuestSpec, domain_xml
+from pytest_vmstorage.guest.facts import read_facts
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.progress import silent
+from pytest_vmstorage.testing.shell import FakeShell
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-img") is None, reason="images are made and read by qemu-img")
 needs_mtools = pytest.mark.skipif(shutil.which("mformat") is None, reason="seeds are made by mtools")
@@ -36,7 +36,7 @@ FAR = LabHost(name="lab01", uri="qemu+ssh://lab01/system", ssh="lab01", folder="
 @pytest.fixture(autouse=True)
 def _seed_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken to be there; what is missing has a test of its own."""
-    monkeypatch.setattr("pytest_vmstorage.provision.guest_image.check_seed_tools", lambda: None)
+    monkeypatch.setattr("pytest_vmstorage.guest.cloud_image.image.check_seed_tools", lambda: None)
 
 
 def listed(path: Path) -> ListedImage:

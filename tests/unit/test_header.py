@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.errors import ProvisionError
-from pytest_vmstorage.provision.header import forget_format
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.storage.image import forget_format
 
 
 def kind(path: Path) -> str:

@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.errors import ProvisionError
-from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.provision.caches import evict
-from pytest_vmstorage.provision.disk import make_disk
-from pytest_vmstorage.provision.host_fill import MOST_BYTES, SHIFTS, HostFill, may_be_filled
-from pytest_vmstorage.provision.hostdisk import HostDisks
-from pytest_vmstorage.say import silent
-from pytest_vmstorage.spans import SpanRecorder, recording
-from pytest_vmstorage.testing import FakeShell, make_host_shell
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.progress import silent
+from pytest_vmstorage.results.spans import SpanRecorder, recording
+from pytest_vmstorage.storage.caches import evict
+from pytest_vmstorage.storage.disk import HostDisks
+from pytest_vmstorage.storage.fill import MOST_BYTES, SHIFTS, HostFill, may_be_filled
+from pytest_vmstorage.storage.image import make_disk
+from pytest_vmstorage.testing.lab import make_host_shell
+from pytest_vmstorage.testing.shell import FakeShell
 
 MIB = 2**20
 FOLDER = "/srv/vm/run-0123456789"

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.attest_fs import of_host_fs
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, ProvisionError, UnsupportedError
-from pytest_vmstorage.file_system import look_at, read_mounts
-from pytest_vmstorage.provision import host_fs as module
-from pytest_vmstorage.provision.disk import make_disk
-from pytest_vmstorage.provision.host_fs import HostFs, host_fs_bytes, make_host_fs, reap_host_fs, remove_host_fs
-from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
-from pytest_vmstorage.provision.reaper import reap
-from pytest_vmstorage.results import Proof
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.host.file_systems import look_at, read_mounts
+from pytest_vmstorage.host.lease import Lease, LeaseBook, this_process
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.lab.reaper import reap
+from pytest_vmstorage.measure.proof.file_systems import of_host_fs
+from pytest_vmstorage.results.run import Proof
+from pytest_vmstorage.storage import host_file_system as module
+from pytest_vmstorage.storage.host_file_system import HostFs, host_fs_bytes, make_host_fs, reap_host_fs, remove_host_fs
+from pytest_vmstorage.storage.image import make_disk
+from pytest_vmstorage.testing.shell import FakeShell
 
 SHELL = LocalShell()
 RUN = f"{os.getpid():010x}"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
+from pytest_vmstorage.config.settings import HostWishes
 from pytest_vmstorage.errors import HostError, ProvisionError
-from pytest_vmstorage.host_wishes import HostWishes
-from pytest_vmstorage.provision.host_settings import HostSettings
-from pytest_vmstorage.provision.lease import HostSetting, Lease, LeaseBook, this_process
-from pytest_vmstorage.provision.reaper import reap
+from pytest_vmstorage.host.lease import HostSetting, Lease, LeaseBook, this_process
+from pytest_vmstorage.host.settings import HostSettings
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.lab.reaper import reap
 
 CPU = "devices/system/cpu"
 PERFORMANCE = HostWishes(governor="performance")
@@ -257,7 +257,7 @@ def test_what_cannot_be_set_back_stays_in_the_lease(host: Host, monkeypatch: pyt
     """The next run tries again."""
     run = host.run()
     run.apply(PERFORMANCE, "/")
-    monkeypatch.setattr("pytest_vmstorage.provision.host_settings._WRITE", "echo no right >&2; exit 1")
+    monkeypatch.setattr("pytest_vmstorage.host.settings._WRITE", "echo no right >&2; exit 1")
     with pytest.raises(ProvisionError, match=r"A setting of the host could not be set back: no right\."):
         run.restore()
     assert len(host.leased()) == 2

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import CommandResult, LocalShell, Shell
-from pytest_vmstorage.cost import spent
-from pytest_vmstorage.host_files import guest_pid, read_files, read_small
-from pytest_vmstorage.host_look import Look, Pressure, Watched, read_look
-from pytest_vmstorage.host_state import HostState, HostWatch, read_state
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.host.counters import Look, Pressure, Watched, read_look
+from pytest_vmstorage.host.files import guest_pid, read_files, read_small
+from pytest_vmstorage.host.shell import CommandResult, LocalShell, Shell
+from pytest_vmstorage.host.watch import HostWatch, read_state
+from pytest_vmstorage.results.cost import spent
+from pytest_vmstorage.results.host import HostState
+from pytest_vmstorage.testing.shell import FakeShell
 
 QEMU = Watched(has_guest=True, pid=77, device="sda", counts_flushes=True)
 LOOK = """\

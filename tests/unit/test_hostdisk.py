@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.errors import ProvisionError
-from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.provision import hostdisk
-from pytest_vmstorage.provision.block import BlockPlace
-from pytest_vmstorage.provision.hostdisk import HostDisks, folder_bytes
-from pytest_vmstorage.provision.space import HEADROOM_BYTES, space_needed
-from pytest_vmstorage.testing import FakeShell, make_host_shell
+from pytest_vmstorage.storage import disk
+from pytest_vmstorage.storage.block import BlockPlace
+from pytest_vmstorage.storage.disk import HostDisks, folder_bytes
+from pytest_vmstorage.storage.space import HEADROOM_BYTES, space_needed
+from pytest_vmstorage.testing.lab import make_host_shell
+from pytest_vmstorage.testing.shell import FakeShell
 
 FOLDER = "/srv/vm/run-0123456789"
 LVM = StorageConfig(backing="lvm", size="64M")
@@ -29,9 +30,9 @@ class Scene:
         self.shell: FakeShell = make_host_shell()
         self.disks = HostDisks(self.shell, LabHost(name="here", uri=None, ssh=None, folder="/srv/vm"), FOLDER, "01")
         self.fails: BaseException | None = None
-        monkeypatch.setattr(hostdisk, "make_block", self._make)
-        monkeypatch.setattr(hostdisk, "remove_block", lambda _shell, place: self.events.append(f"remove {place.path}"))
-        monkeypatch.setattr(hostdisk, "reap_blocks", lambda _shell, run_id: self.events.append(f"reap {run_id}"))
+        monkeypatch.setattr(disk, "make_block", self._make)
+        monkeypatch.setattr(disk, "remove_block", lambda _shell, place: self.events.append(f"remove {place.path}"))
+        monkeypatch.setattr(disk, "reap_blocks", lambda _shell, run_id: self.events.append(f"reap {run_id}"))
 
     def _make(self, *_about: Any, **_more: Any) -> BlockPlace:
         self.events.append("make")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_vmstorage.config.settings import STEPS, Hygiene, parse_without
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.hygiene import STEPS, Hygiene, parse_without
-from pytest_vmstorage.plugin import option_table
+from pytest_vmstorage.plugin import options
 
 
 def test_every_step_is_on_by_default() -> None:
@@ -49,4 +49,4 @@ def test_a_row_says_what_was_left_out_and_by_which_option() -> None:
 
 def test_the_options_list_the_steps_that_there_are() -> None:
     """The door has the names without importing this module."""
-    assert tuple(STEPS) == option_table.STEPS
+    assert tuple(STEPS) == options.STEPS

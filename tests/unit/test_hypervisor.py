@@ -11,9 +11,9 @@ from typing import NoReturn
 import pytest
 from test_states import spec
 
-from pytest_vmstorage.provision import hypervisor as hypervisor_module
-from pytest_vmstorage.provision.domain import domain_xml
-from pytest_vmstorage.provision.hypervisor import LibvirtHypervisor
+from pytest_vmstorage.guest.domain_xml import domain_xml
+from pytest_vmstorage.guest.libvirt import hypervisor as hypervisor_module
+from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtHypervisor
 
 
 @pytest.mark.parametrize(("encryption", "alone"), [("luks", True), ("off", False)])

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vmstorage.config.guest_image import ListedImage, NamedImage, choose_image
+from pytest_vmstorage.config.inventory_file import load_inventory
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.image_choice import ListedImage, NamedImage, choose_image
-from pytest_vmstorage.inventory_file import load_inventory
 
 SUM = "0123456789abcdef" * 4
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.image_runner import operation_script
-from pytest_vmstorage.provision.image_files import FileImage, Impossible, Step, room_needed, shared_sectors
+from pytest_vmstorage.measure.image_operations import operation_script
+from pytest_vmstorage.storage.operations.files import FileImage, Impossible, Step, room_needed, shared_sectors
 from pytest_vmstorage.units import format_figure
 from pytest_vmstorage.workloads.base import Target
 from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations, check_cell, taken_line

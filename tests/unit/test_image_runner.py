@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.baseline import Baseline
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.policy import GatePolicy
+from pytest_vmstorage.analysis.gate.verdicts import Kind
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import AttestationError, WorkloadError
-from pytest_vmstorage.gate import compare
-from pytest_vmstorage.image_runner import measure_images
-from pytest_vmstorage.report.csv_file import render_csv
+from pytest_vmstorage.measure.image_operations import measure_images
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.report.csv import render_csv
 from pytest_vmstorage.report.table import build_table
-from pytest_vmstorage.results import Measurement, Run, Sample
-from pytest_vmstorage.subject import Plan
-from pytest_vmstorage.testing import make_host, make_run
-from pytest_vmstorage.testing.bench import ImageHost, make_bench
-from pytest_vmstorage.tolerance import GatePolicy
-from pytest_vmstorage.verdict import Kind
+from pytest_vmstorage.results.run import Measurement, Run, Sample
+from pytest_vmstorage.results.saved import Baseline
+from pytest_vmstorage.testing.builders import make_host, make_run
+from pytest_vmstorage.testing.image_operations import ImageHost, make_bench
 from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations
 
 RAW, QCOW2 = StorageConfig(), StorageConfig(format="qcow2")

@@ -11,16 +11,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pytest_vmstorage.command import SshShell
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, HostError
-from pytest_vmstorage.provision.domain import GuestSpec, domain_xml
-from pytest_vmstorage.provision.guest_image import PlacedImage, boot_of
-from pytest_vmstorage.provision.image_ssh import Door, ImageKeys, door_of, seed_with_door
-from pytest_vmstorage.provision.machine import Machine
-from pytest_vmstorage.provision.seed import seed_texts
-from pytest_vmstorage.provision.testdisk import QEMU_NAMESPACE
-from pytest_vmstorage.reach import reach
+from pytest_vmstorage.guest.cloud_image.image import PlacedImage, boot_of
+from pytest_vmstorage.guest.cloud_image.network import Door, ImageKeys, door_of, seed_with_door
+from pytest_vmstorage.guest.cloud_image.seed import seed_texts
+from pytest_vmstorage.guest.disk_xml import QEMU_NAMESPACE
+from pytest_vmstorage.guest.domain_xml import GuestSpec, domain_xml
+from pytest_vmstorage.guest.guest import reach
+from pytest_vmstorage.guest.instance import Machine
+from pytest_vmstorage.host.shell import SshShell
 
 needs_ssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="keys are made by ssh-keygen")
 IMAGE = PlacedImage(path="/i", format="raw", description="i", keys="/keys")
@@ -122,7 +122,7 @@ def machine(*, alive: bool = True) -> Machine:
 def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An ssh that fails as many times as the file `fails` has lines, and then runs what it is told to."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr("pytest_vmstorage.reach._AGAIN_S", 0.01)
+    monkeypatch.setattr("pytest_vmstorage.guest.guest._AGAIN_S", 0.01)
     script = tmp_path / "ssh"
     script.write_text(
         f"""#!/bin/sh

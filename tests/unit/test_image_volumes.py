@@ -10,12 +10,12 @@ import re
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import SpaceError
-from pytest_vmstorage.provision.image_files import Step
-from pytest_vmstorage.provision.image_volumes import LvmImage, VolumeImage, ZvolImage
-from pytest_vmstorage.provision.volume import Room
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.storage.operations.files import Step
+from pytest_vmstorage.storage.operations.volumes import LvmImage, VolumeImage, ZvolImage
+from pytest_vmstorage.storage.volume import Room
+from pytest_vmstorage.testing.shell import FakeShell
 from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations
 
 MIB = 2**20

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_vmstorage.errors import ProvisionError
-from pytest_vmstorage.provision.initrd import (
+from pytest_vmstorage.guest.appliance.initrd import (
     Entry,
     Module,
     alias_file,

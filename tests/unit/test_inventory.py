@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 
-from pytest_vmstorage.command import LocalShell, SshShell
-from pytest_vmstorage.inventory import LabHost, find_host
-from pytest_vmstorage.inventory_file import load_inventory
+from pytest_vmstorage.config.inventory import LabHost, find_host
+from pytest_vmstorage.config.inventory_file import load_inventory
+from pytest_vmstorage.host.shell import LocalShell, SshShell, open_shell
 
 TEXT = """
 [hosts.local]
@@ -42,7 +42,7 @@ def test_without_an_inventory_nothing_is_listed() -> None:
         listed_as="lab01",
     )
     assert list(host.listed()) == []
-    assert isinstance(host.shell(), SshShell)
+    assert isinstance(open_shell(host), SshShell)
 
 
 def test_this_machine_has_what_is_listed_as_local() -> None:
@@ -58,7 +58,7 @@ def test_this_machine_has_what_is_listed_as_local() -> None:
             ("zvol", "tank"),
         ]
         assert [one.name for one in host.listed("lvm")] == ["vg0"]
-    assert isinstance(host.shell(), LocalShell)
+    assert isinstance(open_shell(host), LocalShell)
     assert find_host(None, "/other", INVENTORY).folder == "/other"
 
 

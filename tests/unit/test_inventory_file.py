@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vmstorage.config.inventory import ListedDataset, ListedGroup
+from pytest_vmstorage.config.inventory_file import find_inventory, load_inventory
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.inventory import ListedDataset, ListedGroup
-from pytest_vmstorage.inventory_file import find_inventory, load_inventory
 
 LOCAL = "[hosts.local]\n"
 DEVICE = "[hosts.local.devices.d]\n"

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import HostError
-from pytest_vmstorage.journal import Journal, read_timelines
-from pytest_vmstorage.results import Sample
-from pytest_vmstorage.timeline import Span
+from pytest_vmstorage.results.journal import Journal, read_timelines
+from pytest_vmstorage.results.run import Sample
+from pytest_vmstorage.results.timeline import Span
 
 SAMPLE = Sample(
     figures={"iops": 14100.5}, started="2026-01-02T03:04:05+00:00", seconds=5.25, raw="line\nline \N{SNOWMAN}"
@@ -44,8 +44,8 @@ def test_processes_share_a_file(tmp_path: Path) -> None:
     """As workers of one run do: no line comes into the middle of another, however long it is."""
     path = tmp_path / ".vmstorage" / "run.jsonl"
     code = (
-        "import sys; from pathlib import Path; from pytest_vmstorage.config import StorageConfig;"
-        "from pytest_vmstorage.journal import Journal; from pytest_vmstorage.results import Sample;"
+        "import sys; from pathlib import Path; from pytest_vmstorage.config.cell import StorageConfig;"
+        "from pytest_vmstorage.results.journal import Journal; from pytest_vmstorage.results.run import Sample;"
         "s = Sample(figures={}, started='', seconds=1, raw=sys.argv[2] * 50000);"
         "j = Journal(Path(sys.argv[1]));"
         "[j.write(sys.argv[2], 'w', StorageConfig(), 'h', s) for _ in range(20)]"

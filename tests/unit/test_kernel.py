@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_vmstorage.errors import ProvisionError
-from pytest_vmstorage.provision.kernel import has_pvh_entry, payload, vmlinux
+from pytest_vmstorage.guest.appliance.initrd import has_pvh_entry, payload, vmlinux
 
 PVH_NOTE = struct.pack("<III", 4, 8, 18) + b"Xen\0" + b"\0" * 8
 ELF = b"\x7fELF" + b"kernel" * 400 + PVH_NOTE

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from pytest_vmstorage.kernel_log import TROUBLE, disk_trouble
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.guest.kernel_log import TROUBLE, disk_trouble
+from pytest_vmstorage.testing.shell import FakeShell
 
 # the first from a guest of QEMU 7.2 under TCG, the others as Linux 6.1 prints them
 LINES = [

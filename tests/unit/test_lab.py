@@ -12,15 +12,17 @@ from unittest.mock import Mock
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import find_host
+from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, ProvisionError
-from pytest_vmstorage.inventory import find_host
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.lab_settings import LabSettings
-from pytest_vmstorage.provision.lease import LeaseBook
-from pytest_vmstorage.restoring import Restoring
-from pytest_vmstorage.say import silent
-from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell, make_guest_shell, make_host_shell, make_lab
+from pytest_vmstorage.guest.restore.restoring import Restoring
+from pytest_vmstorage.host.lease import LeaseBook
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.progress import silent
+from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.lab import make_guest_shell, make_host_shell, make_lab
+from pytest_vmstorage.testing.shell import FakeShell
 
 RAW = StorageConfig()
 QCOW2 = StorageConfig(format="qcow2")

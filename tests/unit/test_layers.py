@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ProvisionError
-from pytest_vmstorage.provision.disk import image_files, make_disk, remove_disk
-from pytest_vmstorage.provision.encryption import image_name, secret_argv
-from pytest_vmstorage.provision.layers import (
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.storage.encryption import image_name, secret_argv
+from pytest_vmstorage.storage.image import image_files, make_disk, remove_disk
+from pytest_vmstorage.storage.layers import (
     PATTERN_BYTES,
     fill,
     layer_paths,
@@ -26,8 +26,8 @@ from pytest_vmstorage.provision.layers import (
     whole_disk,
     write_commands,
 )
-from pytest_vmstorage.provision.space import HEADROOM_BYTES, bytes_on_device, metadata_bytes, space_needed
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.storage.space import HEADROOM_BYTES, bytes_on_device, metadata_bytes, space_needed
+from pytest_vmstorage.testing.shell import FakeShell
 
 MIB = 2**20
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.provision.lease import Lease, LeaseBook, Owner, boot_id, is_dead, started_ticks, this_process
+from pytest_vmstorage.host.lease import Lease, LeaseBook, Owner, is_dead, this_process
+from pytest_vmstorage.leftovers import boot_id, started_ticks
 
 
 def lease(run_id: str = "0123456789", owner: Owner | None = None, **fields: object) -> Lease:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.provision.libvirt_text import io_error_reason
+from pytest_vmstorage.guest.libvirt.messages import io_error_reason
 
 RECORDED = (
     '{"device":"","node-name":"libvirt-1-format","reason":"No space left on device","operation":"write",'

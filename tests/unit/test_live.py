@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.plugin.live import status_line
+from pytest_vmstorage.plugin.progress_line import status_line
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.agent import AgentShell
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.lab import Lab
-from pytest_vmstorage.testing import FakeDomain, FakeShell, make_host_shell, make_lab
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.guest.agent import AgentShell
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.testing.guest import FakeDomain
+from pytest_vmstorage.testing.lab import make_host_shell, make_lab
+from pytest_vmstorage.testing.shell import FakeShell
 
 
 @pytest.fixture

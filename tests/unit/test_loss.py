@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from pytest_vmstorage.analysis.gate.policy import Look, Loss, differences, log_seconds, percent
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.loss import Look, Loss, differences, log_seconds, percent
-from pytest_vmstorage.results import Metric
+from pytest_vmstorage.results.run import Metric
 
 IOPS = Metric(name="iops", unit="IOPS", better="higher")
 SECONDS = Metric(name="latency", unit="s", better="lower")

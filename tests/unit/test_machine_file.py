@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_vmstorage.config.inventory import ListedDevice, ListedMachine
+from pytest_vmstorage.config.inventory_file import load_inventory
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.inventory import ListedDevice, ListedMachine
-from pytest_vmstorage.inventory_file import load_inventory
 
 ESX = """
 [machines.esx-guest]

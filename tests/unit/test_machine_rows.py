@@ -5,23 +5,24 @@ from __future__ import annotations
 import csv
 import io
 
-from pytest_vmstorage.accounting import IoCounters
-from pytest_vmstorage.attest_machine import STATED_BY
-from pytest_vmstorage.baseline import Baseline
-from pytest_vmstorage.caution import WorkingSet
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.couples import Scope
-from pytest_vmstorage.gate import compare
-from pytest_vmstorage.natives import Natives
-from pytest_vmstorage.provision.block import needs_block
-from pytest_vmstorage.provision.hostdisk import folder_bytes
-from pytest_vmstorage.report.csv_file import render_csv
-from pytest_vmstorage.report.native import Yardsticks
+from pytest_vmstorage.analysis.cell_pairs import Scope
+from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.policy import GatePolicy
+from pytest_vmstorage.analysis.gate.verdicts import Kind
+from pytest_vmstorage.analysis.yardsticks import Natives
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.measure.proof.without_guest import STATED_BY
+from pytest_vmstorage.report.csv import render_csv
+from pytest_vmstorage.report.details import Yardsticks
 from pytest_vmstorage.report.table import Table, build_table
-from pytest_vmstorage.results import HostFacts, Measurement, Proof, Run
-from pytest_vmstorage.testing import make_baseline, make_failure, make_host, make_measurement, make_run
-from pytest_vmstorage.tolerance import GatePolicy
-from pytest_vmstorage.verdict import Kind
+from pytest_vmstorage.results.cautions import WorkingSet
+from pytest_vmstorage.results.counters import IoCounters
+from pytest_vmstorage.results.host import HostFacts
+from pytest_vmstorage.results.run import Measurement, Proof, Run
+from pytest_vmstorage.results.saved import Baseline
+from pytest_vmstorage.storage.block import needs_block
+from pytest_vmstorage.storage.disk import folder_bytes
+from pytest_vmstorage.testing.builders import make_baseline, make_failure, make_host, make_measurement, make_run
 
 ESX = StorageConfig(backing="machine:esx", size="1G")
 OURS = StorageConfig()

@@ -12,10 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_vmstorage.attest_machine import STATED_BY, conclude_machine
-from pytest_vmstorage.command import LocalShell, Shell
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.doctor.listed import look_at_machines
+from pytest_vmstorage.cli.doctor.seen import look_at_machines
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import Inventory, ListedDevice, ListedMachine, find_host
 from pytest_vmstorage.errors import (
     AttestationError,
     ConfigError,
@@ -25,16 +24,17 @@ from pytest_vmstorage.errors import (
     SpaceError,
     UnsupportedError,
 )
-from pytest_vmstorage.inventory import Inventory, LabHost, ListedDevice, ListedMachine, find_host
-from pytest_vmstorage.machine_facts import ask_machine, machine_facts, row_facts
-from pytest_vmstorage.machines import Machines
-from pytest_vmstorage.opening import reap_host
-from pytest_vmstorage.provision.block import BlockPlace
-from pytest_vmstorage.provision.hostdisk import HostDisk
-from pytest_vmstorage.provision.lease import LeaseBook, Owner, boot_id
-from pytest_vmstorage.provision.machine_disk import check_tools, make_machine_disk, plan_disk, stable_names
-from pytest_vmstorage.provision.node import NodeFacts
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.host.device_node import NodeFacts
+from pytest_vmstorage.host.lease import LeaseBook, Owner
+from pytest_vmstorage.host.shell import LocalShell, Shell
+from pytest_vmstorage.lab.machine_disk import check_tools, make_machine_disk, plan_disk, stable_names
+from pytest_vmstorage.lab.machines import Machines, ask_machine, machine_facts, row_facts
+from pytest_vmstorage.lab.opening import reap_host
+from pytest_vmstorage.leftovers import boot_id
+from pytest_vmstorage.measure.proof.without_guest import STATED_BY, conclude_machine
+from pytest_vmstorage.storage.block import BlockPlace
+from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.testing.shell import FakeShell
 
 CELL = StorageConfig(backing="machine:here", size="4M")
 LABEL = {"format": "vmfs", "bus": "pvscsi"}
@@ -118,7 +118,7 @@ def test_another_job_is_waited_for_as_the_user_says(
         leases.append((name, wait_s))
         return SimpleNamespace(alone=lambda _say: contextlib.nullcontext())
 
-    monkeypatch.setattr("pytest_vmstorage.machines.HostLease", lease)
+    monkeypatch.setattr("pytest_vmstorage.lab.machines.HostLease", lease)
     with Machines(listing(tmp_path), wait_s=chosen).alone(CELL):
         assert leases == [("here", waited)]
 
@@ -213,7 +213,7 @@ def test_the_folder_is_leased_before_it_is_made(tmp_path: Path) -> None:
 
 def test_what_a_dead_run_left_on_a_machine_goes_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over ssh nobody else comes by; what lives, and what is leased on another machine, stays."""
-    monkeypatch.setattr("pytest_vmstorage.machines.SshShell", lambda _target: LocalShell())
+    monkeypatch.setattr("pytest_vmstorage.lab.machines.SshShell", lambda _target: LocalShell())
     far = ListedMachine(name="far", ssh="root@far", folder=str(tmp_path / "bench"))
     book, inventory = LeaseBook(tmp_path / "leases"), Inventory(source="f.toml", machines={"far": far})
     dead, alive = Machines(inventory, book), Machines(inventory, book)
@@ -235,10 +235,10 @@ def test_what_a_dead_run_left_on_a_machine_goes_with_the_next(tmp_path: Path, mo
 
 def test_reap_clears_a_machine_that_has_no_libvirt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its ssh target, as the message of a lost connection says."""
-    monkeypatch.setattr("pytest_vmstorage.machines.SshShell", lambda _target: LocalShell())
-    monkeypatch.setattr(LabHost, "shell", lambda _host: LocalShell())
+    monkeypatch.setattr("pytest_vmstorage.lab.machines.SshShell", lambda _target: LocalShell())
+    monkeypatch.setattr("pytest_vmstorage.lab.opening.open_shell", lambda _host: LocalShell())
     book = LeaseBook(tmp_path / "leases")
-    monkeypatch.setattr("pytest_vmstorage.opening.lease_book", lambda: book)
+    monkeypatch.setattr("pytest_vmstorage.lab.opening.lease_book", lambda: book)
     far = ListedMachine(name="far", ssh="root@far", folder=str(tmp_path / "bench"))
     machines = Machines(Inventory(source="f.toml", machines={"far": far}), book)
     left = Path(machines.make(StorageConfig(backing="machine:far", size="4M")).disk)
@@ -274,7 +274,7 @@ def test_what_cannot_be_removed_is_told_at_the_end(tmp_path: Path) -> None:
 def test_the_doctor_looks_at_each_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without writing to it; one that cannot be reached is told with the reason."""
     monkeypatch.setattr(
-        "pytest_vmstorage.machines.SshShell", lambda _target: FakeShell().answer(re.compile(""), "wipefs")
+        "pytest_vmstorage.lab.machines.SshShell", lambda _target: FakeShell().answer(re.compile(""), "wipefs")
     )
     here, esx = look_at_machines(listing(tmp_path, esx=DISK))
     assert (here.axis, here.value, here.status) == ("backing", "machine:here", "yes")

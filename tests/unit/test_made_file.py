@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.file_system import FileSystem
-from pytest_vmstorage.guest_fs import GuestFs
-from pytest_vmstorage.made_file import file_note
-from pytest_vmstorage.provision.block import BlockPlace
-from pytest_vmstorage.provision.hostdisk import HostDisk
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.guest.file_system import GuestFs
+from pytest_vmstorage.host.file_systems import FileSystem
+from pytest_vmstorage.lab.systems import file_note
+from pytest_vmstorage.storage.block import BlockPlace
+from pytest_vmstorage.storage.disk import HostDisk
 
 MADE = GuestFs(
     kind="ext4",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.maps import Map
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
-from pytest_vmstorage.results import Measurement, Metric, Run
-from pytest_vmstorage.testing import make_measurement, make_run
+from pytest_vmstorage.results.run import Measurement, Metric, Run
+from pytest_vmstorage.testing.builders import make_measurement, make_run
 from pytest_vmstorage.workloads.iozone import Iozone
 
 RECORDINGS = Path(__file__).parent / "recordings"

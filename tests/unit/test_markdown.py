@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.report.files import check_report_path, write_report
+from pytest_vmstorage.report.formats import check_report_path, write_report
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.table import build_table
-from pytest_vmstorage.results import Run
-from pytest_vmstorage.testing import make_failure, make_measurement, make_run
+from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.testing.builders import make_failure, make_measurement, make_run
 
 RUN = make_run(
     make_measurement(workload="fio a|b", clat_p99=(0.001, 0.00102)),

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage import matrix as module
-from pytest_vmstorage.config import AXES, StorageConfig
+from pytest_vmstorage.config import matrix as module
+from pytest_vmstorage.config.cell import AXES, StorageConfig
+from pytest_vmstorage.config.matrix import LeftOut, Matrix, load_matrix, value_of
+from pytest_vmstorage.config.selection import pairs_of, reduced, varying
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.matrix import LeftOut, Matrix, value_of
-from pytest_vmstorage.matrix_file import load_matrix
-from pytest_vmstorage.pairs import pairs_of, reduced, varying
 
 SWEEP = '[axes]\nbus = ["ide", "virtio-blk"]\nformat = ["qcow2", "raw"]\ncache = ["none", "writeback"]\n'
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pytest_vmstorage.meanwhile import meanwhile
+from pytest_vmstorage.host.background import meanwhile
 
 
 def test_it_is_done_while_the_block_goes_on() -> None:

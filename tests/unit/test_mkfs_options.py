@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from pytest_vmstorage.config import make_config
+from pytest_vmstorage.config.cell import make_config
+from pytest_vmstorage.config.fs_options import check_mkfs_options, mount_options
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.file_system import mount_options
-from pytest_vmstorage.mkfs_options import check_mkfs_options
 
 TAKEN = [
     ("ext4", "-b 4096 -I512 -qFm 0 -O ^has_journal,metadata_csum -E stride=16,stripe_width=32,nodiscard"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.report.csv_file import render_csv
-from pytest_vmstorage.report.footer import build_sections
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.report.csv import render_csv
+from pytest_vmstorage.report.details import LEGEND, Yardsticks, against_native
 from pytest_vmstorage.report.markdown import render_markdown
-from pytest_vmstorage.report.native import LEGEND, Yardsticks, against_native
+from pytest_vmstorage.report.sections import build_sections
 from pytest_vmstorage.report.table import build_table
-from pytest_vmstorage.results import Measurement
-from pytest_vmstorage.testing import make_measurement, make_run
+from pytest_vmstorage.results.run import Measurement
+from pytest_vmstorage.testing.builders import make_measurement, make_run
 
 NATIVE = StorageConfig(backing="native")
 RAW = StorageConfig()

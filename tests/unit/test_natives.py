@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.accounting import IoCounters
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.analysis.yardsticks import Natives
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import WorkloadError
-from pytest_vmstorage.natives import Natives
-from pytest_vmstorage.results import Measurement
-from pytest_vmstorage.testing import make_host, make_measurement
+from pytest_vmstorage.results.counters import IoCounters
+from pytest_vmstorage.results.run import Measurement
+from pytest_vmstorage.testing.builders import make_host, make_measurement
 
 HOST = make_host()
 NATIVE = StorageConfig(backing="native")

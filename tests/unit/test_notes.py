@@ -8,16 +8,16 @@ import json
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.report.csv_file import render_csv
-from pytest_vmstorage.report.files import render_json
+from pytest_vmstorage.cli.show import show_cell
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.report.csv import render_csv
+from pytest_vmstorage.report.formats import render_json
 from pytest_vmstorage.report.markdown import render_markdown
-from pytest_vmstorage.report.notes import note_lines
+from pytest_vmstorage.report.sections import note_lines
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
-from pytest_vmstorage.results import Measurement, Run
-from pytest_vmstorage.show import show_cell
-from pytest_vmstorage.testing import make_measurement, make_run
+from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.testing.builders import make_measurement, make_run
 
 RAW, QCOW2 = StorageConfig(), StorageConfig(format="qcow2")
 

@@ -11,33 +11,27 @@ import pytest
 from test_runner import MIB, Scene
 
 from pytest_vmstorage import Fio, Tar
-from pytest_vmstorage.accounting import NO_STORAGE, IoCounters, stored
-from pytest_vmstorage.caution import WorkingSet
-from pytest_vmstorage.config import FIELDS, StorageConfig
+from pytest_vmstorage.analysis.yardsticks import Natives
+from pytest_vmstorage.config.cell import FIELDS, StorageConfig
+from pytest_vmstorage.config.rules.backing import OF_STORAGE
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
-from pytest_vmstorage.host_look import Look
-from pytest_vmstorage.host_state import HostWatch
-from pytest_vmstorage.natives import Natives
-from pytest_vmstorage.preconditioning import check_fits
-from pytest_vmstorage.provision.hostdisk import folder_bytes
-from pytest_vmstorage.provision.libvirt_text import null_lacks
-from pytest_vmstorage.provision.space import HEADROOM_BYTES, space_needed
-from pytest_vmstorage.report.csv_file import render_csv
-from pytest_vmstorage.report.footer import build_sections
+from pytest_vmstorage.guest.libvirt.messages import null_lacks
+from pytest_vmstorage.host.counters import Look
+from pytest_vmstorage.host.watch import HostWatch
+from pytest_vmstorage.measure.preconditioning import check_fits
+from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.report.csv import render_csv
+from pytest_vmstorage.report.sections import build_sections
 from pytest_vmstorage.report.table import build_table
-from pytest_vmstorage.results import Proof
-from pytest_vmstorage.rules.ground import OF_STORAGE
-from pytest_vmstorage.subject import Plan
-from pytest_vmstorage.testing import (
-    FakeDomain,
-    FakeHypervisor,
-    FakeShell,
-    make_guest_shell,
-    make_host,
-    make_lab,
-    make_measurement,
-    make_run,
-)
+from pytest_vmstorage.results.cautions import WorkingSet
+from pytest_vmstorage.results.counters import NO_STORAGE, IoCounters, stored
+from pytest_vmstorage.results.run import Proof
+from pytest_vmstorage.storage.disk import folder_bytes
+from pytest_vmstorage.storage.space import HEADROOM_BYTES, space_needed
+from pytest_vmstorage.testing.builders import make_host, make_measurement, make_run
+from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.lab import make_guest_shell, make_lab
+from pytest_vmstorage.testing.shell import FakeShell
 
 NULL = StorageConfig(backing="null")
 

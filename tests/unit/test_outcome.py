@@ -17,7 +17,7 @@ from pytest_vmstorage.errors import (
     VmStorageError,
     WorkloadError,
 )
-from pytest_vmstorage.outcome import OUTCOMES, Room, Symptoms, named, outcome_of
+from pytest_vmstorage.results.failures import OUTCOMES, Room, Symptoms, named, outcome_of
 
 FIO = WorkloadError("fio failed with exit status 1.")
 TAR = WorkloadError("tar failed.", output="tar: tree/f1: Cannot write: No space left on device")

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.baseline import Baseline
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.gate import compare
+from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.policy import GatePolicy
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.plugin.outcomes import Outcomes
-from pytest_vmstorage.report.csv_file import render_csv
-from pytest_vmstorage.report.files import render_json
+from pytest_vmstorage.report.csv import render_csv
+from pytest_vmstorage.report.formats import render_json
 from pytest_vmstorage.report.markdown import render_markdown
-from pytest_vmstorage.report.outcomes import tally
 from pytest_vmstorage.report.pull_request import render_summary
+from pytest_vmstorage.report.sections import tally
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
-from pytest_vmstorage.results import Measurement, Run
-from pytest_vmstorage.testing import make_baseline, make_failure, make_measurement, make_run
-from pytest_vmstorage.tolerance import GatePolicy
+from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.results.saved import Baseline
+from pytest_vmstorage.testing.builders import make_baseline, make_failure, make_measurement, make_run
 
 QCOW2 = StorageConfig(format="qcow2")
 NODE = "t.py::test_x"

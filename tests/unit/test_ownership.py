@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.ownership import Owned, User, open_to_others, owned_here, this_user
+from pytest_vmstorage.config.ownership import Owned, User, open_to_others, owned_here, this_user
 
 JANE = User(1000, 1000, "jane", "jane")
 ROOT = User(0, 0, "root", "root")

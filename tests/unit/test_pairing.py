@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.pairing import compare_pairs
-from pytest_vmstorage.results import LeftOut, Measurement, Metric
-from pytest_vmstorage.stopping import Ending
-from pytest_vmstorage.testing import make_measurement, make_run
-from pytest_vmstorage.tolerance import GatePolicy, Tolerated
-from pytest_vmstorage.verdict import Kind, Verdict
+from pytest_vmstorage.analysis.gate.by_pairs import compare_pairs
+from pytest_vmstorage.analysis.gate.policy import GatePolicy, Tolerated
+from pytest_vmstorage.analysis.gate.verdicts import Kind, Verdict
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.results.run import Ending, LeftOut, Measurement, Metric
+from pytest_vmstorage.testing.builders import make_measurement, make_run
 
 QCOW2, OTHER = StorageConfig(format="qcow2"), StorageConfig(format="qcow2", cache="unsafe")
 NODEID = "t.py::test_disk[qcow2]"

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage import parked_fio
-from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.errors import WorkloadError
-from pytest_vmstorage.parked_fio import END_PARKED_FIO, PARK_FIO, end_parked_fio, run_fio
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.guest.restore import parking
+from pytest_vmstorage.guest.restore.parking import END_PARKED_FIO, PARK_FIO, end_parked_fio, run_fio
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.testing.shell import FakeShell
 
 FILES = "/run/vmstorage-parked-fio"
 FILL = ("fio", "--name=fill", "--bs=1048576", "--thread", r"--filename=/mnt/a b\n", "--output=/dev/null")
@@ -51,7 +51,7 @@ class Guest:
 
     def fio(self, *words: str) -> subprocess.CompletedProcess[str]:
         """What fio is to do, by the one that waits if there is one."""
-        return self.run(parked_fio._BY_PARKED_FIO, *words)
+        return self.run(parking._BY_PARKED_FIO, *words)
 
     def read(self, name: str) -> str | None:
         """A file that fio wrote, None where it did not."""
@@ -117,7 +117,7 @@ def test_one_that_is_ended_is_gone(guest: Guest, *, is_at_work: bool) -> None:
     pid = guest.pid
     parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     if is_at_work:
-        script = parked_fio._BY_PARKED_FIO.replace(FILES, str(guest.folder / "parked"))
+        script = parking._BY_PARKED_FIO.replace(FILES, str(guest.folder / "parked"))
         with subprocess.Popen(["/bin/sh", "-c", script, "sh", "fio", "--name=slow"]) as waiting:
             while not guest.read("worker"):
                 time.sleep(0.01)

@@ -6,8 +6,8 @@ import contextlib
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
-from pytest_vmstorage.provision.encryption import PASSPHRASE
-from pytest_vmstorage.provision.passphrases import Passphrases
+from pytest_vmstorage.guest.libvirt.secrets import Passphrases
+from pytest_vmstorage.storage.encryption import PASSPHRASE
 
 UUID = "6f7f5bb6-6ad5-4b19-8b7c-3d3f1b6f2d10"
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from pytest_vmstorage.errors import AttestationError, HostError, UnsupportedError
-from pytest_vmstorage.host_files import read_files
-from pytest_vmstorage.provision.pinning import HostCpus, Pinner, Pinning, check_pinning, choose, read_cpus
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.guest.pinning import HostCpus, Pinner, Pinning, check_pinning, choose, read_cpus
+from pytest_vmstorage.host.files import read_files
+from pytest_vmstorage.testing.shell import FakeShell
 
 CPU = "/sys/devices/system/cpu"
 NODE = "/sys/devices/system/node"

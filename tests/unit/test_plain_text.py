@@ -8,13 +8,13 @@ import io
 import pytest
 
 from pytest_vmstorage.errors import GuestError, HypervisorError, VmStorageError, WorkloadError
-from pytest_vmstorage.plain_text import plain, plain_cell, plain_line, plain_markdown
-from pytest_vmstorage.report.csv_file import render_csv
+from pytest_vmstorage.report.csv import render_csv
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.pull_request import render_summary
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
-from pytest_vmstorage.testing import make_measurement, make_run
+from pytest_vmstorage.testing.builders import make_measurement, make_run
+from pytest_vmstorage.text import plain, plain_cell, plain_line, plain_markdown
 
 EVIL = (
     "\x1b]0;PWNED-TITLE\x07\x1b[31mRED\x1b[2J <script>alert(1)</script> ![x](http://evil.example/x.png)"

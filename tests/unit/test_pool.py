@@ -10,15 +10,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_vmstorage.command import CommandResult
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.errors import AttestationError, ForeignPathError, GuestDiedError, HypervisorError, ProvisionError
-from pytest_vmstorage.guard import Guard
-from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.provision.boot import BootFiles
-from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
-from pytest_vmstorage.provision.pool import GuestPool
-from pytest_vmstorage.testing import Asked, FakeDomain, FakeHypervisor, FakeShell, make_guest_shell, make_host_shell
+from pytest_vmstorage.guest.boot import BootFiles
+from pytest_vmstorage.host.guard import Guard
+from pytest_vmstorage.host.lease import Lease, LeaseBook, this_process
+from pytest_vmstorage.host.shell import CommandResult
+from pytest_vmstorage.lab.factory import GuestPool
+from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.lab import make_guest_shell, make_host_shell
+from pytest_vmstorage.testing.shell import Asked, FakeShell
 
 RAW = StorageConfig()
 QCOW2 = StorageConfig(format="qcow2")

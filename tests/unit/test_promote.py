@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.baseline import load_baseline
-from pytest_vmstorage.cli import main
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.cli.command import main
+from pytest_vmstorage.cli.promote import promote
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.promote import promote
-from pytest_vmstorage.report.files import render_json
-from pytest_vmstorage.results import Measurement
-from pytest_vmstorage.testing import make_host, make_measurement, make_run
+from pytest_vmstorage.report.formats import render_json
+from pytest_vmstorage.results.run import Measurement
+from pytest_vmstorage.results.saved import load_baseline
+from pytest_vmstorage.testing.builders import make_host, make_measurement, make_run
 
 QCOW2 = StorageConfig(format="qcow2")
 

@@ -3,10 +3,10 @@
 import hashlib
 from pathlib import Path
 
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.provenance import Provenance
-from pytest_vmstorage.provision.domain import GuestSpec, definition_sha256
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.guest.domain_xml import GuestSpec, definition_sha256
+from pytest_vmstorage.guest.provenance import Provenance
+from pytest_vmstorage.host.shell import LocalShell
 
 
 def spec(name: str = "vms-1", **fields: object) -> GuestSpec:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.qcow2_cache import combined_bytes, covered_bytes, found_sizes, l2_bytes, node_options
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.qcow2_cache import combined_bytes, covered_bytes, found_sizes, l2_bytes, node_options
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 

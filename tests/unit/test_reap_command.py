@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage import opening
-from pytest_vmstorage.cli import main
+from pytest_vmstorage.cli.command import main
 from pytest_vmstorage.errors import HostError
-from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
-from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
+from pytest_vmstorage.host.lease import Lease, LeaseBook, this_process
+from pytest_vmstorage.lab import opening
+from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.shell import FakeShell
 
 RUN = f"{os.getpid():010x}"
 """Of this process alone: who reaps it ends all commands that name it."""
@@ -23,8 +24,8 @@ RUN = f"{os.getpid():010x}"
 def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LeaseBook:
     """A user's leases, with a cache and marks of their own: what other runs on this machine left is not told here."""
     monkeypatch.setenv("VMSTORAGE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("pytest_vmstorage.ssh._FOLDER", str(tmp_path / "vms-ssh"))
-    monkeypatch.setattr("pytest_vmstorage.command.OWNER", f"VMSTORAGE_OWNER_IN_TEST_{os.getpid()}")
+    monkeypatch.setattr("pytest_vmstorage.host.ssh._FOLDER", str(tmp_path / "vms-ssh"))
+    monkeypatch.setattr("pytest_vmstorage.host.shell.OWNER", f"VMSTORAGE_OWNER_IN_TEST_{os.getpid()}")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return opening.lease_book()
@@ -78,7 +79,7 @@ def test_what_cannot_be_removed_is_told_and_is_no_success(
     def refuse(_shell: object, folder: str) -> None:
         raise HostError(f"{folder} is busy.", hint="Look with fuser.")
 
-    monkeypatch.setattr("pytest_vmstorage.provision.reaper.remove_folder", refuse)
+    monkeypatch.setattr("pytest_vmstorage.lab.reaper.remove_folder", refuse)
     book.write(dead(tmp_path / f"run-{RUN}"))
     assert main(["reap"]) == 1
     said = capsys.readouterr().err
@@ -106,7 +107,7 @@ def test_a_lab_host_is_reached_by_its_name(
 ) -> None:
     """Guests through its libvirt, where a run left something, all else through its shell; saved guests go too."""
     monkeypatch.setattr(opening, "LibvirtHypervisor", lambda _uri: hypervisor)
-    monkeypatch.setattr("pytest_vmstorage.inventory.SshShell", lambda _target: shell)
+    monkeypatch.setattr("pytest_vmstorage.host.shell.SshShell", lambda _target: shell)
     hypervisor = FakeHypervisor(lambda _xml: FakeDomain(FakeShell()))
     shell = (
         FakeShell().answer(["true"]).answer(re.compile("^sh -c .* sh /var/lib/libvirt/images/vmstorage/states"), "2\n")

@@ -12,14 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.inventory import LabHost
-from pytest_vmstorage.process import mark
-from pytest_vmstorage.provision import block, reaper
-from pytest_vmstorage.provision.lease import Lease, LeaseBook, this_process
-from pytest_vmstorage.provision.reaper import reap, reap_remote
-from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
-from pytest_vmstorage.testing.images import said
+from pytest_vmstorage.config.inventory import LabHost
+from pytest_vmstorage.host.lease import Lease, LeaseBook, this_process
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.lab import reaper
+from pytest_vmstorage.lab.reaper import reap, reap_remote
+from pytest_vmstorage.leftovers import mark
+from pytest_vmstorage.storage import block
+from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.host import said
+from pytest_vmstorage.testing.shell import FakeShell
 
 RUN = f"{os.getpid():010x}"
 """Of this process alone: what reaps a run ends all commands that name it, those of tests beside these too."""

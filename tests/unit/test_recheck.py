@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.file_system import FileSystem
-from pytest_vmstorage.guest_facts import GuestFacts
-from pytest_vmstorage.recheck import changed_in_guest
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.guest.facts import GuestFacts
+from pytest_vmstorage.host.file_systems import FileSystem
+from pytest_vmstorage.measure.proof.guest import changed_in_guest
+from pytest_vmstorage.testing.shell import FakeShell
 
 FACTS = GuestFacts(
     kernel="6.1", cpus=1, memory_kib=500000, disk="/dev/vdb", disk_bytes=2**30, write_cache="write back",

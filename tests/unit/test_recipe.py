@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.variant import parse_recipe
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.recipe import parse_recipe
 
 QCOW2 = StorageConfig(format="qcow2")
 

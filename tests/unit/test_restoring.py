@@ -12,16 +12,19 @@ from unittest.mock import Mock
 import pytest
 from test_states import FILE, spec, states
 
-from pytest_vmstorage import parking, spans
-from pytest_vmstorage.agent import AgentShell
+from pytest_vmstorage.config.settings import Accel
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError, LostError
-from pytest_vmstorage.parking import park, wait_until_awake, wake
-from pytest_vmstorage.provision.domain import Accel, GuestSpec
-from pytest_vmstorage.provision.machine import Begun
-from pytest_vmstorage.provision.states import is_meant_for
-from pytest_vmstorage.restoring import Restoring
-from pytest_vmstorage.spans import SpanRecorder, recording
-from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell
+from pytest_vmstorage.guest.agent import AgentShell
+from pytest_vmstorage.guest.domain_xml import GuestSpec
+from pytest_vmstorage.guest.instance import Begun
+from pytest_vmstorage.guest.restore import parking
+from pytest_vmstorage.guest.restore.parking import park, wait_until_awake, wake
+from pytest_vmstorage.guest.restore.restoring import Restoring
+from pytest_vmstorage.guest.restore.states import is_meant_for
+from pytest_vmstorage.results import spans
+from pytest_vmstorage.results.spans import SpanRecorder, recording
+from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.shell import FakeShell
 
 PARK = re.compile("unbind")
 STREAM = {"format": "vmdk", "subformat": "streamOptimized"}

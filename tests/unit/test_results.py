@@ -8,8 +8,8 @@ import pickle
 
 import pytest
 
-from pytest_vmstorage.results import Figure, Measurement, Metric, Run
-from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_metric, make_run
+from pytest_vmstorage.results.run import Figure, Measurement, Metric, Run
+from pytest_vmstorage.testing.builders import make_failure, make_host, make_measurement, make_metric, make_run
 
 
 @pytest.mark.parametrize(

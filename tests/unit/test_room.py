@@ -26,9 +26,9 @@ from pytest_vmstorage import (
     Workload,
 )
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.preconditioning import check_fits, prepare
-from pytest_vmstorage.subject import Plan, Regions, Subject
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.measure.preconditioning import check_fits, prepare
+from pytest_vmstorage.measure.system import Plan, Regions, Subject
+from pytest_vmstorage.testing.shell import FakeShell
 from pytest_vmstorage.workloads.base import Target
 
 KIB, MIB = 2**10, 2**20

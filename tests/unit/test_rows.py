@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import GuestDiedError
-from pytest_vmstorage.rows import Row, Rows
+from pytest_vmstorage.lab.pool import Row, Rows
 
 MIB = 2**20
 A, B, C = (StorageConfig(format=kind, size="64M", memory="512M") for kind in ("raw", "qcow2", "vdi"))

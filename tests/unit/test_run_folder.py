@@ -11,14 +11,10 @@ from pathlib import Path
 import pytest
 
 import pytest_vmstorage
-from pytest_vmstorage.command import LocalShell
 from pytest_vmstorage.errors import HostError
-from pytest_vmstorage.provision.run_folder import (
-    find_folder,
-    keep_private,
-    make_run_folder,
-)
-from pytest_vmstorage.testing import FakeShell
+from pytest_vmstorage.host.folders import find_folder, keep_private, make_run_folder
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.testing.shell import FakeShell
 
 RECORDINGS = Path(__file__).parent / "recordings"
 SHELL = LocalShell()

@@ -13,21 +13,20 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pytest_vmstorage.accounting import IoCounters
-from pytest_vmstorage.command import TIMED_OUT, CommandResult, LocalShell
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.cost import Process, Thread
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.settings import Hygiene
 from pytest_vmstorage.errors import ConfigError, ForeignPathError, LateError, WorkloadError
-from pytest_vmstorage.filling import AGE_SEED
-from pytest_vmstorage.guard import Guard
-from pytest_vmstorage.host_look import Look, Pressure
-from pytest_vmstorage.host_state import HostState
-from pytest_vmstorage.hygiene import Hygiene
-from pytest_vmstorage.preconditioning import check_fits
-from pytest_vmstorage.results import Measurement, Metric, Proof, Sample
-from pytest_vmstorage.runner import measure, shell_for
-from pytest_vmstorage.subject import Plan, Regions, Subject
-from pytest_vmstorage.testing import Asked, FakeShell
+from pytest_vmstorage.host.counters import Look, Pressure
+from pytest_vmstorage.host.guard import Guard
+from pytest_vmstorage.host.shell import TIMED_OUT, CommandResult, LocalShell
+from pytest_vmstorage.measure.preconditioning import AGE_SEED, check_fits
+from pytest_vmstorage.measure.runner import measure, shell_for
+from pytest_vmstorage.measure.system import Plan, Regions, Subject
+from pytest_vmstorage.results.cost import Process, Thread
+from pytest_vmstorage.results.counters import IoCounters
+from pytest_vmstorage.results.host import HostState
+from pytest_vmstorage.results.run import Measurement, Metric, Proof, Sample
+from pytest_vmstorage.testing.shell import Asked, FakeShell
 from pytest_vmstorage.workloads.base import Target, Workload
 from pytest_vmstorage.workloads.tar import Tar
 

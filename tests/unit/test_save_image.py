@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pytest_vmstorage.provision.save_image import SaveImage, read_save_image
+from pytest_vmstorage.guest.restore.states import SaveImage, read_save_image
 
 # what libvirt 9.0.0 (Debian 12) wrote for a guest with QEMU 7.2.22, without the zeros at its end
 RECORDED = (Path(__file__).parent / "recordings" / "libvirt-9.0-save-head.bin").read_bytes()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.division import Work, divide
-from pytest_vmstorage.plugin.schedule import HostScheduling
+from pytest_vmstorage.lab.division import Work, divide
+from pytest_vmstorage.plugin.xdist.scheduler import HostScheduling
 
 IDS = ["cell0", "plain1", "cell2", "plain3", "cell4", "plain5", "cell6"]
 CELLS = [Work(place, name, 5.0) for place, name in enumerate(IDS) if name.startswith("cell")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pytest_vmstorage import CellSelector, cell
-from pytest_vmstorage.config import AXES, StorageConfig
+from pytest_vmstorage.config.cell import AXES, StorageConfig
+from pytest_vmstorage.config.selector import field_texts
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.selector import field_texts
 
 QCOW2 = StorageConfig(format="qcow2", cluster_size="64k", iothread=True, size="2G")
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_vmstorage.loss import Loss, Standing
-from pytest_vmstorage.sequential import confirm, screen
+from pytest_vmstorage.analysis.gate.by_pairs import confirm, screen
+from pytest_vmstorage.analysis.gate.policy import Loss, Standing
 from pytest_vmstorage.stats import hodges_lehmann, signed_rank_p, visible_shift
 
 POLICY = Loss()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pytest_vmstorage.shared import Compared, Shared, find_shared, idle_axes, meets, shared_by
+from pytest_vmstorage.analysis.shared_values import Compared, Shared, find_shared, idle_axes, meets, shared_by
 
 AXES = {
     "format": ("raw", "qcow2"),

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.accounting import IoCounters
-from pytest_vmstorage.claim import IDLE
-from pytest_vmstorage.cli import main
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.cli.command import main
+from pytest_vmstorage.cli.show import newest_run, show_cell
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.report.table import build_table
-from pytest_vmstorage.results import Measurement, Proof, Run
-from pytest_vmstorage.show import newest_run, show_cell
-from pytest_vmstorage.testing import make_failure, make_measurement, make_run
+from pytest_vmstorage.results.counters import IoCounters
+from pytest_vmstorage.results.run import IDLE, Measurement, Proof, Run
+from pytest_vmstorage.testing.builders import make_failure, make_measurement, make_run
 
 RAW, QCOW2 = StorageConfig(), StorageConfig(format="qcow2", l2_cache_size="1M")
 FORMAT = Proof(field="format", asked="raw", found="raw", status="proven", where="live XML")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_vmstorage import spans
-from pytest_vmstorage.spans import SLOW_S, SpanRecorder, recording, span, waiting_for
+from pytest_vmstorage.results import spans
+from pytest_vmstorage.results.spans import SLOW_S, SpanRecorder, recording, span, waiting_for
 
 
 class Clock:

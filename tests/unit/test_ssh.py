@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage import ssh as ssh_module
-from pytest_vmstorage.command import SshShell
 from pytest_vmstorage.errors import HostError, LostError
-from pytest_vmstorage.process import mark
+from pytest_vmstorage.host import ssh as ssh_module
+from pytest_vmstorage.host.shell import SshShell
+from pytest_vmstorage.leftovers import mark
 
 FAKE_SSH = r"""#!/bin/sh
 # notes what it was called for; a connection is a file, and stands as long as that is there

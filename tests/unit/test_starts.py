@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.provision import starts as starts_module
-from pytest_vmstorage.provision.starts import Starts
+from pytest_vmstorage.guest.libvirt import start as starts_module
+from pytest_vmstorage.guest.libvirt.start import Starts
 
 WAIT_S = 60.0
 

@@ -13,12 +13,11 @@ from typing import get_args
 
 import pytest
 
-from pytest_vmstorage.command import LocalShell
-from pytest_vmstorage.config import Cache, StorageConfig
+from pytest_vmstorage.config.cell import Cache, StorageConfig
 from pytest_vmstorage.errors import ProvisionError
-from pytest_vmstorage.provision.domain import GuestSpec
-from pytest_vmstorage.provision.save_image import SaveImage
-from pytest_vmstorage.provision.states import States, is_meant_for, is_restorable, remove_states
+from pytest_vmstorage.guest.domain_xml import GuestSpec
+from pytest_vmstorage.guest.restore.states import SaveImage, States, is_meant_for, is_restorable, remove_states
+from pytest_vmstorage.host.shell import LocalShell
 
 HEAD = SaveImage(xml="<domain/>", cookie=b"<cookie/>\0", room=4096)
 STREAM = b"QEVM" * 300_000

@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from pytest_vmstorage.loss import Look, Loss
+from pytest_vmstorage.analysis.gate.policy import Look, Loss
 from pytest_vmstorage.stats import (
     hodges_lehmann,
     lower_bound,

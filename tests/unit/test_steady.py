@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.steady import steadiness
+from pytest_vmstorage.results.run import steadiness
 
 
 @pytest.mark.parametrize(

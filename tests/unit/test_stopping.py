@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.stopping import Ending, Rounds, half_width
+from pytest_vmstorage.measure.rounds import Rounds, half_width
+from pytest_vmstorage.results.run import Ending
 
 AUTO = Rounds(count=None, precision=0.05, limit_s=60.0)
 NARROW = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0]

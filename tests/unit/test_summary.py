@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.pairing import compare_pairs
+from pytest_vmstorage.analysis.gate.by_pairs import compare_pairs
+from pytest_vmstorage.analysis.gate.policy import GatePolicy, Rule, Tolerated, Waiver
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.pull_request import render_summary
-from pytest_vmstorage.report.summary import summary_lines
-from pytest_vmstorage.results import Measurement, Run
-from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_run
-from pytest_vmstorage.tolerance import GatePolicy, Rule, Tolerated, Waiver
+from pytest_vmstorage.report.sections import summary_lines
+from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.testing.builders import make_failure, make_host, make_measurement, make_run
 
 BUSES = ("virtio-blk", "virtio-scsi")
 

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import DiskMissingError, VmStorageError, WorkloadError
-from pytest_vmstorage.outcome import Room, Symptoms
-from pytest_vmstorage.symptoms import look_for_symptoms
-from pytest_vmstorage.testing import FakeDomain, FakeHypervisor, FakeShell, make_guest_shell, make_lab
+from pytest_vmstorage.measure.diagnosis import look_for_symptoms
+from pytest_vmstorage.results.failures import Room, Symptoms
+from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
+from pytest_vmstorage.testing.lab import make_guest_shell, make_lab
+from pytest_vmstorage.testing.shell import FakeShell
 
 FIO = WorkloadError("fio failed.")
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.accounting import IoCounters
-from pytest_vmstorage.baseline import Baseline
-from pytest_vmstorage.config import StorageConfig, axis_text
-from pytest_vmstorage.gate import compare
-from pytest_vmstorage.report.spread import spread_text
+from pytest_vmstorage.analysis.columns import spread_text
+from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.policy import GatePolicy
+from pytest_vmstorage.analysis.gate.verdicts import Comparison
+from pytest_vmstorage.config.cell import StorageConfig, axis_text
 from pytest_vmstorage.report.table import BEST, WORST, Table, build_table
-from pytest_vmstorage.results import Measurement, Metric, Run
-from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_run
-from pytest_vmstorage.tolerance import GatePolicy
-from pytest_vmstorage.verdict import Comparison
+from pytest_vmstorage.results.counters import IoCounters
+from pytest_vmstorage.results.run import Measurement, Metric, Run
+from pytest_vmstorage.results.saved import Baseline
+from pytest_vmstorage.testing.builders import make_failure, make_host, make_measurement, make_run
 from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.fio import Fio
+from pytest_vmstorage.workloads.fio.fio import Fio
 
 RAW, QCOW2 = StorageConfig(), StorageConfig(format="qcow2")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.temporary import make_temporary, sweep, temporary
+from pytest_vmstorage.leftovers import make_temporary, sweep, temporary
 
 KILLED = """
 import os, signal
-from pytest_vmstorage.temporary import make_temporary
+from pytest_vmstorage.leftovers import make_temporary
 (make_temporary("keys") / "id_ed25519").write_text("secret")
 os.kill(os.getpid(), signal.SIGKILL)
 """

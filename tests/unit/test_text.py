@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.baseline import Baseline
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.gate import compare
-from pytest_vmstorage.outcome import OUTCOMES
+from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.policy import GatePolicy
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
-from pytest_vmstorage.results import Run
-from pytest_vmstorage.testing import make_failure, make_host, make_measurement, make_run
-from pytest_vmstorage.tolerance import GatePolicy
+from pytest_vmstorage.results.failures import OUTCOMES
+from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.results.saved import Baseline
+from pytest_vmstorage.testing.builders import make_failure, make_host, make_measurement, make_run
 
 SMALL = """\
 all rows: none, virtio-blk, preallocation off, size 1G

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.cli import main
-from pytest_vmstorage.results import Run
-from pytest_vmstorage.testing import make_run
-from pytest_vmstorage.timeline import Span, Timeline
+from pytest_vmstorage.cli.command import main
+from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.results.timeline import Span, Timeline
+from pytest_vmstorage.testing.builders import make_run
 
 TIMELINE = Timeline(
     process="pytest",

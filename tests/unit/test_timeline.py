@@ -6,7 +6,7 @@ import pytest
 
 from pytest_vmstorage.report.time_spent import time_line, time_lines
 from pytest_vmstorage.report.trace_events import trace_events
-from pytest_vmstorage.timeline import MEANINGS, STEPS, Span, Timeline, by_cell, by_group, by_step
+from pytest_vmstorage.results.timeline import MEANINGS, STEPS, Span, Timeline, by_cell, by_group, by_step
 
 CELL = "raw-none-virtio-blk-off"
 

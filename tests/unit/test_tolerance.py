@@ -6,11 +6,11 @@ import datetime
 
 import pytest
 
+from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.policy import GatePolicy, Rule, Scope, Tolerated, Waiver, parse_tolerated
+from pytest_vmstorage.analysis.gate.verdicts import Kind
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.gate import compare
-from pytest_vmstorage.testing import make_baseline, make_measurement, make_run
-from pytest_vmstorage.tolerance import GatePolicy, Rule, Scope, Tolerated, Waiver, parse_tolerated
-from pytest_vmstorage.verdict import Kind
+from pytest_vmstorage.testing.builders import make_baseline, make_measurement, make_run
 
 TODAY = datetime.date(2026, 6, 15)
 

@@ -12,14 +12,14 @@ import re
 
 import pytest
 
-from pytest_vmstorage.command import NOT_FOUND, CommandResult
-from pytest_vmstorage.config import StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost, find_host
+from pytest_vmstorage.config.inventory_file import load_inventory
 from pytest_vmstorage.errors import HostError, ProvisionError, UnsupportedError
-from pytest_vmstorage.inventory import LabHost, find_host
-from pytest_vmstorage.inventory_file import load_inventory
-from pytest_vmstorage.provision import volume as volume_module
-from pytest_vmstorage.provision.block import find_block, make_block, plan_line, reap_blocks, remove_block
-from pytest_vmstorage.provision.volume import find_dataset, leftover_lvs, leftover_zvols, make_zvol
+from pytest_vmstorage.host.shell import NOT_FOUND, CommandResult
+from pytest_vmstorage.storage import volume as volume_module
+from pytest_vmstorage.storage.block import find_block, make_block, plan_line, reap_blocks, remove_block
+from pytest_vmstorage.storage.volume import find_dataset, leftover_lvs, leftover_zvols, make_zvol
 from pytest_vmstorage.testing.shell import Asked, FakeShell
 
 ZVOL = StorageConfig(backing="zvol", size="1G")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pytest_vmstorage import Fio
-from pytest_vmstorage.config import StorageConfig
-from pytest_vmstorage.file_system import FileSystem
-from pytest_vmstorage.provision.block import BlockPlace
-from pytest_vmstorage.provision.hostdisk import HostDisk
-from pytest_vmstorage.testing import FakeShell
-from pytest_vmstorage.workloads.fio_job import FioJob
-from pytest_vmstorage.zeros import stored_as_nothing, zeros_vanish
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.host.file_systems import FileSystem
+from pytest_vmstorage.measure.preconditioning import stored_as_nothing, zeros_vanish
+from pytest_vmstorage.storage.block import BlockPlace
+from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.testing.shell import FakeShell
+from pytest_vmstorage.workloads.fio.job import FioJob
 
 RAW = StorageConfig()
 # mountinfo(5) lines as the kernel writes them

@@ -1,0 +1,182 @@
+"""Which axis moves which workload, and by how much: over couples of cells that differ in that axis alone; pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.analysis.cell_pairs import Row, Scope
+from pytest_vmstorage.analysis.gate.policy import log_seconds
+from pytest_vmstorage.config.cell import FIELDS
+from pytest_vmstorage.config.selector import value_text
+from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.stats import Interval, fewest_for_interval, median_interval
+
+RISK = 0.05
+"""How probably the interval of an effect is wrong, counting all pairs of values that it was chosen from."""
+
+LEAST = 1.01
+"""A smaller effect is none to a reader, however sure."""
+
+
+class Effect(BaseModel):
+    """An axis's fastest value is `ratio` times as fast as its slowest: the median over couples that differ in it alone.
+
+    `low` and `high` are the smallest and the largest ratio of these couples, or of the rounds of a single one; `rounds`
+    counts the pairs of rounds of all couples.
+    `interval` is one of 95 % for that median (of the sign test), of rounds where couples are too few for one, None with
+    too few of either; where it begins below 1 the effect is within its spread.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    axis: str
+    fastest: str
+    slowest: str
+    ratio: float
+    low: float
+    high: float
+    couples: int
+    rounds: int
+    interval: Interval | None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether all of the interval is on its side."""
+        return self.interval is not None and self.interval.low > 1
+
+    @property
+    def matters(self) -> bool:
+        """Whether it is sure, and large enough to be told."""
+        return self.is_sure and self.ratio >= LEAST
+
+
+class Moved(BaseModel):
+    """What moves one workload on one host: effects that matter first, the largest of them before all.
+
+    `tied` are axes that vary although no two cells differ in them alone; `in_a_row` says that rounds took no turns.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    workload: str
+    host: str
+    effects: tuple[Effect, ...]
+    tied: tuple[str, ...] = ()
+    in_a_row: bool = False
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """What moves most comes first."""
+        first = self.effects[0] if self.effects else None
+        return (first is None or not first.matters, -first.ratio if first else 0.0)
+
+
+def effects(run: Run) -> tuple[Moved, ...]:
+    """Each workload that was measured in two cells or more, with what moves it, most moved first.
+
+    The figure is the primary one, where that is a rate or a time. Native and null rows are left out: what they say is
+    told beside each row. An axis's two values are those farthest apart, of those that surely are if there are any.
+    """
+    groups: dict[tuple[str, str, str], list[Measurement]] = {}
+    for row in Scope(run).rows():
+        if not row.is_yardstick and _is_speed(row):
+            m = row.measurement
+            groups.setdefault((m.workload, row.test, m.host), []).append(m)
+    found = [_moved(f"{workload} {test}".strip(), host, rows) for (workload, test, host), rows in groups.items()]
+    return tuple(sorted((one for one in found if one.effects or one.tied), key=lambda one: one.rank))
+
+
+def _is_speed(row: Row) -> bool:
+    m = row.measurement
+    metric = m.metric(m.primary)
+    return (metric.is_rate or metric.unit == "s") and all(0 < value < math.inf for value in m.values(m.primary))
+
+
+def _moved(workload: str, host: str, rows: Sequence[Measurement]) -> Moved:
+    varying = [name for name in FIELDS if len({getattr(m.config, name) for m in rows}) > 1]
+    found = {name: _effect(name, rows) for name in varying}
+    there = sorted((one for one in found.values() if one), key=lambda one: (not one.matters, -one.ratio))
+    return Moved(
+        workload=workload,
+        host=host,
+        effects=tuple(there),
+        tied=tuple(name for name, one in found.items() if one is None),
+        in_a_row=any(m.hygiene.get("rounds", "").startswith("in a row") for m in rows),
+    )
+
+
+class _Contrast(NamedTuple):
+    """Couples that have one value or the other of an axis: their log ratios, and those of all their rounds."""
+
+    values: tuple[object, object]
+    shifts: tuple[float, ...]
+    rounds: tuple[float, ...]
+    interval: Interval | None
+
+    @property
+    def size(self) -> tuple[bool, float]:
+        """How far apart the values are; what surely are is farther than what may not be."""
+        return self.interval is not None and self.interval.low > 0, statistics.median(self.shifts)
+
+
+def _effect(axis: str, rows: Sequence[Measurement]) -> Effect | None:
+    """The contrast of the axis's values that are farthest apart; None where no two cells differ in it alone."""
+    values = list(dict.fromkeys(getattr(m.config, axis) for m in rows))
+    pairs = list(itertools.combinations(values, 2))
+    contexts = _contexts(axis, rows)
+    found = [_contrast(pair, contexts, 1.0 - RISK / len(pairs)) for pair in pairs]
+    best = max((one for one in found if one), key=lambda one: one.size, default=None)
+    if best is None:
+        return None
+    fastest, slowest = (value_text(axis, value) for value in best.values)
+    spread = best.shifts if len(best.shifts) > 1 else best.rounds
+    return Effect(
+        axis=axis,
+        fastest=fastest,
+        slowest=slowest,
+        ratio=math.exp(statistics.median(best.shifts)),
+        low=math.exp(min(spread)),
+        high=math.exp(max(spread)),
+        couples=len(best.shifts),
+        rounds=len(best.rounds),
+        interval=best.interval and Interval(*map(math.exp, best.interval)),
+    )
+
+
+def _contexts(axis: str, rows: Sequence[Measurement]) -> list[Mapping[object, Measurement]]:
+    """Cells that are equal in all else, by their value of the axis."""
+    found: dict[object, dict[object, Measurement]] = {}
+    for m in rows:
+        rest = tuple(getattr(m.config, name) for name in FIELDS if name != axis)
+        found.setdefault(rest, {})[getattr(m.config, axis)] = m
+    return list(found.values())
+
+
+def _contrast(
+    pair: tuple[object, object], contexts: Sequence[Mapping[object, Measurement]], confidence: float
+) -> _Contrast | None:
+    one, other = pair
+    couples = [(cells[one], cells[other]) for cells in contexts if one in cells and other in cells]
+    if not couples:
+        return None
+    shifts = [_median_log(slow) - _median_log(fast) for fast, slow in couples]
+    rounds = [late - early for fast, slow in couples for early, late in zip(_logs(fast), _logs(slow), strict=False)]
+    if statistics.median(shifts) < 0:
+        one, other, shifts, rounds = other, one, [-shift for shift in shifts], [-shift for shift in rounds]
+    # couples differ by more than the rounds of one do, so that rounds only count where couples are too few
+    sample = shifts if len(shifts) >= fewest_for_interval(confidence) else rounds
+    return _Contrast((one, other), tuple(shifts), tuple(rounds), median_interval(sample, confidence))
+
+
+def _logs(m: Measurement) -> tuple[float, ...]:
+    return log_seconds(m.metric(m.primary), m.values(m.primary))
+
+
+def _median_log(m: Measurement) -> float:
+    return statistics.median(_logs(m))

@@ -1,0 +1,216 @@
+"""Couples of cells that one run measured: of one workload, on one host, equal in all that is not compared; pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from pytest_vmstorage.analysis.columns import function_of, place, unswept
+from pytest_vmstorage.config.cell import FIELDS, StorageConfig
+from pytest_vmstorage.config.selector import CellSelector
+from pytest_vmstorage.results.run import Failure, Measurement, Run, Sample
+from pytest_vmstorage.results.saved import host_of
+
+
+class Row(NamedTuple):
+    """A measurement; `test` tells it from others of that workload in that cell, where there are any."""
+
+    measurement: Measurement
+    test: str
+
+    @property
+    def config(self) -> StorageConfig:
+        """Its cell."""
+        return self.measurement.config
+
+    @property
+    def is_yardstick(self) -> bool:
+        """Whether other rows are held against it: the host itself, a guest without storage, a machine not made here."""
+        return not self.config.has_guest or self.config.is_null
+
+
+class Couple(NamedTuple):
+    """Two measurements of which the first is said to be so many times as fast as the second."""
+
+    first: Measurement
+    second: Measurement
+
+
+class Scope(NamedTuple):
+    """What of a run is looked at: workloads that match the pattern, in cells that are meant; all of them by default.
+
+    `unmeasured` is a clause about tests that could have measured more and were not run.
+    """
+
+    run: Run
+    workload: str = "*"
+    where: CellSelector | None = None
+    unmeasured: str = ""
+
+    def rows(self) -> tuple[Row, ...]:
+        """All measurements that are looked at, in the order measured."""
+        rows = (Row(each.measurement, each.columns[0].test) for each in place(self.run) if each.columns)
+        return tuple(
+            row for row in rows if fnmatchcase(row.measurement.workload, self.workload) and self.has(row.config)
+        )
+
+    def has(self, config: StorageConfig) -> bool:
+        """Whether that cell is looked at."""
+        return self.where is None or self.where.matches(config)
+
+    def failures(self, rows: Sequence[Row]) -> tuple[Failure, ...]:
+        """Cells that would stand among these rows had their tests not failed; a cell that was skipped would not.
+
+        What a test would have measured it does not say where it failed, so it counts where its function measured
+        some of these rows, unless the same test measured something else in another cell.
+        """
+        tests = {unswept(row.measurement.nodeid, row.config) for row in rows}
+        others = {unswept(m.nodeid, m.config) for m in self.run.measurements} - tests
+        functions = {function_of(row.measurement.nodeid) for row in rows}
+        measured = {row.measurement.nodeid for row in rows}
+        return tuple(
+            failure
+            for failure in self.run.failures
+            if failure.outcome == "failed" and self.has(failure.config) and failure.nodeid not in measured
+            if function_of(failure.nodeid) in functions and unswept(failure.nodeid, failure.config) not in others
+        )
+
+
+def are_alike(one: Row, other: Row) -> bool:
+    """Whether both are of the same workload, by the same test, on the same host."""
+    a, b = one.measurement, other.measurement
+    return (a.workload, one.test, a.host) == (b.workload, other.test, b.host)
+
+
+def differ_only_in(one: StorageConfig, other: StorageConfig, names: Collection[str]) -> bool:
+    """Whether two cells are equal in all other fields; a field that one of them lacks tells nothing apart."""
+    return all(
+        one.lacks(name) or other.lacks(name) or getattr(one, name) == getattr(other, name)
+        for name in FIELDS
+        if name not in names
+    )
+
+
+def couples_between(
+    rows: Sequence[Row], one: CellSelector, other: CellSelector, others: Sequence[Row] | None = None
+) -> tuple[Couple, ...]:
+    """Each cell of one kind with each of the other that is equal in all axes which neither of them names.
+
+    Both are of one workload and test, unless `others` are the rows of another workload.
+    """
+    named = {*one.values, *other.values}
+    return tuple(
+        Couple(first.measurement, second.measurement)
+        for first in rows
+        if one.matches(first.config)
+        for second in (rows if others is None else others)
+        if other.matches(second.config)
+        if (are_alike(first, second) if others is None else _are_apart(first, second))
+        if differ_only_in(first.config, second.config, named)
+    )
+
+
+def _are_apart(one: Row, other: Row) -> bool:
+    """Whether both are of the same host and not the same row."""
+    return one.measurement.host == other.measurement.host and one.measurement is not other.measurement
+
+
+def couples_of_rivals(rows: Sequence[Row], chosen: CellSelector) -> tuple[Couple, ...]:
+    """Each chosen cell with all others that are equal in the axes which the selector does not name.
+
+    One that is chosen alone has every other cell for a rival. A native row and a null one are rivals only where the
+    selector names `backing`: they are what others are held against.
+    """
+    couples = []
+    for one in rows:
+        if not chosen.matches(one.config):
+            continue
+        alike = [row for row in rows if are_alike(one, row) and ("backing" in chosen.values or not row.is_yardstick)]
+        is_alone = sum(chosen.matches(row.config) for row in alike) == 1
+        couples += [
+            Couple(one.measurement, row.measurement)
+            for row in alike
+            if not chosen.matches(row.config)
+            if is_alone or differ_only_in(one.config, row.config, chosen.values)
+        ]
+    return tuple(couples)
+
+
+def steps_along(rows: Sequence[Row], axis: str) -> tuple[Couple, ...]:
+    """Each measurement with the one before it on that axis, all else equal: a field of the cell, or of a curve's point.
+
+    A cell without a number there, such as QEMU's default, has no place on the axis.
+    """
+    ladders: dict[object, dict[float, Measurement]] = {}
+    for row in rows:
+        found = _place_on(row, axis)
+        if found is not None:
+            ladder, value = found
+            ladders.setdefault(ladder, {}).setdefault(value, row.measurement)
+    return tuple(
+        Couple(steps[value], steps[before])
+        for steps in ladders.values()
+        for before, value in itertools.pairwise(sorted(steps))
+    )
+
+
+def _place_on(row: Row, axis: str) -> tuple[object, float] | None:
+    """Which ladder the row is a rung of, and how high."""
+    m = row.measurement
+    if axis in FIELDS:
+        value = getattr(m.config, axis)
+        if m.config.lacks(axis) or not isinstance(value, int):
+            return None
+        return (m.workload, row.test, m.host, m.config.model_dump_json(exclude={axis})), float(value)
+    if axis not in m.point:
+        return None
+    others = tuple(sorted((name, at) for name, at in m.point.items() if name != axis))
+    return (m.shape, others, row.test, m.host, m.config), m.point[axis]
+
+
+def has_place(rows: Sequence[Row], axis: str) -> bool:
+    """Whether any of the rows has a number on that axis."""
+    return any(_place_on(row, axis) for row in rows)
+
+
+def ordered_axes(rows: Sequence[Row]) -> tuple[str, ...]:
+    """What these rows can be put in order by: options of curves, and fields of the cell, with several values there."""
+    values: dict[str, set[float]] = {}
+    for row in rows:
+        for axis in (*row.measurement.point, *FIELDS):
+            found = _place_on(row, axis)
+            if found is not None:
+                values.setdefault(axis, set()).add(found[1])
+    return tuple(axis for axis, there in values.items() if len(there) > 1)
+
+
+def paired_rounds(couple: Couple) -> tuple[tuple[Sample, Sample], ...]:
+    """The n-th round of one with the n-th of the other, as far as they took turns: no pair begins before one ended.
+
+    Empty for rounds in a row, which a host's drift would set apart, and where nothing tells their order.
+    """
+    if any(m.hygiene.get("rounds", "").startswith("in a row") for m in couple):
+        return ()
+    pairs: list[tuple[Sample, Sample]] = []
+    last = 0
+    for one, other in zip(couple.first.samples, couple.second.samples, strict=False):
+        if min(one.order, other.order) <= last:
+            break
+        last = max(one.order, other.order)
+        pairs.append((one, other))
+    return tuple(pairs)
+
+
+def acceleration_obstacle(couple: Couple, run: Run) -> str:
+    """Why two rows cannot be compared for what they ran under, as a clause; empty where they can.
+
+    A guest under KVM beside the host itself says what virtualization costs; one under emulation says nothing.
+    """
+    first, second = (host_of(run, m.host).accel_of(m.config, on_host=m.on_host) for m in couple)
+    if first == second or "tcg" not in (first, second):
+        return ""
+    return (
+        f"one ran under {first} and the other under {second}, which says how slow emulation is and nothing of storage"
+    )

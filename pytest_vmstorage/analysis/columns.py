@@ -1,0 +1,166 @@
+"""Which column of a table a measurement stands in, and how far a figure's rounds lie apart; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.cell import AXES, StorageConfig, axis_text
+from pytest_vmstorage.results.run import Failure, Figure, Measurement, Metric, Run
+from pytest_vmstorage.results.saved import CellKey, keyed
+
+
+class Column(BaseModel):
+    """A workload's metric; `test` is set where several tests measured that workload in the same cell.
+
+    `options` are those in which workloads of one name differ, as how long they ran. `metric` is None for a test that
+    failed in every cell, whose workload nobody knows.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    workload: str
+    test: str = ""
+    options: str = ""
+    metric: Metric | None = None
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """What stands above it: the workload, the test, the metric with its unit, which way is better."""
+        name = f"{self.workload} {self.options}".rstrip()
+        head = (name, self.test) if self.test else (name,)
+        if self.metric is None:
+            return head
+        way = () if self.metric.better == "neither" else (f"{self.metric.better} is better",)
+        return (*head, f"{self.metric.name} [{self.metric.unit}]", *way)
+
+
+class Placed(BaseModel):
+    """A measurement, its key against a baseline, and the columns of its shown metrics."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: CellKey
+    measurement: Measurement
+    columns: tuple[Column, ...]
+
+
+def function_of(nodeid: str) -> str:
+    """The test's name without file and parameters: "test_disk.py::TestA::test_b[x]" -> "TestA::test_b"."""
+    return nodeid.partition("[")[0].partition("::")[2] or nodeid
+
+
+def place(run: Run) -> tuple[Placed, ...]:
+    """Every measurement of the run in its columns; no two of one cell share a column."""
+    pairs = keyed(run.measurements)
+    tags = {
+        workload: _telling_apart([pair for pair in pairs if pair[0].workload == workload])
+        for workload in dict.fromkeys(key.workload for key, _ in pairs)
+    }
+    options = _differing_options(run.measurements)
+    return tuple(
+        Placed(
+            key=key,
+            measurement=m,
+            columns=tuple(
+                Column(workload=m.workload, test=tags[m.workload](key), options=said, metric=m.metric(name))
+                for name in m.shown
+            ),
+        )
+        for (key, m), said in zip(pairs, options, strict=True)
+    )
+
+
+_OF_ITS_PLACE = ("--filename", "--offset", "--output")
+
+
+def _differing_options(measurements: Sequence[Measurement]) -> list[str]:
+    """Of each measurement the fio options that not all of its name have: no name says how long it ran."""
+    given = [_options_of(m) for m in measurements]
+    common: dict[str, frozenset[str]] = {}
+    for m, options in zip(measurements, given, strict=True):
+        common[m.workload] = common.get(m.workload, frozenset(options)) & frozenset(options)
+    return [
+        " ".join(_said(word) for word in options if word not in common[m.workload])
+        for m, options in zip(measurements, given, strict=True)
+    ]
+
+
+def _said(word: str) -> str:
+    return word.removeprefix("--").replace("time_based=1", "time_based")
+
+
+def _options_of(m: Measurement) -> tuple[str, ...]:
+    """The options on fio's command line, but for where it ran."""
+    words = m.command.split() if m.tool == "fio" else ()
+    return tuple(word for word in words if word.startswith("--") and word.partition("=")[0] not in _OF_ITS_PLACE)
+
+
+def columns_of(placed: Sequence[Placed], failures: Sequence[Failure]) -> tuple[Column, ...]:
+    """All columns in the order measured, and one for each test that has failures and no figure."""
+    first: dict[tuple[str, ...], int] = {}
+    for each in placed:
+        first.setdefault(_group(each), len(first))
+    # where rows have some of a workload's metrics, the row that has the most tells their order
+    ordered = sorted(placed, key=lambda each: (first[_group(each)], -len(each.columns)))
+    there = [column for each in ordered for column in each.columns]
+    measured = {function_of(each.key.nodeid) for each in placed}
+    failed = dict.fromkeys(function_of(failure.nodeid) for failure in failures)
+    return (*dict.fromkeys(there), *(Column(workload=name) for name in failed if name not in measured))
+
+
+def _group(each: Placed) -> tuple[str, ...]:
+    return (each.measurement.workload, each.columns[0].options, each.columns[0].test)
+
+
+Tag = Callable[[CellKey], str]
+
+
+def _telling_apart(pairs: Sequence[tuple[CellKey, Measurement]]) -> Tag:
+    """The shortest naming of tests under which no two measurements of one cell have the same name."""
+    for tag in (_nothing, _function, _function_and_parameters):
+        names = [(tag(key), key.config, measurement.host) for key, measurement in pairs]
+        if len(set(names)) == len(names):
+            return tag
+    return _nodeid
+
+
+def _nothing(key: CellKey) -> str:
+    return f"#{key.nth + 1}" if key.nth else ""
+
+
+def _function(key: CellKey) -> str:
+    return " ".join(part for part in (function_of(key.nodeid), _nothing(key)) if part)
+
+
+def _function_and_parameters(key: CellKey) -> str:
+    others = unswept(key.nodeid, key.config).partition("[")[2]
+    return _function(key) + (f" [{others}" if others != "]" and others else "")
+
+
+def _nodeid(key: CellKey) -> str:
+    return " ".join(part for part in (unswept(key.nodeid, key.config), _nothing(key)) if part)
+
+
+def unswept(nodeid: str, config: StorageConfig) -> str:
+    """The node id without the values of the axes, which are the row already."""
+    name, bracket, parameters = nodeid.partition("[")
+    words = parameters.removesuffix("]")
+    cell = config.model_dump(mode="json")
+    for axis in AXES:
+        # a value stands between hyphens, and may hold some itself: virtio-blk
+        words = re.sub(rf"(?:^|(?<=-)){re.escape(axis_text(axis, cell[axis]))}(?:-|$)", "", words, count=1)
+    words = words.removesuffix("-")
+    return f"{name}{bracket}{words}]" if words else name
+
+
+def spread_text(figure: Figure) -> str:
+    """Half of smallest-to-largest in percent of the median: "±3 %", "±0.4 %"; "n=1" for a single round."""
+    if len(figure.values) == 1:
+        return "n=1"
+    if not figure:
+        return f"n={len(figure.values)}"
+    half = (max(figure.values) - min(figure.values)) / 2 / abs(figure) * 100
+    return f"±{half:.0f} %" if half >= 0.95 or half == 0 else f"±{half:.1f} %"

@@ -1,0 +1,128 @@
+"""Whether two measurements of a cell may be compared: what must be the same then and now, and what may differ; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+
+from pytest_vmstorage.config.settings import matters
+from pytest_vmstorage.results.host import HostFacts
+from pytest_vmstorage.results.run import Figure, Measurement, Metric
+from pytest_vmstorage.units import format_about, format_figure
+
+_HOST = (
+    ("host", "name"),
+    ("CPU", "cpu"),
+    ("number of cores", "cores"),
+    ("file system below the disks", "file_system"),
+    ("device below the disks", "device"),
+    ("CPU governor", "governor"),
+)
+"""Of the host what must be the same: a figure of another machine says nothing about a change."""
+
+_STACK = (("kernel", "kernel"), ("QEMU", "qemu"), ("libvirt", "libvirt"))
+"""Of the host what may differ: it is what a comparison is made for, and it is said."""
+
+_UNKNOWN = ("unknown", 0, "")
+
+_MEMORY = 1 / 16
+"""By so much of it a host's memory may differ: what Linux says is less what each kernel keeps for itself."""
+
+
+def flaw(figure: Figure) -> str:
+    """Why the figure cannot be one, in a clause, or an empty text."""
+    if not all(math.isfinite(value) for value in figure.values):
+        return "a round gave no number"
+    # a file system may be found to have taken or given nothing, and then has
+    if figure.metric.unit not in ("%", "B") and min(figure.values) <= 0:
+        return f"a round gave {format_figure(min(figure.values), figure.metric.unit)}"
+    return ""
+
+
+def no_ratio(figure: Figure) -> str:
+    """Why its rounds cannot be held against others as factors, in a clause, or an empty text."""
+    least = min(figure.values)
+    if least > 0:
+        return ""
+    return f"a round gave {format_figure(least, figure.metric.unit)}, and a change from there has no percentage"
+
+
+def obstacle(then: Measurement, now: Measurement, before: HostFacts, today: HostFacts, metric: Metric) -> str:
+    """Why `now` is not to be compared with the saved `then`, in a clause, or an empty text.
+
+    `before` and `today` are the hosts they were measured on.
+    """
+    return next(_obstacles(then, now, before, today, metric), "")
+
+
+def _obstacles(
+    then: Measurement, now: Measurement, before: HostFacts, today: HostFacts, metric: Metric
+) -> Iterator[str]:
+    yield from _of_hosts(then, now, before, today)
+    yield from _of_tools(then, now)
+    if metric not in then.metrics:
+        yield f"the baseline has no {metric.name} in {metric.unit} for this cell"
+        return
+    figure = then.figure(metric.name)
+    found = flaw(figure) or ("a change from 0 has no percentage" if float(figure) == 0 else "")
+    if found:
+        yield f"the saved figure is invalid: {found}"
+
+
+def _of_hosts(then: Measurement, now: Measurement, before: HostFacts, today: HostFacts) -> Iterator[str]:
+    accels = before.accel_of(then.config, on_host=then.on_host), today.accel_of(now.config, on_host=now.on_host)
+    if accels[0] != accels[1]:
+        yield "it was saved under {} and measured under {} now".format(*accels)
+    for what, name in _HOST:
+        old, new = getattr(before, name), getattr(today, name)
+        if old != new and not (name != "name" and (old in _UNKNOWN or new in _UNKNOWN)):
+            yield f"the {what} was {old} and is {new} now"
+    memory = before.memory_bytes, today.memory_bytes
+    if min(memory) and abs(memory[0] - memory[1]) > max(memory) * _MEMORY:
+        yield "the memory was {} and is {} now".format(*map(format_about, memory))
+
+
+def _of_tools(then: Measurement, now: Measurement) -> Iterator[str]:
+    for tool, old in then.guest.items():
+        if now.guest.get(tool, old) != old:
+            whose = "the guest's " if now.config.has_guest and not now.on_host else ""
+            yield f"{whose}{tool} was {old} and is {now.guest[tool]} now"
+    # without a guest of ours the line names files and devices that are others in each run
+    if then.command != now.command and now.config.has_guest and not now.on_host:
+        yield f"it was measured with `{then.command}` and is with `{now.command}` now"
+    if matters(then.without) != matters(now.without):
+        steps = (_steps(matters(one.without)) for one in (then, now))
+        yield "it was saved {} and measured {} now (--vm-without)".format(*steps)
+
+
+def _steps(left_out: Collection[str]) -> str:
+    return f"without {', '.join(left_out)}" if left_out else "with all steps around its rounds"
+
+
+def stack_of(host: HostFacts) -> tuple[str, ...]:
+    """The host's software that guests run on: its kernel, QEMU and libvirt with their versions."""
+    return tuple(f"{what} {getattr(host, name)}" for what, name in _STACK)
+
+
+_MADE_FROM = (
+    ("qemu_sha256", "QEMU's binary"),
+    ("domain_xml_sha256", "the domain XML"),
+    ("guest_image_sha256", "the guest image"),
+)
+
+
+def other_parts(then: Measurement, now: Measurement) -> tuple[str, ...]:
+    """What the cell's guest was made from that has other bytes than then, and whether it began otherwise, in words.
+
+    Hashes and beginnings that are unknown are not judged.
+    """
+    pairs = ((what, then.made_from.get(key), now.made_from.get(key)) for key, what in _MADE_FROM)
+    parts = tuple(what for what, old, new in pairs if old and new and old != new)
+    old, new = then.hygiene.get("boot"), now.hygiene.get("boot")
+    return (*parts, f"the guest's boot ({old} then, {new} now)") if old and new and old != new else parts
+
+
+def stack_changes(before: HostFacts, today: HostFacts) -> tuple[str, ...]:
+    """What of the host's software is another one than then, each in a clause."""
+    pairs = ((what, getattr(before, name), getattr(today, name)) for what, name in _STACK)
+    return tuple(f"{what} was {old} and is {new} now" for what, old, new in pairs if old != new)

@@ -1,0 +1,254 @@
+"""The gate by pairs: a cell and its variant, measured in the same run in alternation, are judged as they come in; pure.
+
+A pair is a run of the old stack and one of the new, minutes apart on one host, each in a fresh guest. Its difference is
+log(seconds per operation after / before). Each look counts the first so many pairs only, so that what was decided
+stays decided whatever comes later.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from pytest_vmstorage.analysis.comparability import flaw, no_ratio
+from pytest_vmstorage.analysis.gate.policy import (
+    Finding,
+    GatePolicy,
+    Look,
+    Loss,
+    Standing,
+    above,
+    at_least_suspect,
+    change,
+    differences,
+    fractions,
+    p_text,
+    percent,
+)
+from pytest_vmstorage.analysis.gate.verdicts import Case, Comparison, first_rounds, judge_all
+from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.results.saved import keyed
+from pytest_vmstorage.stats import (
+    MOST_PAIRS,
+    count_to_see,
+    hodges_lehmann,
+    holm,
+    shift_interval,
+    signed_rank_p,
+    upper_bound,
+    visible_shift,
+)
+
+Cell = TypeVar("Cell", bound=Hashable)
+
+
+def screen(differences: Sequence[float], policy: Loss | None = None) -> Finding:
+    """All pairs of one cell so far: PASS, SUSPECT, or INCONCLUSIVE, and then how many more pairs the next look wants.
+
+    After the last look a cell whose estimate is above what is tolerated is SUSPECT at least.
+
+    A cell that looks slower is a suspect also where the tolerated loss seems excluded: fresh pairs will tell. Where it
+    looks slower and is no suspect, it may pass at the last look alone.
+    """
+    policy = policy or Loss()
+    for look in policy.screening:
+        seen = differences[: look.pairs]
+        if obstacle := _obstacle(seen, look, policy):
+            return obstacle
+        p, looks_slower = signed_rank_p(seen), hodges_lehmann(seen) >= policy.half
+        if p < policy.suspicion_at(look) and looks_slower:
+            return _finding(Standing.SUSPECT, seen, f"{p_text(p)}, to be confirmed on fresh pairs", p)
+        # a single wild pair can hide a loss from few
+        waits = looks_slower and look != policy.screening[-1]
+        if not waits and (passed := _passed(seen, look, policy)):
+            return passed
+    return at_least_suspect(_undecided(differences[: policy.screening[-1].pairs], policy), policy)
+
+
+def confirm(
+    suspects: Mapping[Cell, Sequence[float]], policies: Mapping[Cell, Loss] | None = None
+) -> dict[Cell, Finding]:
+    """All suspects of a job, each with its fresh pairs so far: PASS, REGRESSED, or undecided as in `screen`.
+
+    All of them have to be there, also those that were decided before: Holm's steps count how many there are. The
+    pairs that made a cell a suspect must not be among them. `policies` say what each may lose;
+    their looks are the same.
+    """
+    policies = policies or {}
+    of = {cell: policies.get(cell, Loss()) for cell in suspects}
+    looks = next(iter(of.values()), Loss()).confirmation
+    decided: dict[Cell, Finding] = {}
+    for look in looks:
+        p_values = holm([_evidence(decided.get(cell), pairs, look) for cell, pairs in suspects.items()])
+        for (cell, pairs), p in zip(suspects.items(), p_values, strict=True):
+            found = None if cell in decided else _confirmed(pairs, look, p, of[cell])
+            if found:
+                decided[cell] = found
+    last = looks[-1].pairs
+    return {
+        cell: decided.get(cell) or at_least_suspect(_undecided(pairs[:last], of[cell]), of[cell], was_suspect=True)
+        for cell, pairs in suspects.items()
+    }
+
+
+def _evidence(decided: Finding | None, pairs: Sequence[float], look: Look) -> float:
+    """A suspect's p-value at that look: 0 if it was rejected before, 1 if it passed or has nothing to show.
+
+    A suspect that has passed is a hypothesis that was kept. Counted as a rejected one it would lend its share of the
+    risk to the others, and the job would give more false alarms than it says.
+    """
+    if decided:
+        return 0.0 if decided.standing is Standing.REGRESSED else 1.0
+    seen = pairs[: look.pairs]
+    return signed_rank_p(seen) if len(seen) == look.pairs and all(map(math.isfinite, seen)) else 1.0
+
+
+def _confirmed(pairs: Sequence[float], look: Look, p: float, policy: Loss) -> Finding | None:
+    """What one suspect is at that look; None where the next one is to decide."""
+    seen = pairs[: look.pairs]
+    if found := _obstacle(seen, look, policy) or _passed(seen, look, policy):
+        return found
+    shift = hodges_lehmann(seen)
+    if p <= policy.alarm_risk and shift >= policy.half:
+        told = f"confirmed on fresh pairs with {p_text(p)}, and {above(shift, policy)}"
+        return _finding(Standing.REGRESSED, seen, told, p)
+    return None
+
+
+def _obstacle(seen: Sequence[float], look: Look, policy: Loss) -> Finding | None:
+    """Why that look cannot decide, or None."""
+    for place, difference in enumerate(seen, 1):
+        if not math.isfinite(difference):
+            reason = f"pair {place} has no figure, and a gate that left it out would choose its pairs"
+            return Finding(standing=Standing.INCONCLUSIVE, count=len(seen), reason=reason)
+    wants = look.pairs - len(seen)
+    if not wants:
+        return None
+    if not seen:
+        return Finding(standing=Standing.INCONCLUSIVE, count=0, wants=wants, reason=f"no pairs, of at least {wants}")
+    return _undecided(seen, policy, f"{look.pairs} pairs are needed for the next look, ", wants)
+
+
+def _passed(seen: Sequence[float], look: Look, policy: Loss) -> Finding | None:
+    bound = upper_bound(seen, look.pass_risk)
+    if bound >= policy.limit:
+        return None
+    return _finding(
+        Standing.PASS, seen, f"a loss of {percent(policy.limit)} is excluded, and any above {percent(bound)}"
+    )
+
+
+def _undecided(seen: Sequence[float], policy: Loss, wish: str = "", wants: int = 0) -> Finding:
+    """Neither found nor excluded, and what it would take."""
+    tolerated = percent(policy.limit)
+    if len(seen) < 2:
+        return _finding(Standing.INCONCLUSIVE, seen, f"{wish}and one has no spread").model_copy(update={"wants": wants})
+    spread = statistics.stdev(seen)
+    visible, needed = visible_shift(spread, len(seen)), count_to_see(policy.limit, spread)
+    reason = (
+        f"{wish}a loss of {tolerated} is neither found nor excluded: {len(seen)} pairs of this spread see one of "
+        f"{percent(visible)} in four of five cases"
+    )
+    if needed is None or needed > len(seen):
+        reason += f", and {tolerated} takes {needed or f'more than {MOST_PAIRS}'} pairs"
+    elif not wants:
+        reason += ", and these did not"
+    power = {"visible": math.expm1(visible), "needed": needed, "wants": wants}
+    return _finding(Standing.INCONCLUSIVE, seen, reason).model_copy(update=power)
+
+
+def _finding(standing: Standing, seen: Sequence[float], reason: str, p: float | None = None) -> Finding:
+    """With what the pairs say themselves before the reason: estimate and interval."""
+    shift, interval = hodges_lehmann(seen), shift_interval(seen)
+    return Finding(
+        standing=standing,
+        count=len(seen),
+        reason=f"{len(seen)} {'pair' if len(seen) == 1 else 'pairs'}, {change(shift, interval)}: {reason}",
+        loss=math.expm1(shift),
+        interval=fractions(interval),
+        p=p,
+    )
+
+
+Place = tuple[str, str, int, str]
+"""A measurement's test, workload, number among equal ones, and host: the same on both sides of a pair."""
+
+
+class _Paired(NamedTuple):
+    """A case, what it is paired with, and the loss that it may have."""
+
+    case: Case
+    then: Measurement
+    policy: Loss
+
+    @property
+    def pairs(self) -> tuple[float, ...]:
+        """The loss of each pair as a shift of logarithms; a round without its counterpart is none yet."""
+        name = self.case.metric.name
+        before, after = self.then.values(name), self.case.measured.values(name)
+        count = min(len(before), len(after))
+        return differences(self.case.metric, before[:count], after[:count])
+
+    @property
+    def first(self) -> tuple[float, ...]:
+        """The pairs that are looked at first, without the fresh ones."""
+        return self.pairs[: len(first_rounds(self.case.measured))]
+
+
+def compare_pairs(run: Run, policy: GatePolicy, lost: Mapping[str, str] | None = None) -> Comparison:
+    """Every shown metric of `run.measurements` against `run.against`; a primary one by its pairs.
+
+    It is PASS, SUSPECT or INCONCLUSIVE by the first pairs, and REGRESSED only where `fresh` ones confirm it among all
+    suspects of the run. `lost` says by node id why the other side has no figure.
+    """
+    against = f"the same with {run.recipe}"
+    there = {(k.nodeid, k.workload, k.nth, m.host): m for k, m in keyed(run.against)}
+
+    def find(case: Case) -> _Paired | str:
+        then = there.get((case.key.nodeid, case.key.workload, case.key.nth, case.measured.host))
+        return _case(case, then, policy, run.recipe, (lost or {}).get(case.key.nodeid, ""))
+
+    return Comparison(against=against, verdicts=judge_all(run, against, policy, find, _decide))
+
+
+def _case(case: Case, then: Measurement | None, policy: GatePolicy, recipe: str, lost: str) -> _Paired | str:
+    """What the case is paired with, or why it cannot be."""
+    if then is None or case.metric not in then.metrics:
+        return f"with {recipe} it has no figure{_why(case, then, lost)}"
+    if found := flaw(case.figure) or (no_ratio(case.figure) if case.gates else ""):
+        return found
+    figure = then.figure(case.metric.name)
+    if found := flaw(figure) or (no_ratio(figure) if case.gates or float(figure) == 0 else ""):
+        return f"with {recipe} {found}"
+    if not case.gates:
+        return _Paired(case, then, Loss())
+    tolerated = policy.tolerated_by(case.key.nodeid, case.key.workload, case.measured.tolerated).fraction
+    if tolerated is None:
+        return "what it may lose is to be learnt from saved days, and pairs have none"
+    return _Paired(case, then, Loss(tolerated=tolerated).shared(policy.parts))
+
+
+def _why(case: Case, then: Measurement | None, lost: str) -> str:
+    left_out = {one.metric.name: one.why for one in then.left_out} if then is not None else {}
+    # of what failed, the sentence without its evidence
+    reason = (left_out.get(case.metric.name) or lost).strip().partition("\n")[0].rstrip(".")
+    return f": {reason}" if reason else ""
+
+
+def _in_time(one: _Paired, finding: Finding) -> Finding:
+    if one.case.measured.ended.reason != "time limit" or finding.standing is not Standing.INCONCLUSIVE:
+        return finding
+    reason = f"{finding.reason}; the time for its pairs was over (--vm-pairs-limit)"
+    return at_least_suspect(finding.model_copy(update={"reason": reason, "wants": 0}), one.policy)
+
+
+def _decide(cases: Mapping[int, _Paired]) -> dict[int, Finding]:
+    """A finding for each case: by its first pairs, and once any has fresh ones, for every suspect by those."""
+    found = {number: screen(one.first, one.policy) for number, one in cases.items()}
+    if any(one.case.measured.fresh for one in cases.values()):
+        suspects = {number: cases[number] for number, one in found.items() if one.standing is Standing.SUSPECT}
+        fresh = {number: one.pairs[len(one.first) :] for number, one in suspects.items()}
+        found |= confirm(fresh, {number: one.policy for number, one in suspects.items()})
+    return {number: _in_time(cases[number], finding) for number, finding in found.items()}

@@ -1,0 +1,1 @@
+"""The command `vmstorage`: doctor, plan, show, time, promote, reap and the others."""

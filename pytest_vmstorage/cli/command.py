@@ -1,0 +1,217 @@
+"""The `vmstorage` command: doctor, image, reap, exec, show, time, promote."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import select
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from pytest_vmstorage.cli.doctor.examine import examine
+from pytest_vmstorage.cli.doctor.text import diagnosis_lines
+from pytest_vmstorage.cli.promote import promote
+from pytest_vmstorage.cli.show import newest_run, show_cell, timed_run
+from pytest_vmstorage.config.inventory import Inventory, find_host
+from pytest_vmstorage.config.inventory_file import find_inventory, read_inventory
+from pytest_vmstorage.config.settings import LabSettings
+from pytest_vmstorage.errors import ConfigError, VmStorageError
+from pytest_vmstorage.guest.appliance import build
+from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.lab.kept import open_kept
+from pytest_vmstorage.lab.opening import hosts_left, reap_host
+from pytest_vmstorage.report.time_spent import time_lines
+from pytest_vmstorage.results.saved import load_baseline
+from pytest_vmstorage.text import plain
+
+_SAVED = ".benchmarks"
+_JOURNALS = ".vmstorage"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand; 0 if it did what it says, 1 with one sentence on stderr if it could not, 2 for wrong usage.
+
+    Where nobody reads on, as with `| head`, it ends without a word and with 141, as programs do that SIGPIPE ends.
+    """
+    try:
+        status = _run(argv)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        if not _is_unread(sys.stdout):
+            raise
+        # Python flushes at its end, and would say that it cannot (library reference, signal, "Note on SIGPIPE")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = _parser().parse_args(argv)
+        return int(arguments.run(arguments))
+    except VmStorageError as error:
+        print(f"vmstorage: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _is_unread(stream: TextIO) -> bool:
+    """Whether it is a pipe or socket that nobody reads any more."""
+    try:
+        number = stream.fileno()
+    except (OSError, ValueError):
+        return False
+    poll = select.poll()
+    poll.register(number, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+class _Version(argparse.Action):
+    """Print the package's version, which is only looked for when somebody asks."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"pytest-vmstorage {importlib.metadata.version('pytest-vmstorage')}", flush=True)
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="vmstorage", description="What pytest-vmstorage needs beside pytest.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the package's version")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    doctor = commands.add_parser(
+        "doctor", help="say what can be measured on a host, axis by axis, and why the rest cannot"
+    )
+    doctor.add_argument("--vm-host", "--host", metavar="NAME", help="lab host (default: this machine)")
+    doctor.add_argument("--vm-dir", metavar="FOLDER", help="folder for the disks under test")
+    doctor.add_argument("--vm-inventory", metavar="FILE", help="file that lists hosts and devices (vmstorage.toml)")
+    doctor.add_argument("--json", action="store_true", help="print what was found as JSON")
+    doctor.set_defaults(run=_doctor)
+
+    image = commands.add_parser("image", help="build the guest appliance, or check the one there is")
+    image.add_argument("--rebuild", action="store_true", help="build it anew, with today's packages")
+    image.set_defaults(run=_image)
+
+    reaping = commands.add_parser("reap", help="remove what dead runs left on this machine, or on a lab host")
+    reaping.add_argument("--host", "--vm-host", metavar="NAME", help="lab host (default: this machine)")
+    reaping.add_argument("--vm-inventory", metavar="FILE", help="file that lists hosts and devices (vmstorage.toml)")
+    reaping.add_argument("--dry-run", action="store_true", help="only say what is left, and whose it was")
+    reaping.add_argument("--kept", action="store_true", help="also what --vm-keep left running")
+    reaping.set_defaults(run=_reap)
+
+    execute = commands.add_parser("exec", help="run a command in a guest that --vm-keep left running")
+    execute.add_argument("run_id", metavar="RUN", help="the run's id, as --vm-keep printed it")
+    execute.add_argument("command", nargs=argparse.REMAINDER, help="the command and its arguments")
+    execute.set_defaults(run=_exec)
+
+    show = commands.add_parser("show", help="show what proves that a measured cell is what its id says")
+    show.add_argument("cell", metavar="CELL", help="the cell's id, such as raw-none-virtio-blk-off")
+    show.add_argument("file", metavar="FILE", nargs="?", help="a saved run (default: the newest below .benchmarks)")
+    show.set_defaults(run=_show)
+
+    timing = commands.add_parser("time", help="show where a run's time went, by step and by cell")
+    timing.add_argument(
+        "saved",
+        metavar="RUN",
+        nargs="?",
+        help="a saved run's name, number or file, or a journal (default: the newest in .benchmarks and .vmstorage)",
+    )
+    timing.set_defaults(run=_time)
+
+    promoting = commands.add_parser("promote", help="make a saved run the baseline, and say what changes by it")
+    promoting.add_argument("saved", metavar="RUN", help="the run: its name, its number or its file")
+    promoting.add_argument("--as", dest="name", metavar="NAME", required=True, help="the baseline's name, such as main")
+    promoting.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
+    promoting.set_defaults(run=_promote)
+    return parser
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    inventory = _inventory(arguments.vm_inventory)
+    found = examine(LabSettings(host=arguments.vm_host, folder=arguments.vm_dir, inventory=inventory), _say)
+    if found.problem:
+        print(f"vmstorage: {found.problem}", file=sys.stderr, flush=True)
+    if arguments.json:
+        print(found.model_dump_json(indent=1))
+    else:
+        for line in diagnosis_lines(found, shutil.get_terminal_size((116, 24)).columns):
+            print(plain(line))
+    return 1 if found.problem else 0
+
+
+def _inventory(given: str | None) -> Inventory | None:
+    if given:
+        return read_inventory(Path(given), given)
+    path, ignored = find_inventory(Path.cwd())
+    for sentence in ignored:
+        _say(sentence)
+    return read_inventory(path, str(path)) if path is not None else None
+
+
+def _image(arguments: argparse.Namespace) -> int:
+    if arguments.rebuild:
+        build.discard()
+    found = build.ensure(LocalShell(), say=_say)
+    tools = ", ".join(f"{name} {version}" for name, version in found.manifest.tools.items())
+    print(f"the guest appliance is in {found.kernel.parent}: kernel {found.manifest.kernel_version}, {tools}")
+    return 0
+
+
+def _reap(arguments: argparse.Namespace) -> int:
+    host = find_host(arguments.host, None, _inventory(arguments.vm_inventory))
+    found = reap_host(host, kept=arguments.kept, look_only=arguments.dry_run)
+    for one in found:
+        print(plain(str(one)), file=sys.stdout if one.is_clear else sys.stderr)
+    for other in [] if arguments.host else hosts_left():
+        print(f"on {other} dead runs left something too: `vmstorage reap --host={other}`")
+    if not found:
+        print("nothing to remove: no dead run left anything")
+    return 0 if all(one.is_clear for one in found) else 1
+
+
+def _exec(arguments: argparse.Namespace) -> int:
+    if not arguments.command:
+        raise ConfigError("There is no command to run.", hint="Write `vmstorage exec RUN uname -a`.")
+    with open_kept(arguments.run_id) as shell:
+        done = shell.run(["/bin/sh", "-c", command_line(arguments.command)])
+    for stream, text in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
+        # what a guest says is no command to the user's terminal; a file or a pipe gets it as it is
+        stream.write(plain(text) if stream.isatty() else text)
+    return done.returncode
+
+
+def command_line(words: Sequence[str]) -> str:
+    """What a shell in the guest is given: a single word is a line of sh, as ssh has it; several are a command."""
+    return words[0] if len(words) == 1 else shlex.join(words)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    saved = load_baseline(arguments.file, Path(_SAVED)) if arguments.file else newest_run(Path(_SAVED))
+    print(plain("\n".join(show_cell(saved.run, arguments.cell, str(saved.path)))))
+    return 0
+
+
+def _time(arguments: argparse.Namespace) -> int:
+    source, timelines = timed_run(arguments.saved, Path(_SAVED), Path(_JOURNALS))
+    print(plain("\n".join([source, "", *time_lines(timelines)])))
+    return 0
+
+
+def _promote(arguments: argparse.Namespace) -> int:
+    print(plain("\n".join(promote(arguments.saved, arguments.name, Path(arguments.storage)))))
+    return 0
+
+
+def _say(sentence: str) -> None:
+    print(plain(sentence), file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""Which devices and machines a guest on a host can have: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import get_args
+
+from pytest_vmstorage.cli.doctor.seen import NO_GUEST, Finding, Seen, Status
+from pytest_vmstorage.config.cell import SMALLEST_MEMORY_BYTES, Bus, Cache, Discard, Io, Machine
+from pytest_vmstorage.config.rules.device import LEAST_BYTES_SEC, LEAST_IOPS_SEC
+from pytest_vmstorage.guest.appliance.recipe import MODULES_BY_BUS
+from pytest_vmstorage.guest.disk_xml import CACHE_FLAGS, TARGETS
+from pytest_vmstorage.units import format_about, format_size
+
+MACHINES = ("q35", "pc")
+
+DEVICES: Mapping[Bus, tuple[str, ...]] = {
+    "virtio-blk": ("virtio-blk-pci",),
+    "virtio-scsi": ("virtio-scsi-pci",),
+    "lsilogic": ("lsi53c895a",),
+    "vmpvscsi": ("pvscsi",),
+    "ide": ("ide-hd",),
+    "sata": ("ide-hd", "ich9-ahci"),
+    "usb": ("usb-storage", "qemu-xhci"),
+    "nvme": ("nvme",),
+}
+"""QEMU's names of the devices that a bus is made of, as `-device help` lists them."""
+
+SCHEDULERS: Mapping[str, str] = {"mq-deadline": "mq_deadline", "kyber": "kyber_iosched", "bfq": "bfq"}
+"""Modules of the guest's I/O schedulers; none needs no module."""
+
+
+def caches(seen: Seen) -> Iterator[Finding]:
+    """By O_DIRECT in the folder, and by what usb-storage does with the write cache."""
+    for name in get_args(Cache):
+        direct, _, write_cache = CACHE_FLAGS[name]
+        trial = seen.trial("direct")
+        if direct and not trial.ok:
+            yield Finding(axis="cache", value=name, status="no", why=f"no O_DIRECT in the folder: {trial.said}")
+            continue
+        way = "O_DIRECT works in the folder" if direct else "through the host's page cache"
+        if seen.has_guests and not write_cache and seen.trial("usb_write_cache").said == "auto":
+            usb = f"usb-storage of QEMU {seen.qemu} leaves its disk's write cache on, tried"
+            yield Finding(axis="cache", value=name, status="limited", why=f"{way}; not on usb: {usb}")
+        else:
+            yield seen.needs_guest("cache", name, way)
+
+
+def buses(seen: Seen) -> Iterator[Finding]:
+    """By libvirt's list for each machine type, QEMU's devices and the guest kernel's drivers."""
+    there = seen.trial("devices").said.split()
+    for bus in get_args(Bus):
+        lacking = [name for name in DEVICES[bus] if name not in there]
+        modules = [name for name in MODULES_BY_BUS[bus] if name not in seen.modules]
+        status, why = _bus_in_libvirt(bus, seen)
+        if not seen.has_guests:
+            status, why = "no", NO_GUEST
+        elif lacking:
+            status, why = "no", f"QEMU {seen.qemu} has no device {' and no '.join(lacking)}"
+        elif modules:
+            status, why = "no", f"the guest appliance's kernel lacks {' and '.join(modules)}"
+        yield Finding(axis="bus", value=bus, status=status, why=why)
+
+
+def _bus_in_libvirt(bus: Bus, seen: Seen) -> tuple[Status, str]:
+    if bus == "nvme":
+        if any("nvme" in known for known in seen.buses.values()):
+            return "yes", f"by qemu:commandline, though libvirt {seen.libvirt} has the bus itself"
+        return "yes", f"by qemu:commandline: libvirt {seen.libvirt} has no such bus (11.5 has)"
+    machines = [name for name in MACHINES if TARGETS[bus][1] in seen.buses.get(name, ())]
+    if not machines:
+        return "no", f"libvirt {seen.libvirt} has it for no machine type here"
+    lacking = [name for name in MACHINES if name not in machines]
+    also = f", not on {lacking[0]}" if lacking else ""
+    return "limited" if lacking else "yes", f"on {' and '.join(machines)}{also}, says libvirt {seen.libvirt}"
+
+
+def machines(seen: Seen) -> Iterator[Finding]:
+    """By libvirt's capabilities."""
+    for name in get_args(Machine):
+        if name == "auto":
+            yield seen.needs_guest("machine", name, "pc for bus ide, otherwise q35")
+        elif seen.has_guests and not seen.buses.get(name):
+            yield Finding(axis="machine", value=name, status="no", why=f"QEMU {seen.qemu} has no such machine")
+        else:
+            yield seen.needs_guest("machine", name, f"libvirt {seen.libvirt} can start it")
+
+
+def ios(seen: Seen) -> Iterator[Finding]:
+    """By a write of qemu-io with each in the folder."""
+    for name in get_args(Io):
+        found = seen.tried("io", name, f"io.{name}", "qemu-io wrote with it in the folder")
+        disabled = seen.trial("io_uring_disabled").said
+        if name == "io_uring" and found.status == "no" and disabled in ("1", "2"):
+            found = found.model_copy(update={"why": f"{found.why} (kernel.io_uring_disabled={disabled})"})
+        yield found
+
+
+def iothreads(seen: Seen) -> Iterator[Finding]:
+    """With virtio in QEMU they are there."""
+    yield seen.needs_guest("iothread", "yes", "virtio-blk and virtio-scsi")
+
+
+def queues(seen: Seen) -> Iterator[Finding]:
+    """As many as a guest has vCPUs make a difference."""
+    yield seen.needs_guest("queues", "1 or more", "virtio-blk and virtio-scsi; a guest uses no more than it has vCPUs")
+
+
+def queue_sizes(seen: Seen) -> Iterator[Finding]:
+    """QEMU's own limits."""
+    yield seen.needs_guest("queue_size", "4 to 1024", "virtio-blk; powers of two")
+
+
+def discards(seen: Seen) -> Iterator[Finding]:
+    """By a hole punched into a file in the folder."""
+    for name in get_args(Discard):
+        yield _punching(seen, "discard", name)
+
+
+def detect_zeroes(seen: Seen) -> Iterator[Finding]:
+    """The same hole; `on` writes zeros more cheaply and punches none."""
+    for name in ("off", "on", "unmap"):
+        yield _punching(seen, "detect_zeroes", name)
+
+
+def _punching(seen: Seen, axis: str, value: str) -> Finding:
+    if value != "unmap":
+        return seen.needs_guest(axis, value, "QEMU's own")
+    trial = seen.trial("punch")
+    if not trial.ok:
+        why = f"the folder's file system punches no holes, so that discards free nothing: {trial.said}"
+        return Finding(axis=axis, value=value, status="limited", why=why)
+    return seen.needs_guest(axis, value, "raw and qcow2: the folder's file system punches holes, tried")
+
+
+def limits(seen: Seen) -> Iterator[Finding]:
+    """QEMU's throttle, which every version here has."""
+    least = {"total_iops_sec": str(LEAST_IOPS_SEC), "total_bytes_sec": format_size(LEAST_BYTES_SEC)}
+    for axis, value in least.items():
+        yield seen.needs_guest(axis, f"{value} or more", "by QEMU's throttle, on every bus")
+
+
+def schedulers(seen: Seen) -> Iterator[Finding]:
+    """By the guest kernel's modules."""
+    yield seen.needs_guest("scheduler", "default", "what the guest's kernel takes")
+    yield seen.needs_guest("scheduler", "none", "every kernel has it")
+    for name, module in SCHEDULERS.items():
+        if seen.has_guests and module not in seen.modules:
+            why = f"the guest appliance's kernel lacks {module}"
+            yield Finding(axis="scheduler", value=name, status="no", why=why)
+        else:
+            yield seen.needs_guest("scheduler", name, f"{module} is in the guest appliance")
+
+
+def vcpus(seen: Seen) -> Iterator[Finding]:
+    """By the host's cores."""
+    cores = seen.number("cores")
+    yield seen.needs_guest("vcpus", f"1 to {cores}", "as many as the host has cores")
+    why = f"the host has {cores} cores, which more vCPUs would share"
+    status: Status = "limited" if seen.has_guests else "no"
+    yield Finding(axis="vcpus", value="more", status=status, why=why if seen.has_guests else NO_GUEST)
+
+
+def emulators(seen: Seen) -> Iterator[Finding]:
+    """The host's own by its version; another one is looked at when a cell names it."""
+    yield seen.needs_guest("emulator", "default", f"QEMU {seen.qemu}, the host's own")
+    yield seen.needs_guest("emulator", "a path", "any other QEMU on the host; it is tried before a guest is made")
+
+
+def memories(seen: Seen) -> Iterator[Finding]:
+    """By the host's available memory."""
+    free = seen.number("memory_kib") * 1024
+    least, most = format_size(SMALLEST_MEMORY_BYTES), format_about(free)
+    if free < SMALLEST_MEMORY_BYTES:
+        yield Finding(axis="memory", value=least, status="no", why=f"the host has {most} available")
+        return
+    yield seen.needs_guest("memory", f"{least} to {most}", "what the host has available now")

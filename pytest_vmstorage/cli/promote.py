@@ -1,0 +1,92 @@
+"""Making a saved run the baseline: its name begins anew with it, and what changes by that is said."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_vmstorage.analysis.comparability import stack_changes
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.leftovers import write_whole
+from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.results.saved import (
+    PROMOTED,
+    Baseline,
+    CellKey,
+    host_of,
+    keyed,
+    load_baseline,
+    name_of,
+    saved_files,
+)
+
+
+def promote(run: str, name: str, storage_folder: Path) -> list[str]:
+    """Save the run of that name, number or path as the first of baseline `name`; returns what changed, a line each.
+
+    Runs that were saved as `name` before stay where they are, and count no more. Raises ConfigError, one sentence.
+    """
+    candidate = load_baseline(run, storage_folder)
+    content = json.loads(candidate.path.read_text(encoding="utf-8"))
+    if "benchmarks" not in content:
+        raise ConfigError(
+            f"{candidate.path} is a report, and no run that pytest-benchmark saved.",
+            hint="Save the run with `pytest --vm-save=NAME`, then promote NAME.",
+        )
+    before = _before(name, storage_folder)
+    if before is not None and before.path == candidate.path:
+        raise ConfigError(
+            f"{candidate.path} is the newest run of {name!r} already.", hint="Name the run that is to take its place."
+        )
+    path = _next_path(name, before.path.parent if before is not None else candidate.path.parent)
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    content |= {"datetime": now, PROMOTED: {"at": now, "from": candidate.path.name}}
+    write_whole(path, json.dumps(content, indent=4))
+    return [
+        f"{candidate.path} is the baseline {name!r} now, as {path}",
+        *changes(before.run if before is not None else None, candidate.run),
+    ]
+
+
+def _before(name: str, storage_folder: Path) -> Baseline | None:
+    if not any(name_of(path) == name for path in saved_files(storage_folder)):
+        return None
+    return load_baseline(name, storage_folder)
+
+
+def _next_path(name: str, folder: Path) -> Path:
+    numbers = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9]_*.json")]
+    return folder / f"{max(numbers, default=0) + 1:04}_{name}.json"
+
+
+def changes(before: Run | None, after: Run) -> Iterator[str]:
+    """What another baseline has otherwise: hosts' software, cells that are new or gone, and each primary figure."""
+    if before is None:
+        yield f"there was no such baseline before; it has {len(after.measurements)} measurements"
+        return
+    for host in after.hosts:
+        changed = stack_changes(host_of(before, host.name), host) if host.name in _hosts(before) else ("is new",)
+        yield from (f"host {host.name}: {line}" for line in changed)
+    old, new = _cells(before), _cells(after)
+    for key, measured in new.items():
+        now = measured.figure(measured.primary)
+        about = f"{measured.workload} on {measured.config.label}, {measured.host}: {measured.primary}"
+        then = old.get(key)
+        if then is None or measured.primary not in {metric.name for metric in then.metrics}:
+            yield f"{about} is new, {now} ({now.spread})"
+        elif float(figure := then.figure(measured.primary)) != float(now):
+            share = f" ({(now - figure) / figure * 100:+.1f} %)" if figure else ""
+            yield f"{about} was {figure}, and is {now}{share}"
+    for key, measured in old.items():
+        if key not in new:
+            yield f"{measured.workload} on {measured.config.label}, {measured.host}: is not in it any more"
+
+
+def _hosts(run: Run) -> frozenset[str]:
+    return frozenset(host.name for host in run.hosts)
+
+
+def _cells(run: Run) -> dict[tuple[CellKey, str], Measurement]:
+    return {(key, measured.host): measured for key, measured in keyed(run.measurements)}

@@ -1,0 +1,325 @@
+"""StorageConfig: one cell of the matrix, with the rules that say which cells can exist."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from pytest_vmstorage.config.fs_options import mkfs_argv, mount_options
+from pytest_vmstorage.config.rules import broken_rules
+from pytest_vmstorage.config.rules.backing import BACKINGS, lacks
+from pytest_vmstorage.config.rules.image import arrives_filled
+from pytest_vmstorage.config.user_input import check_is_number, check_one_line, check_readable, close_to
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.text import shown
+from pytest_vmstorage.units import Bytes, MaybeBytes, format_size, parse_size
+
+Format = Literal["raw", "qcow2", "vmdk", "vdi", "qed", "vpc"]
+Cache = Literal["none", "directsync", "writethrough", "writeback", "unsafe"]
+Bus = Literal["virtio-blk", "virtio-scsi", "ide", "sata", "usb", "nvme", "lsilogic", "vmpvscsi"]
+Preallocation = Literal["off", "metadata", "falloc", "full"]
+State = Literal["fresh", "filled", "rewritten", "aged"]
+Machine = Literal["auto", "pc", "q35"]
+Io = Literal["threads", "native", "io_uring"]
+Discard = Literal["ignore", "unmap"]
+DetectZeroes = Literal["off", "on", "unmap"]
+Compression = Literal["off", "zlib", "zstd"]
+Encryption = Literal["off", "luks"]
+HostFs = Literal["as-found", "ext4", "xfs", "btrfs"]
+GuestFs = Literal["none", "ext3", "ext4", "xfs", "btrfs"]
+Scheduler = Literal["default", "none", "mq-deadline", "kyber", "bfq"]
+
+# TOML has no null, and a sweep may want QEMU's own choice beside other values
+_OrDefault = BeforeValidator(lambda value: None if value == "default" else value)
+
+Count = Annotated[int, Field(ge=1)]
+MaybeCount = Annotated[Count | None, _OrDefault]
+MaybeSize = Annotated[MaybeBytes, _OrDefault]
+MaybeText = Annotated[str | None, _OrDefault]
+Depth = Annotated[int, Field(ge=0, le=64)]
+
+SMALLEST_BYTES = 2**20
+"""Below this a disk holds no workload; qcow2 metadata alone takes 200 KiB."""
+
+DEFAULT_MEMORY_BYTES = 512 * 2**20
+SMALLEST_MEMORY_BYTES = 256 * 2**20
+"""Below this the appliance's kernel and what is written into its memory do not fit."""
+
+_ALLOWED: Mapping[str, tuple[str, ...]] = {
+    "format": get_args(Format),
+    "cache": get_args(Cache),
+    "bus": get_args(Bus),
+    "preallocation": get_args(Preallocation),
+    "state": get_args(State),
+    "machine": get_args(Machine),
+    "io": get_args(Io),
+    "discard": get_args(Discard),
+    "detect_zeroes": get_args(DetectZeroes),
+    "compression": get_args(Compression),
+    "encryption": get_args(Encryption),
+    "host_fs": get_args(HostFs),
+    "guest_fs": get_args(GuestFs),
+    "scheduler": get_args(Scheduler),
+}
+
+
+class StorageConfig(BaseModel):
+    """One storage configuration, in libvirt's and QEMU's words; `str()` is its part of a test id.
+
+    `size` is the virtual size of the disk under test in bytes. `state` says what a workload meets: `filled`,
+    blocks that were written before; `fresh`, blocks that nothing has written yet (the first write pays for
+    allocation, and only there does preallocation show); `rewritten`, the whole disk written twice; `aged`, the whole
+    disk written once in a seeded random order, so that an image which allocates late is fragmented.
+
+    `backing` is what lies under the image: "file", "partition", "lvm", "zvol", "device"; "native", the workload on
+    the host itself; "null", a guest whose disk is QEMU's null driver, without any storage; "machine:NAME", one that the
+    plugin did not make. Behind a colon stands the name it has in vmstorage.toml ("device:nvme0"), needed where several
+    are listed. `host_fs` is a file system made
+    for the image, `guest_fs` one made on the disk in the guest, both with options for mkfs and mount as one text.
+    `backing_chain` counts backing files below the image, `snapshots` internal snapshots in it. `total_iops_sec` and
+    `total_bytes_sec` are the most that the disk serves in a second, None for no limit. `emulator` is the path of the
+    QEMU binary on the lab host that runs the guest, None for the host's own; images are always made by the host's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Format = "raw"
+    cache: Cache = "none"
+    bus: Bus = "virtio-blk"
+    preallocation: Preallocation = "off"
+    state: State = "filled"
+    subformat: MaybeText = None
+    machine: Machine = "auto"
+    io: Io = "threads"
+    iothread: bool = False
+    queues: MaybeCount = None
+    queue_size: MaybeCount = None
+    discard: Discard = "ignore"
+    detect_zeroes: DetectZeroes = "off"
+    total_iops_sec: MaybeCount = None
+    total_bytes_sec: MaybeSize = None
+    cluster_size: MaybeSize = None
+    lazy_refcounts: bool = False
+    extended_l2: bool = False
+    l2_cache_size: MaybeSize = None
+    metadata_cache_size: MaybeSize = None
+    compression: Compression = "off"
+    encryption: Encryption = "off"
+    backing_chain: Depth = 0
+    snapshots: Depth = 0
+    backing: str = "file"
+    host_fs: HostFs = "as-found"
+    host_mkfs: str = ""
+    host_mount: str = ""
+    guest_fs: GuestFs = "none"
+    guest_mkfs: str = ""
+    guest_mount: str = ""
+    scheduler: Scheduler = "default"
+    vcpus: Count = 1
+    memory: Bytes = DEFAULT_MEMORY_BYTES
+    emulator: MaybeText = None
+    size: Bytes = 2**30
+
+    if TYPE_CHECKING:  # a type checker would refuse size="2G", which a validator makes bytes of
+
+        def __init__(self, **values: Any) -> None: ...
+
+    @field_validator("size")
+    @classmethod
+    def _size_holds_a_workload(cls, size: int) -> int:
+        if size < SMALLEST_BYTES or size % 512:
+            raise ConfigError(
+                f"a disk of {size} bytes cannot be made.",
+                hint="The size is at least 1M and a multiple of 512 bytes.",
+            )
+        return size
+
+    @field_validator("memory")
+    @classmethod
+    def _memory_boots(cls, memory: int) -> int:
+        if memory < SMALLEST_MEMORY_BYTES or memory % 2**20:
+            raise ConfigError(
+                f"a guest with {memory} bytes of memory does not boot.", hint="Give 256M or more, in whole MiB."
+            )
+        return memory
+
+    @field_validator("backing")
+    @classmethod
+    def _backing_is_known(cls, text: str) -> str:
+        kind, colon, name = text.partition(":")
+        if kind not in BACKINGS or bool(colon) != bool(name):
+            raise ConfigError(
+                f"backing={text!r} is not known.",
+                hint=f"backing is one of: {', '.join(BACKINGS)}; or one of them with a name of vmstorage.toml, such as"
+                ' "device:nvme0".',
+            )
+        return text
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_one_line(cls, value: object, info: ValidationInfo) -> object:
+        name = info.field_name or ""
+        check_is_number(name, value, cls.model_fields[name].annotation if name in cls.model_fields else bool)
+        if isinstance(value, str):
+            check_one_line(info.field_name or "", value)
+        return value
+
+    @field_validator("emulator")
+    @classmethod
+    def _emulator_is_a_path(cls, path: str | None) -> str | None:
+        if path is not None and not path.startswith("/"):
+            raise ConfigError(
+                f"emulator={path!r} is not the path of a QEMU binary.",
+                hint='Write it from the root of the lab host, such as "/opt/qemu-9.2/bin/qemu-system-x86_64".',
+            )
+        return path
+
+    @model_validator(mode="after")
+    def _can_exist(self) -> Self:
+        for rule in broken_rules(self):
+            raise ConfigError(
+                f"{self} cannot exist: {rule.reason} (rule {rule.name}; source: {rule.source}).", hint=_REFUSED_HINT
+            )
+        for where, kind in (("host", self.host_fs), ("guest", self.guest_fs)):
+            # options that would do something else than a file system's, or to something else than the disk
+            if kind not in ("as-found", "none"):
+                mount_options(kind, getattr(self, f"{where}_mount"), field=f"{where}_mount")
+                mkfs_argv(kind, getattr(self, f"{where}_mkfs"), "", field=f"{where}_mkfs", discard=False)
+        return self
+
+    def __str__(self) -> str:
+        first: list[str] = [self.format, self.cache, self.bus, self.preallocation]
+        chosen = [name for name in AXES[len(first) :] if self.is_chosen(name)]
+        if self.is_machine:
+            first = [self.backing]
+            chosen.remove("backing")
+        elif self.is_native:
+            # without a guest there is no format, cache mode or bus
+            first = [self.backing, self.preallocation]
+            chosen.remove("backing")
+        elif self.is_null:
+            # without storage there is no format and no preallocation
+            first = [self.backing, self.cache, self.bus]
+            chosen.remove("backing")
+        return "-".join([*first, *(axis_text(name, getattr(self, name)) for name in chosen)])
+
+    def is_chosen(self, name: str) -> bool:
+        """Whether that field differs from its default."""
+        return bool(getattr(self, name) != type(self).model_fields[name].default)
+
+    @property
+    def backing_kind(self) -> str:
+        """What lies under the image, without the name of which one."""
+        return self.backing.partition(":")[0]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the workload runs on the host itself, without a guest."""
+        return self.backing_kind == "native"
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether the workload runs on a machine that the plugin did not make."""
+        return self.backing_kind == "machine"
+
+    @property
+    def has_guest(self) -> bool:
+        """Whether a guest is made for it."""
+        return not (self.is_native or self.is_machine)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether the guest's disk is QEMU's null driver, behind which there is no storage."""
+        return self.backing_kind == "null"
+
+    def lacks(self, name: str) -> bool:
+        """Whether the cell has nothing of that field, because it has no guest, or no storage."""
+        return lacks(self, name)
+
+    @property
+    def backing_name(self) -> str:
+        """Which of vmstorage.toml's devices, volume groups or datasets; empty where there is one only."""
+        return self.backing.partition(":")[2]
+
+    @property
+    def arrives_filled(self) -> bool:
+        """Whether the image is made with data in every block, so that the guest need not fill the disk."""
+        return arrives_filled(self)
+
+    @property
+    def machine_type(self) -> str:
+        """The machine the guest gets: pc for IDE, which q35 has not, otherwise q35 unless asked for."""
+        if self.machine != "auto":
+            return self.machine
+        return "pc" if self.bus == "ide" else "q35"
+
+    @property
+    def label(self) -> str:
+        """The cell's name in messages and files: its id and its size."""
+        return f"{self} {format_size(self.size)}"
+
+
+FIELDS = tuple(StorageConfig.model_fields)
+"""All that `@pytest.mark.storage(...)` takes."""
+
+AXES = tuple(name for name in FIELDS if name != "size")
+"""What can be swept, in the order in which it stands in a test id.
+
+`size` can be, too, where a test does not call something else so: see plugin/axes.py.
+"""
+
+_SPEAKING = ("format", "cache", "bus", "preallocation", "state", "subformat", "io")
+_SIZES = ("total_bytes_sec", "cluster_size", "l2_cache_size", "metadata_cache_size", "memory", "size")
+
+
+def axis_text(name: str, value: object) -> str:
+    """An axis's value in an id: the value itself where it speaks, "queues=4" where it is a number or a yes."""
+    value = "default" if value is None else value
+    if name in _SPEAKING:
+        return str(value)
+    if name in _SIZES and value != "default":
+        value = format_size(parse_size(value))
+    return f"{name}={'yes' if value is True else 'no' if value is False else value}"
+
+
+def make_config(values: Mapping[str, Any]) -> StorageConfig:
+    """The cell with these values and defaults for the rest.
+
+    Raises ConfigError, one sentence, for an unknown field, an unknown value, or a cell that cannot exist.
+    """
+    for name, value in values.items():
+        _check_name(name)
+        check_readable(name, value)
+        _check_value(name, value)
+    try:
+        return StorageConfig(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else ", ".join(values)
+        raise ConfigError(f"{name}={shown(values.get(name))}: {first['msg']}.") from None
+
+
+_REFUSED_HINT = "Leave the cell out of the parametrize lists, or deselect it with -k or --deselect."
+
+
+def _check_name(name: str) -> None:
+    if name not in FIELDS:
+        hint = f"{close_to(name, FIELDS)}It has: {', '.join(FIELDS)}."
+        raise ConfigError(f"a storage configuration has no field {name!r}.", hint=hint)
+
+
+def _check_value(name: str, value: Any) -> None:
+    allowed = _ALLOWED.get(name)
+    if allowed is not None and value not in allowed:
+        raise ConfigError(f"{name}={shown(value)} is not known.", hint=f"{name} is one of: {', '.join(allowed)}.")

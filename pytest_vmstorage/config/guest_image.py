@@ -1,0 +1,120 @@
+"""Which image guests boot in the appliance's place: named by the user, and known by its checksum."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.toml import known_keys, tables_of, text_of
+from pytest_vmstorage.errors import ConfigError
+
+Reach = Literal["agent", "ssh"]
+
+_NAME = re.compile(r"\w[\w.-]*")
+_SUM = re.compile(r"[0-9a-f]{64}")
+_OPTION = "--vm-image"
+_REMEDY = "`sha256sum IMAGE` prints 64 hexadecimal digits."
+
+
+class ListedImage(BaseModel):
+    """A disk image that a user owns: `path` on this machine, `sha256` what it must be; it is never written to.
+
+    `reach` is how commands come into its guests.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    path: Path
+    sha256: str
+    reach: Reach = "agent"
+
+    @property
+    def description(self) -> str:
+        """What stands with each row: the file's name, and so much of its checksum that no other is taken for it."""
+        return f"{self.path.name} sha256:{self.sha256[:16]}"
+
+
+class NamedImage(BaseModel):
+    """An image as vmstorage.toml has it; without `sha256` its checksum lies beside it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    sha256: str | None = None
+    reach: Reach | None = None
+
+
+def read_images(document: Mapping[str, Any], source: str) -> Mapping[str, NamedImage]:
+    """The images that a file lists, by name; raises ConfigError."""
+    return {name: _named(name, table, source) for name, table in tables_of(document, "images", source).items()}
+
+
+def _named(name: str, table: Mapping[str, Any], source: str) -> NamedImage:
+    where = f"{source}, [images.{name}]"
+    if _NAME.fullmatch(name) is None:
+        raise ConfigError(f"{where}: {name!r} is not a name.", hint="Use letters, digits, dots, - and _.")
+    known_keys(table, ("path", "sha256", "reach"), where)
+    path, sha256 = text_of(table, "path", where), text_of(table, "sha256", where)
+    if path is None or not Path(path).expanduser().is_absolute():
+        said = "path is missing" if path is None else f"path = {path!r} is not absolute"
+        raise ConfigError(f"{where}: {said}.", hint="Write it from / or ~ on.")
+    reach = text_of(table, "reach", where)
+    return NamedImage(
+        path=path,
+        sha256=None if sha256 is None else _checked(sha256, f"{where}: sha256 = {sha256!r}"),
+        reach=None if reach is None else _known_reach(reach, f"{where}: reach = {reach!r}"),
+    )
+
+
+def choose_image(
+    name: str, sha256: str, reach: str, listed: Mapping[str, NamedImage], folder: Path
+) -> ListedImage | None:
+    """The image of that name in vmstorage.toml, else at that path; None for no name. Raises ConfigError.
+
+    A relative path begins at `folder`. The checksum is the one given, else vmstorage.toml's, else that in a file beside
+    the image, IMAGE.sha256: without any of them nobody would know what was measured.
+    """
+    if not name:
+        for given, what in ((sha256, "sha256"), (reach, "reach")):
+            if given:
+                raise ConfigError(f"{_OPTION}-{what} is of no image.", hint=f"Name the image with {_OPTION}=PATH.")
+        return None
+    entry = listed.get(name)
+    path = Path(entry.path if entry is not None else folder / Path(name).expanduser()).expanduser().resolve()
+    if not path.is_file():
+        has = f" It is no name of an image in vmstorage.toml either: {', '.join(listed)}." if listed else ""
+        raise ConfigError(f"{_OPTION}={name}: there is no file {path}.{has}", hint="Name a qcow2 or raw image.")
+    known = _checked(sha256, f"{_OPTION}-sha256={sha256}") if sha256 else entry.sha256 if entry is not None else None
+    by = _known_reach(reach, f"{_OPTION}-reach={reach}") if reach else entry.reach if entry is not None else None
+    return ListedImage(path=path, sha256=known or _beside(path), reach=by or "agent")
+
+
+def _known_reach(text: str, what: str) -> Reach:
+    if text not in get_args(Reach):
+        raise ConfigError(f"{what} is not known.", hint=f"It is one of: {', '.join(get_args(Reach))}.")
+    return "ssh" if text == "ssh" else "agent"
+
+
+def _beside(path: Path) -> str:
+    beside = path.with_name(f"{path.name}.sha256")
+    try:
+        words = beside.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError):
+        words = []
+    if not words:
+        raise ConfigError(
+            f"the image {path} has no checksum, and without one nobody knows what was measured.",
+            hint=f"Write it beside: `sha256sum {path.name} >{beside.name}`, or give it with {_OPTION}-sha256.",
+        )
+    return _checked(words[0], f"{beside} begins with {words[0]!r}, which")
+
+
+def _checked(text: str, what: str) -> str:
+    found = text.strip().lower()
+    if _SUM.fullmatch(found) is None:
+        raise ConfigError(f"{what} is no SHA-256.", hint=_REMEDY)
+    return found

@@ -1,0 +1,321 @@
+"""The matrix file: axes, fixed values and rules in TOML, read into ordered cells and what is left out and why."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text, make_config
+from pytest_vmstorage.config.selection import reduced
+from pytest_vmstorage.config.user_input import parse_toml
+from pytest_vmstorage.errors import ConfigError
+
+MOST_CELLS = 200_000
+"""A product larger than this is a slip: it is gone through cell by cell, also where few of them are kept."""
+
+_SHOWN = 3
+"""How many cells a sentence names before it counts the rest."""
+
+
+class Rule(BaseModel):
+    """An exclude or only rule: a cell matches it when each field named has one of the values."""
+
+    model_config = ConfigDict(frozen=True)
+
+    values: Mapping[str, tuple[Any, ...]]
+    reason: str = ""
+
+    def matches(self, fields: Mapping[str, Any]) -> bool:
+        """Whether a cell with these fields is meant."""
+        return all(fields[name] in values for name, values in self.values.items())
+
+
+class Cell(BaseModel):
+    """One cell of the file: the swept values as they were written, in the axes' order, and what they make."""
+
+    model_config = ConfigDict(frozen=True)
+
+    values: Mapping[str, Any]
+    config: StorageConfig
+
+    def __str__(self) -> str:
+        return cell_text(self.values)
+
+
+class LeftOut(NamedTuple):
+    """A combination that is not a cell, by its id, and why."""
+
+    cell: str
+    reason: str
+
+
+class Expansion(BaseModel):
+    """What a matrix comes to: cells in order, combinations that are left out, and rules that met nothing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cells: tuple[Cell, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    idle: tuple[str, ...] = ()
+
+
+class Matrix(BaseModel):
+    """A matrix file as it was read; `source` names the file in sentences.
+
+    `axes` stand in the order of AXES with values in the file's order; `storage` holds for every cell. With
+    `leaves_out_impossible` a cell that cannot exist is left out, otherwise it is an error.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    source: str
+    axes: Mapping[str, tuple[Any, ...]]
+    storage: Mapping[str, Any] = {}
+    exclude: tuple[Rule, ...] = ()
+    only: tuple[Rule, ...] = ()
+    pairwise: bool = False
+    seed: int = 0
+    leaves_out_impossible: bool = False
+
+    def expand(self, fixed: Mapping[str, Any] | None = None) -> Expansion:
+        """The cells, with the values of `fixed` in place of the file's; an axis among them is not swept.
+
+        Raises ConfigError where a cell that no rule leaves out cannot exist, where there are too many, or where
+        the file by itself comes to nothing. With `fixed` there may be none.
+        """
+        is_whole = not fixed
+        fixed = {**self.storage, **(fixed or {})}
+        axes = {name: values for name, values in self.axes.items() if name not in fixed}
+        self._check_size(axes)
+        cells: list[Cell] = []
+        left_out: list[LeftOut] = []
+        impossible: list[LeftOut] = []
+        met: set[str] = set()
+        for combination in itertools.product(*axes.values()):
+            values = dict(zip(axes, combination, strict=True))
+            config, refusal = _attempt({**fixed, **values})
+            reason = self._reason(_fields({**fixed, **values}, config), met)
+            if reason:
+                left_out.append(LeftOut(cell_text(values), reason))
+            elif config is None:
+                impossible.append(LeftOut(cell_text(values), refusal))
+            else:
+                cells.append(Cell(values=values, config=config))
+        if impossible and not self.leaves_out_impossible:
+            raise ConfigError(self._impossible(impossible), hint=_IMPOSSIBLE_HINT)
+        left_out += impossible
+        kept = reduced([cell.values for cell in cells], self.seed) if self.pairwise else range(len(cells))
+        left_out += [LeftOut(str(cell), _REDUCED) for n, cell in enumerate(cells) if n not in kept]
+        if not kept and is_whole:
+            raise ConfigError(
+                f"{self.source} leaves out every cell; the first, {left_out[0].cell}, because of {left_out[0].reason}.",
+                hint="Take a rule away or add a value.",
+            )
+        return Expansion(cells=tuple(cells[n] for n in kept), left_out=tuple(left_out), idle=self._idle(met))
+
+    def _reason(self, fields: Mapping[str, Any], met: set[str]) -> str:
+        """Why the rules leave a cell out, or an empty text; notes the rules it met."""
+        hits = [number for number, rule in enumerate(self.exclude, 1) if rule.matches(fields)]
+        wanted = [number for number, rule in enumerate(self.only, 1) if rule.matches(fields)]
+        met.update(f"exclude rule {number}" for number in hits)
+        met.update(f"only rule {number}" for number in wanted)
+        if hits:
+            reason = self.exclude[hits[0] - 1].reason
+            return f"exclude rule {hits[0]}{f' ({reason})' if reason else ''}"
+        if self.only and not wanted:
+            reasons = "; ".join(rule.reason for rule in self.only if rule.reason)
+            return f"no only rule matches{f' ({reasons})' if reasons else ''}"
+        return ""
+
+    def _idle(self, met: set[str]) -> tuple[str, ...]:
+        names = [f"exclude rule {n + 1}" for n in range(len(self.exclude))]
+        names += [f"only rule {n + 1}" for n in range(len(self.only))]
+        return tuple(name for name in names if name not in met)
+
+    def _check_size(self, axes: Mapping[str, tuple[Any, ...]]) -> None:
+        count = math.prod(len(values) for values in axes.values())
+        if count > MOST_CELLS:
+            raise ConfigError(
+                f"{self.source} has {count} combinations; {MOST_CELLS} are the most.",
+                hint="Split it into files with fewer axes or values.",
+            )
+
+    def _impossible(self, impossible: list[LeftOut]) -> str:
+        groups = [f"{listed(cells, _SHOWN)} {reason}" for reason, cells in by_reason(impossible).items()]
+        cells = "an impossible cell" if len(impossible) == 1 else f"{len(impossible)} impossible cells"
+        return f"{self.source} has {cells}: {'; '.join(groups)}."
+
+
+_IMPOSSIBLE_HINT = 'Add an [[exclude]] for it, or impossible = "leave-out" at the top of the file.'
+_CANNOT = " cannot exist: "
+_REDUCED = "pairwise: its pairs of values occur in cells that are kept"
+
+
+def by_reason(left_out: Iterable[LeftOut]) -> dict[str, list[str]]:
+    """The cells that each reason concerns, in order."""
+    found: dict[str, list[str]] = {}
+    for one in left_out:
+        found.setdefault(one.reason, []).append(one.cell)
+    return found
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first of these names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def cell_text(values: Mapping[str, Any]) -> str:
+    """The id of a combination: its values as a StorageConfig writes them, joined by "-"."""
+    return "-".join(axis_text(name, value) for name, value in values.items())
+
+
+def _attempt(values: Mapping[str, Any]) -> tuple[StorageConfig | None, str]:
+    try:
+        return make_config(values), ""
+    except ConfigError as error:
+        # without the cell's own name many cells share a sentence
+        return None, f"cannot exist: {(error.what.partition(_CANNOT)[2] or error.what).rstrip('.')}"
+
+
+def _fields(values: Mapping[str, Any], config: StorageConfig | None) -> Mapping[str, Any]:
+    """All fields of a cell, also of one that cannot exist."""
+    if config is not None:
+        return {name: getattr(config, name) for name in FIELDS}
+    defaults = {name: field.default for name, field in StorageConfig.model_fields.items()}
+    return {**defaults, **{name: value_of(name, value) for name, value in values.items() if name in FIELDS}}
+
+
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {}
+
+
+def value_of(name: str, value: Any) -> Any:
+    """A field's value as a StorageConfig holds it ("2G" -> 2147483648), whether or not any cell can have it.
+
+    Raises ConfigError for what is no value of that field.
+    """
+    if name not in _ADAPTERS:
+        field = StorageConfig.model_fields[name]
+        # an adapter looks at the one field, and at no rule between fields
+        kind: Any = Annotated[(field.annotation, *field.metadata, None)]
+        _ADAPTERS[name] = TypeAdapter(kind)
+    try:
+        return _ADAPTERS[name].validate_python(value)
+    except ValidationError as error:
+        wanted = error.errors()[0]["msg"].removeprefix("Input ")
+        raise ConfigError(f"{name}={value!r} is not known.", hint=f"It {wanted}.") from None
+
+
+_TABLES = ("axes", "storage", "exclude", "only", "reduce", "impossible")
+
+
+def load_matrix(text: str, source: str) -> Matrix:
+    """The matrix that a file says, checked key by key and expanded once, so that what it asks for can be.
+
+    Raises ConfigError, one sentence that names the file and the key.
+    """
+    document = parse_toml(text, source)
+    _known(document, _TABLES, source)
+    axes = _axes(_table(document, "axes", source), f"{source}, [axes]")
+    matrix = Matrix(
+        source=source,
+        axes=axes,
+        storage=_storage(_table(document, "storage", source), axes, f"{source}, [storage]"),
+        exclude=_rules(document, "exclude", source),
+        only=_rules(document, "only", source),
+        leaves_out_impossible=_leaves_out(document, source),
+        **_reduce(_table(document, "reduce", source), f"{source}, [reduce]"),
+    )
+    matrix.expand()
+    return matrix
+
+
+def _axes(table: Mapping[str, Any], where: str) -> dict[str, tuple[Any, ...]]:
+    if not table:
+        raise ConfigError(f"{where}: there is no axis.", hint='Write for example format = ["raw", "qcow2"].')
+    for name, values in table.items():
+        if name in FIELDS and name not in AXES:
+            raise ConfigError(f"{where}: {name} is no axis.", hint=f"Give it one value in [storage]: {name} = ...")
+        _known([name], AXES, where)
+        if not isinstance(values, list) or not values:
+            raise ConfigError(
+                f"{where}: {name} = {values!r} is not a list of values.",
+                hint=f"Write {name} = [...], or use [storage].",
+            )
+        seen: list[Any] = []
+        for value in values:
+            if (one := _plain(name, value, where)) in seen:
+                raise ConfigError(f"{where}: {name} has {value!r} twice.", hint="Take one of them away.")
+            seen.append(one)
+    return {name: tuple(table[name]) for name in AXES if name in table}
+
+
+def _storage(table: Mapping[str, Any], axes: Mapping[str, Any], where: str) -> dict[str, Any]:
+    _known(table, FIELDS, where)
+    for name, value in table.items():
+        if name in axes:
+            raise ConfigError(f"{where}: {name} is an axis too.", hint="Leave it in one of [axes] and [storage].")
+        _plain(name, value, where)
+    return dict(table)
+
+
+def _rules(document: Mapping[str, Any], kind: str, source: str) -> tuple[Rule, ...]:
+    tables = document.get(kind, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ConfigError(f"{source}: {kind} is not a list of tables.", hint=f"Write [[{kind}]] above each rule.")
+    return tuple(_rule(table, f"{source}, [[{kind}]] rule {number}") for number, table in enumerate(tables, 1))
+
+
+def _rule(table: Mapping[str, Any], where: str) -> Rule:
+    _known(table, (*FIELDS, "reason"), where)
+    reason = table.get("reason", "")
+    if not isinstance(reason, str):
+        raise ConfigError(f"{where}: reason = {reason!r} is not a text.", hint="Put it in quotes.")
+    values = {
+        name: tuple(_plain(name, one, where) for one in (value if isinstance(value, list) else [value]))
+        for name, value in table.items()
+        if name != "reason"
+    }
+    if not values or not all(values.values()):
+        raise ConfigError(f"{where} names no value, so it says nothing.", hint='Write for example format = "raw".')
+    return Rule(values=values, reason=reason)
+
+
+def _reduce(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    _known(table, ("pairwise", "seed"), where)
+    pairwise, seed = table.get("pairwise", False), table.get("seed", 0)
+    if not isinstance(pairwise, bool):
+        raise ConfigError(f"{where}: pairwise = {pairwise!r} is neither true nor false.", hint="Write pairwise = true.")
+    if type(seed) is not int:
+        raise ConfigError(f"{where}: seed = {seed!r} is not a whole number.", hint="Write for example seed = 1.")
+    return {"pairwise": pairwise, "seed": seed}
+
+
+def _leaves_out(document: Mapping[str, Any], source: str) -> bool:
+    word = document.get("impossible", "refuse")
+    if word not in ("refuse", "leave-out"):
+        raise ConfigError(f"{source}: impossible = {word!r} is not known.", hint='It is "refuse" or "leave-out".')
+    return bool(word == "leave-out")
+
+
+def _table(document: Mapping[str, Any], name: str, source: str) -> Mapping[str, Any]:
+    table = document.get(name, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"{source}: {name} = {table!r} is not a table.", hint=f"Write [{name}] on a line of its own.")
+    return table
+
+
+def _known(names: Iterable[str], known: Iterable[str], where: str) -> None:
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{where}: {name!r} is not known.", hint=f"Known here: {', '.join(known)}.")
+
+
+def _plain(name: str, value: Any, where: str) -> Any:
+    try:
+        return value_of(name, value)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error.what}", hint=error.hint) from None

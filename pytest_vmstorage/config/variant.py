@@ -1,0 +1,83 @@
+"""What another stack differs by, stated as values of a cell's axes; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.cell import AXES, StorageConfig, make_config
+from pytest_vmstorage.config.settings import HostWishes
+from pytest_vmstorage.errors import ConfigError
+
+_YES = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+
+
+HOST = {"governor": "governor", "turbo": "turbo", "host-scheduler": "scheduler"}
+"""What a recipe may say of the host, in the words of the options, and the wish that it is."""
+
+
+class Recipe(BaseModel):
+    """Values that replace those of a cell; `text` is how the user wrote them, `host` what it sets on the host."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    values: Mapping[str, str | int | bool | None]
+    host: Mapping[str, str] = {}
+
+    def on_host(self, wishes: HostWishes) -> HostWishes:
+        """What is set on the host for it, where the run sets that anyway."""
+        return wishes.model_copy(update=dict(self.host))
+
+    def of(self, config: StorageConfig) -> StorageConfig:
+        """The cell as this recipe has it.
+
+        Raises ConfigError, one sentence, where there is no such cell, or where it is the cell itself.
+        """
+        try:
+            made = make_config({**config.model_dump(), **self.values})
+        except ConfigError as error:
+            raise ConfigError(f"--vm-against={self.text} of {config}: {error.what}", hint=error.hint) from None
+        if made == config and not self.host:
+            raise ConfigError(
+                f"--vm-against={self.text} changes nothing in {config}, which would be measured against itself.",
+                hint="Name another value, or deselect the cell with -k.",
+            )
+        return made
+
+
+def parse_recipe(text: str) -> Recipe:
+    """The recipe in `cache=none,cluster_size=64k`; raises ConfigError, one sentence, for what is none."""
+    values: dict[str, Any] = {}
+    host: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not equals or not value:
+            raise ConfigError(
+                f"--vm-against={text}: {part.strip()!r} is not AXIS=VALUE.",
+                hint="Write for example cache=none,io=native.",
+            )
+        if name not in (*AXES, *HOST):
+            there = ", ".join((*AXES, *HOST))
+            raise ConfigError(f"--vm-against={text}: {name} is no axis.", hint=f"There are: {there}.")
+        if name in values or HOST.get(name) in host:
+            raise ConfigError(f"--vm-against={text}: {name} stands there twice.", hint="Take one of them away.")
+        if name in HOST:
+            host[HOST[name]] = value
+        else:
+            values[name] = _plain(name, value)
+    return Recipe(text=text, values=values, host=host)
+
+
+def _plain(name: str, value: str) -> str | int | bool | None:
+    """A value as a test would write it in a parametrize list."""
+    default = StorageConfig.model_fields[name].default
+    if isinstance(default, bool):
+        if value.lower() not in _YES:
+            raise ConfigError(f"--vm-against: {name}={value} is neither yes nor no.", hint=f"Write {name}=yes.")
+        return _YES[value.lower()]
+    if value == "default" and default is None:
+        return None
+    return int(value) if value.isdecimal() else value

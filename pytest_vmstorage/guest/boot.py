@@ -1,0 +1,137 @@
+"""What guests on a lab host boot with: QEMU's path there, and the appliance's files where that QEMU reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost
+from pytest_vmstorage.config.settings import Accel
+from pytest_vmstorage.errors import HostError
+from pytest_vmstorage.guest.appliance.build import Appliance
+from pytest_vmstorage.guest.appliance.recipe import MODULES_BY_BUS, kernel_cmdline
+from pytest_vmstorage.guest.cloud_image.image import ImageBoot, PlacedImage, boot_of, make_boot, remove_boot
+from pytest_vmstorage.host.shell import CommandResult, Shell, check
+from pytest_vmstorage.progress import Say
+from pytest_vmstorage.units import format_about
+
+PROGRESS_S = 5.0
+"""How often a copy that lasts says how far it is."""
+
+# the second is where RHEL and its kin have it, outside PATH
+_FIND_EMULATOR = "command -v qemu-system-x86_64 || ls /usr/libexec/qemu-kvm"
+
+
+class BootFiles(BaseModel):
+    """Paths on the lab host of QEMU and of what a guest boots from: the appliance, or an image of the user's.
+
+    `root_sha256` is that of the file which guests have as their root.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    emulator: str
+    kernel: str
+    initrd: str
+    root: str
+    root_sha256: str = ""
+    image: PlacedImage | None = None
+
+    def cmdline(self, config: StorageConfig | None, accel: Accel) -> str:
+        """The kernel command line of a cell's guest: it loads the driver of the disk's bus and no other."""
+        return kernel_cmdline(MODULES_BY_BUS[config.bus] if config else (), is_emulated=accel == "tcg")
+
+    def image_boot(self, config: StorageConfig | None, folder: str, name: str) -> ImageBoot | None:
+        """What a cell's guest boots from where the user has an image; a canary boots the appliance in any case."""
+        return boot_of(self.image, folder, name) if self.image is not None and config is not None else None
+
+    def make(self, shell: Shell, config: StorageConfig | None, folder: str, name: str) -> None:
+        """Make what belongs to that guest of a cell alone, in the run's folder; raises ProvisionError."""
+        if self.image is not None and config is not None:
+            make_boot(shell, self.image, folder, name)
+
+    def remove(self, shell: Shell, folder: str, name: str) -> None:
+        """Remove what `make` made; raises ProvisionError."""
+        if self.image is not None:
+            remove_boot(shell, self.image, folder, name)
+
+
+def find_emulator(shell: Shell, host: str) -> str:
+    """Path of QEMU on the host; raises HostError that names the package."""
+    done = shell.run(["sh", "-c", _FIND_EMULATOR])
+    if not done.ok:
+        raise HostError(
+            f"There is no QEMU on {host}: qemu-system-x86_64 is not in PATH.",
+            hint="Install qemu-system-x86 and qemu-utils there (Debian), or name another host with --vm-host.",
+        )
+    return done.stdout.strip()
+
+
+def place_appliance(
+    host: LabHost, shell: Shell, appliance: Appliance, emulator: str, *, draft: str, say: Say
+) -> BootFiles:
+    """The appliance's files as the host's QEMU sees them.
+
+    To another machine they are copied once, by way of the folder `draft` there, and kept under a name that is made of
+    their checksums; these are checked at each run. Raises ProvisionError, HostError.
+    """
+    paths = {"kernel": appliance.kernel, "initrd": appliance.initrd, "root": appliance.root}
+    known = {"emulator": emulator, "root_sha256": appliance.manifest.files[appliance.root.name].sha256}
+    if host.is_local:
+        return BootFiles.model_validate({**known, **{name: str(path) for name, path in paths.items()}})
+    sums = "".join(f"{appliance.manifest.files[path.name].sha256}  {path.name}\n" for path in paths.values())
+    folder = f"{host.folder}/appliance-{hashlib.sha256(sums.encode()).hexdigest()[:16]}"
+    if not _is_there(shell, folder, sums, host.name, say):
+        _copy(shell, list(paths.values()), draft, host.name, say)
+        check(_summed(shell, draft, sums), f"checking the appliance's copy on {host.name}")
+        # another run may have been faster
+        moved = shell.run(["mv", "-T", "--", draft, folder])
+        if not moved.ok and not _summed(shell, folder, sums).ok:
+            check(moved, f"keeping the appliance in {folder} on {host.name}")
+    return BootFiles.model_validate({**known, **{name: f"{folder}/{path.name}" for name, path in paths.items()}})
+
+
+def _is_there(shell: Shell, folder: str, sums: str, host: str, say: Say) -> bool:
+    if not shell.run(["test", "-e", folder]).ok:
+        return False
+    if _summed(shell, folder, sums).ok:
+        return True
+    say(f"the guest appliance on {host} is damaged")
+    check(shell.run(["rm", "-rf", "--", folder]), f"removing {folder} on {host}")
+    return False
+
+
+def _summed(shell: Shell, folder: str, sums: str) -> CommandResult:
+    return shell.run(["sh", "-c", 'cd -- "$1" && sha256sum --quiet -c -', "sh", folder], stdin=sums.encode())
+
+
+def _copy(shell: Shell, paths: Sequence[Path], folder: str, host: str, say: Say) -> None:
+    """Copy files into a folder that is made; QEMU may run as another user there, and is let read them."""
+    total = sum(path.stat().st_size for path in paths)
+    say(f"copying the guest appliance to {host} ({format_about(total)})")
+    check(shell.run(["mkdir", "-p", "-m", "755", "--", folder]), f"making {folder} on {host}")
+    progress = _Progress(total, say)
+    for path in paths:
+        shell.put(path, f"{folder}/{path.name}", moved=progress.moved)
+    check(shell.run(["chmod", "644", "--", *(f"{folder}/{path.name}" for path in paths)]), "copying the appliance")
+
+
+class _Progress:
+    """Says how far a copy has come, every few seconds."""
+
+    def __init__(self, total: int, say: Say) -> None:
+        self._total = total
+        self._say = say
+        self._done = 0
+        self._said = time.monotonic()
+
+    def moved(self, size: int) -> None:
+        self._done += size
+        if time.monotonic() - self._said > PROGRESS_S:
+            self._said = time.monotonic()
+            self._say(f"copied {format_about(self._done)} of {format_about(self._total)}")

@@ -1,0 +1,63 @@
+"""What a guest from a user's image is told by cloud-init: a small disk in the form that NoCloud reads.
+
+Source: cloud-init's documentation of the NoCloud datasource: a vfat file system labelled CIDATA with user-data,
+meta-data and network-config.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pytest_vmstorage.errors import HostError
+from pytest_vmstorage.host.shell import NOT_FOUND, LocalShell, check
+from pytest_vmstorage.leftovers import temporary
+
+LABEL = "CIDATA"
+_TOOLS = ("mformat", "mcopy")
+
+# what would write to a disk or take a CPU while a workload is measured; none of it is in every image
+_TIMERS = "apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer man-db.timer"
+
+_USER_DATA = f"""#cloud-config
+ssh_pwauth: false
+ssh_genkeytypes: [ed25519]
+locale: false
+package_update: false
+package_upgrade: false
+# a guest that lives for a measurement needs no more of cloud-init's later stages
+cloud_config_modules: [runcmd]
+cloud_final_modules: [scripts-user]
+runcmd:
+  - [sh, -c, "systemctl stop {_TIMERS} unattended-upgrades.service snapd.service 2>/dev/null; :"]
+"""
+
+
+def seed_texts(name: str) -> Mapping[str, str]:
+    """The files of the seed of the guest of that name; each guest is an instance of its own."""
+    return {
+        "meta-data": f"instance-id: {name}\nlocal-hostname: {name}\n",
+        "user-data": _USER_DATA,
+    }
+
+
+def check_seed_tools() -> None:
+    """Raise HostError where this machine cannot make a seed."""
+    shell = LocalShell()
+    missing = [tool for tool in _TOOLS if shell.run([tool, "--version"]).returncode == NOT_FOUND]
+    if missing:
+        raise HostError(
+            f"Guests from an image of yours need {' and '.join(missing)} on this machine, and there is none.",
+            hint="apt install mtools",
+        )
+
+
+def make_seed(target: Path, texts: Mapping[str, str]) -> None:
+    """Write a floppy image of 1.44 MB with these files; raises ProvisionError."""
+    shell = LocalShell()
+    check(shell.run(["mformat", "-C", "-i", str(target), "-f", "1440", "-v", LABEL, "::"]), "making a seed")
+    with temporary("seed") as folder:
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+        files = [str(folder / name) for name in texts]
+        check(shell.run(["mcopy", "-i", str(target), *files, "::"]), "filling a seed")

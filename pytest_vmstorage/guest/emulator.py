@@ -1,0 +1,80 @@
+"""A QEMU binary that a cell names: looked at before a guest is made, and found again as what runs that guest."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.host.shell import TIMED_OUT, Shell, check
+
+_TIME_LIMIT_S = 20.0
+
+_LOOK = """# reads
+[ -e "$1" ] || { echo 'there is no such file' >&2; exit 1; }
+[ -f "$1" ] || { echo 'it is no file' >&2; exit 1; }
+[ -x "$1" ] || { echo 'it is not executable' >&2; exit 1; }
+exec "$1" --version
+"""
+
+# -ef compares the files themselves: a link is the same, and a binary that was replaced meanwhile is not
+_RUNNING = """# reads
+pid=$(pgrep -f -- "-uuid $2" | head -n 1)
+exe=/proc/${pid:-none}/exe
+readlink "$exe" || echo
+[ "$exe" -ef "$1" ] && echo same || echo other
+[ "$(head -c 2 -- "$1" | tr -d '\\000')" = '#!' ] && echo script || echo binary
+"$1" --version
+"""
+
+_VERSION = re.compile(r"^QEMU emulator version (.+)$", re.MULTILINE)
+
+
+class RunningEmulator(BaseModel):
+    """What runs a guest, beside the binary that its cell names.
+
+    `exe` is the file that QEMU's process runs, "" where the host does not tell this user; `is_named` whether that is
+    the named one, `is_script` whether the named one is a script, which starts another. `version` is what the named one
+    says of itself.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    exe: str
+    is_named: bool
+    is_script: bool
+    version: str
+
+
+def check_emulator(shell: Shell, path: str, host: str) -> str:
+    """The version of the QEMU binary at that path on the host; raises ConfigError where it is none or does not run."""
+    done = shell.run(["sh", "-c", _LOOK, "sh", path], timeout_s=_TIME_LIMIT_S)
+    version = read_version(done.stdout)
+    if done.ok and version:
+        return version
+    if done.returncode == TIMED_OUT:
+        why = f"its --version has no end after {_TIME_LIMIT_S:.0f} s"
+    elif done.ok:
+        said = done.stdout.strip().partition("\n")[0]
+        why = f"it says {said!r} where QEMU says its version" if said else "it does not say that it is QEMU"
+    else:
+        why = done.tail(1) or f"its --version fails with exit status {done.returncode}"
+    raise ConfigError(
+        f"emulator={path} cannot be used on {host}: {why.rstrip('.')}.",
+        hint="Give the path of a qemu-system-x86_64 that runs there.",
+    )
+
+
+def read_version(text: str) -> str:
+    """The version in what `qemu-system-x86_64 --version` prints, with its package's; "" where there is none."""
+    found = _VERSION.search(text)
+    return found[1].strip() if found else ""
+
+
+def running_emulator(shell: Shell, path: str, uuid: str) -> RunningEmulator:
+    """Look at the process that runs the guest of that UUID; raises ProvisionError where the binary is gone."""
+    done = shell.run(["sh", "-c", _RUNNING, "sh", path, uuid], timeout_s=_TIME_LIMIT_S)
+    exe, same, kind, *said = check(done, f"looking at the QEMU of {path}").stdout.splitlines()
+    version = read_version("\n".join(said))
+    return RunningEmulator(exe=exe, is_named=same == "same", is_script=kind == "script", version=version)

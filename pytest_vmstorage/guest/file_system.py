@@ -1,0 +1,84 @@
+"""The file system on the disk under test in the guest, and the file there that workloads run on."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.fs_options import mkfs_argv, mount_options
+from pytest_vmstorage.errors import GuestError
+from pytest_vmstorage.host.file_systems import FileSystem, asked_words, look_at, make_file_system, mount
+from pytest_vmstorage.host.shell import Shell, run_line
+
+MOUNTPOINT = "/mnt/vmstorage"
+"""Where it is mounted: /mnt is a tmpfs in the appliance, whose root is read-only."""
+
+FILE_NAME = "test"
+FREE_PERCENT = 5
+"""Left free beside the test file: file systems that are full behave like no other."""
+
+FREE_PERCENT_COW = 60
+"""Left free where every write goes elsewhere: btrfs keeps an extent until its last block was written anew.
+
+Tried: a file of 95 % written sequentially, then at random, ends in ENOSPC; one of 40 % does not.
+"""
+
+_WHERE = "in the guest"
+_MIB = 2**20
+
+# a guest that booted just now has no entropy yet, and each UUID that mkfs wants would wait 2 s for some: the host's
+# fills it at once (0.3 s); where there is none a reader that blocks makes the kernel collect it (1.6 s)
+_ENTROPY = (
+    'read -r bits </proc/sys/kernel/random/entropy_avail; [ "$bits" -ge 256 ]'
+    " || { modprobe -q virtio_rng; head -c 1 /dev/random >/dev/null; }"
+)
+
+# modprobe has nothing to do where the kind is built in; the file gets its size and no block
+_TEST_FILE = r"""
+set -e
+set -- "$@" $(stat -f -c '%a %S' -- "$1")
+size=$(($4 * $5 / 100 * $3 / 1048576 * 1048576))
+truncate -s "$size" "$2"
+echo "$size"
+"""
+
+
+class GuestFs(BaseModel):
+    """A file system made in a guest: `path` is the test file of `size_bytes`, `found` what was mounted there."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    mountpoint: str
+    path: str
+    size_bytes: int
+    mkfs: tuple[str, ...]
+    found: FileSystem
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The mount options in effect."""
+        return self.found.options
+
+
+def make_guest_fs(shell: Shell, disk: str, config: StorageConfig) -> GuestFs:
+    """Make and mount the cell's file system on that disk, with a sparse test file that leaves 5 % free (btrfs: 60 %).
+
+    The disk is not discarded: its blocks below stay as they were. Raises ConfigError with mkfs's or mount's words
+    for options they refuse, UnsupportedError where the guest lacks tool or driver, GuestError for a disk too small.
+    """
+    options = mount_options(config.guest_fs, config.guest_mount, field="guest_mount")
+    argv = mkfs_argv(config.guest_fs, config.guest_mkfs, disk, field="guest_mkfs", discard=False)
+    make_file_system(shell, argv, asked=asked_words(guest_mkfs=config.guest_mkfs), where=_WHERE, before=_ENTROPY)
+    asked = asked_words(guest_mkfs=config.guest_mkfs, guest_mount=config.guest_mount)
+    mount(shell, config.guest_fs, disk, MOUNTPOINT, options, asked=asked, where=_WHERE)
+    path = f"{MOUNTPOINT}/{FILE_NAME}"
+    copies = config.guest_fs == "btrfs" and "nodatacow" not in options
+    percent = 100 - (FREE_PERCENT_COW if copies else FREE_PERCENT)
+    done = run_line(shell, _TEST_FILE, MOUNTPOINT, path, str(percent), timeout_s=60)
+    size = int(done.stdout) if done.ok else 0
+    found = look_at(shell, path, is_real=True)
+    if size < _MIB or found is None:
+        reason = "no room" if done.ok else done.tail(1)
+        raise GuestError(f"No test file could be made on the guest's {config.guest_fs}: {reason}.")
+    return GuestFs(kind=config.guest_fs, mountpoint=MOUNTPOINT, path=path, size_bytes=size, mkfs=argv, found=found)

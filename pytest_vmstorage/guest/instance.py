@@ -1,0 +1,69 @@
+"""A guest that was started, and what is known of it without asking it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.guest.domain_xml import GuestSpec
+from pytest_vmstorage.guest.protocol import Domain
+from pytest_vmstorage.host.shell import Shell
+from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.storage.image import ImageFacts
+
+CONSOLE_LINES = 20
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A guest that begins, by a boot or restored from a saved one."""
+
+    domain: Domain
+    is_restored: bool = False
+
+
+class Machine:
+    """A guest that was started: its domain, its disk on the host, its console; `is_restored` if it was not booted."""
+
+    def __init__(
+        self, spec: GuestSpec, domain: Domain, disk: HostDisk | None, shell: Shell, *, is_restored: bool = False
+    ) -> None:
+        self.spec = spec
+        self.domain = domain
+        self.disk = disk
+        self.is_restored = is_restored
+        self._shell = shell
+
+    @property
+    def host_disk(self) -> HostDisk:
+        """The cell's disk on the host; a canary has none and is never asked."""
+        assert self.disk is not None
+        return self.disk
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """What a reader of its row must know of how it was made."""
+        pinned = {"pinning": str(self.spec.pinning)} if self.spec.pinning is not None else {}
+        return {"boot": "restored" if self.is_restored else "fresh", **self.host_disk.notes, **pinned}
+
+    @property
+    def image(self) -> ImageFacts | None:
+        """What the disk's image takes on the host; a canary has none."""
+        return self.disk.image if self.disk is not None else None
+
+    @property
+    def config(self) -> StorageConfig:
+        """The cell; a canary has none and is never asked."""
+        assert self.spec.config is not None
+        return self.spec.config
+
+    @property
+    def domain_name(self) -> str:
+        """libvirt's name of the guest."""
+        return self.spec.name
+
+    def console_tail(self, lines: int = CONSOLE_LINES) -> str:
+        """The last lines the guest wrote to its serial console, 64 KiB of them at most."""
+        done = self._shell.run(["tail", "-c", str(2**16), "--", self.spec.console])
+        return "\n".join(done.stdout.replace("\r", "").strip().splitlines()[-lines:])

@@ -1,0 +1,1 @@
+"""The only door to libvirt: connections, domains, events, secrets, and errors in plain words."""

@@ -1,0 +1,69 @@
+"""As whom a lab host's QEMU runs, and what keeps it from files of which libvirt does not know.
+
+libvirt gives QEMU's user the files of the disks in its XML, and writes them into that guest's profile. NVMe disks are
+on the command line, as libvirt before 11.5 has none; a profile keeps QEMU from them (tried with AppArmor, libvirt 9.0).
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from xml.etree import ElementTree as ET
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.errors import UnsupportedError
+from pytest_vmstorage.host.shell import Shell, check
+
+_PROFILES = {"apparmor": "AppArmor", "selinux": "SELinux"}
+
+
+class Confinement(BaseModel):
+    """`owner` is the user and group as which QEMU runs, in chown's words, "" where it is this process's.
+
+    `profiles` names what gives each guest a profile of its own, "" where nothing does.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    owner: str = ""
+    profiles: str = ""
+
+
+def read_confinement(capabilities: str) -> Confinement:
+    """From libvirt's capabilities, which have a security model for each driver at work."""
+    models = {one.findtext("model", ""): one for one in ET.fromstring(capabilities).iterfind("host/secmodel")}  # noqa: S314 (libvirt's own)
+    labels = {one.get("type"): one.text or "" for one in models["dac"].iterfind("baselabel")} if "dac" in models else {}
+    # "+64055:+64055": numbers, and no names
+    owner = next(iter(labels.values()), "").replace("+", "")
+    return Confinement(owner=owner, profiles=next((_PROFILES[one] for one in models if one in _PROFILES), ""))
+
+
+def is_unknown(config: StorageConfig) -> bool:
+    """Whether libvirt does not know the cell's disk."""
+    return config.bus == "nvme" and not config.is_null
+
+
+def check_opens(config: StorageConfig, found: Confinement, host: str, *, is_block: bool) -> None:
+    """Raise UnsupportedError for a disk that QEMU on that host would not be let open."""
+    if found.profiles:
+        raise UnsupportedError(
+            f"{config} cannot be had on {host}: libvirt before 11.5 knows no NVMe disk, so the profile of the guest"
+            f" ({found.profiles}) does not let QEMU open it.",
+            hint='Measure another bus there, or set security_driver = "none" in its /etc/libvirt/qemu.conf.',
+        )
+    if is_block and found.owner:
+        raise UnsupportedError(
+            f"{config} cannot be had on {host}: libvirt before 11.5 knows no NVMe disk, so it does not give the block"
+            f" device to QEMU's user ({found.owner}).",
+            hint="Measure another bus there, or an image file.",
+        )
+
+
+def let_open(shell: Shell, found: Confinement, path: str) -> None:
+    """Give the files of a disk to QEMU's user, as libvirt does with those that it knows; raises ProvisionError."""
+    if found.owner:
+        stem = str(PurePosixPath(path).with_suffix(""))
+        # the image, its extents, what is below it
+        argv = ["sh", "-c", 'chown -- "$1" "$2"[.-]*', "sh", found.owner, stem]
+        check(shell.run(argv), f"giving {path} to QEMU's user")

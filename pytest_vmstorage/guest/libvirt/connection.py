@@ -1,0 +1,159 @@
+"""Connections to libvirt, which say when they were lost, and the event loop that the embedded driver needs."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pytest_vmstorage.errors import HostError, LostError
+from pytest_vmstorage.guest.libvirt.messages import connection_error
+
+SILENCE_S = 3
+SILENCES = 3
+"""A daemon that is silent for so long, so many times, is lost: libvirt notices after 9 to 12 s."""
+
+AGAIN_S = 5.0
+"""How long a daemon gets to be there again, as one that is restarted."""
+
+_REASONS = {1: "it ended", 2: f"no answer for {SILENCE_S * SILENCES} s"}
+
+
+class Connection:
+    """A connection to the libvirt at `uri`; raises HostError where there is none.
+
+    `watch` is called with each connection that was made, and `woken` when one is lost. `reach` raises HostError where
+    the host itself cannot be reached: libvirt's own ssh would try for minutes.
+    """
+
+    def __init__(
+        self,
+        libvirt: Any,
+        uri: str,
+        *,
+        watch: Callable[[Any], None],
+        woken: Callable[[], None],
+        reach: Callable[[], object],
+    ) -> None:
+        self._libvirt = libvirt
+        self._uri = uri
+        self._watch = watch
+        self._woken = woken
+        self._reach = reach
+        self._lock = threading.Lock()
+        self._gone: LostError | None = None
+        self._why = ""
+        self._conn = self._open()
+
+    def current(self) -> Any:
+        """The connection, made again if it was lost; raises LostError, at once where that failed before."""
+        with self._lock:
+            if self._gone is not None:
+                raise self._gone
+            if not self.is_alive(self._conn):
+                self._open_again()
+            return self._conn
+
+    @property
+    def is_to_daemon(self) -> bool:
+        """Whether another process runs QEMU, perhaps as another user."""
+        return not self._uri.startswith("qemu:///embed")
+
+    def is_alive(self, conn: Any) -> bool:
+        """Whether that connection stands, as far as libvirt knows."""
+        try:
+            return bool(conn.isAlive())
+        except self._libvirt.libvirtError:
+            return False
+
+    def lost(self, doing: str) -> LostError:
+        """What to raise where a connection was lost in the middle of something."""
+        why = f" ({self._why})" if self._why else ""
+        place = self._uri.partition("?")[0]
+        return LostError(
+            f"The connection to libvirt at {place} was lost during: {doing}{why}.",
+            hint="Check the network to it, and whether libvirtd was restarted there (journalctl -u libvirtd).",
+        )
+
+    def close(self) -> None:
+        """Let it go; errors at this point help nobody."""
+        with contextlib.suppress(self._libvirt.libvirtError):
+            self._conn.unregisterCloseCallback()
+        with contextlib.suppress(self._libvirt.libvirtError):
+            self._conn.close()
+
+    def _open(self) -> Any:
+        lib = self._libvirt
+        try:
+            conn = lib.open(self._uri)
+        except lib.libvirtError as error:
+            raise connection_error(self._uri, error) from None
+        with contextlib.suppress(lib.libvirtError):
+            # remote only
+            conn.setKeepAlive(SILENCE_S, SILENCES)
+        with contextlib.suppress(lib.libvirtError):
+            # not for the embedded driver, which has nothing to lose
+            conn.registerCloseCallback(self._on_close, None)
+        self._watch(conn)
+        return conn
+
+    def _on_close(self, _conn: Any, reason: int, _opaque: Any) -> None:
+        self._why = _REASONS.get(reason, "")
+        self._woken()
+
+    def _open_again(self) -> None:
+        try:
+            self._reach()
+            self._conn = self._patiently()
+        except HostError as error:
+            self._gone = self.lost("the run").retold(
+                f"The connection to libvirt at {self._uri.partition('?')[0]} was lost and cannot be made again:"
+                f" {error.what}"
+            )
+            self._gone.hint = error.hint
+            raise self._gone from None
+
+    def _patiently(self) -> Any:
+        deadline = time.monotonic() + AGAIN_S
+        while True:
+            try:
+                return self._open()
+            except HostError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+
+
+_loop: threading.Thread | None = None
+_stop = threading.Event()
+
+
+def start_event_loop(libvirt: Any) -> None:
+    """Start the one event loop of this process; the embedded driver does nothing without it."""
+    global _loop  # noqa: PLW0603 (libvirt has one event loop a process)
+    if _loop is not None:
+        return
+    # libvirt prints every error to stderr unless a handler takes it; ours are raised anyway. It is none in Python: in
+    # that a signal's handler would run, and what this raises, as for Ctrl-C, becomes a SystemError of libvirt's binding
+    libvirt.registerErrorHandler({}.setdefault, None)
+    libvirt.virEventRegisterDefaultImpl()
+    # a timer, so that the loop looks at _stop even when nothing happens
+    libvirt.virEventAddTimeout(100, lambda _timer, _opaque: None, None)
+    _loop = threading.Thread(target=_run_event_loop, args=(libvirt,), name="libvirt-events", daemon=True)
+    _loop.start()
+    atexit.register(_stop_event_loop)
+
+
+def _run_event_loop(libvirt: Any) -> None:
+    while not _stop.is_set():
+        libvirt.virEventRunDefaultImpl()
+
+
+def _stop_event_loop() -> None:
+    # a thread inside libvirt while the interpreter ends can crash it
+    _stop.set()
+    if _loop is not None:
+        _loop.join(2)

@@ -1,0 +1,300 @@
+"""The only `import libvirt`: connections, guests and their agents; libvirtError is translated in one place."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HostError, HypervisorError
+from pytest_vmstorage.guest.libvirt.capabilities_cache import count_all_modules, on_one_cpu
+from pytest_vmstorage.guest.libvirt.confinement import Confinement, read_confinement
+from pytest_vmstorage.guest.libvirt.connection import Connection, start_event_loop
+from pytest_vmstorage.guest.libvirt.events import GuestEvents
+from pytest_vmstorage.guest.libvirt.messages import bus_names, is_broken_channel, one_line, refusal_hint, version_text
+from pytest_vmstorage.guest.libvirt.secrets import Passphrases
+from pytest_vmstorage.guest.libvirt.start import Starts
+from pytest_vmstorage.results.spans import waiting_for
+from pytest_vmstorage.storage.encryption import secrets_of
+
+AGENT_AGAIN_S = 10.0
+"""How long libvirtd, restarted, may take to find the agent of a guest that it has already."""
+
+
+class LibvirtHypervisor:
+    """A libvirt connection with its event loop; one for the life of a run, made again if it is lost.
+
+    `pids` is the folder of QEMU's pid files where this process itself starts QEMU, else None. `reach` raises HostError
+    where the host cannot be reached.
+    """
+
+    def __init__(self, uri: str, *, pids: Path | None = None, reach: Callable[[], object] = lambda: None) -> None:
+        self._libvirt = load_libvirt()
+        import libvirt_qemu
+
+        self.qemu = libvirt_qemu
+        if pids is not None:
+            # before the first look at what libvirt knows of QEMU
+            count_all_modules()
+        start_event_loop(self._libvirt)
+        self.events = GuestEvents(self._libvirt, libvirt_qemu)
+        events = self.events
+        # a daemon looks at its host's processor itself
+        with on_one_cpu() if pids is not None else contextlib.nullcontext():
+            self.connection = Connection(self._libvirt, uri, watch=events.watch, woken=events.wake, reach=reach)
+        self._passphrases = Passphrases(self._libvirt, self.connection.current, uri if pids else "")
+        self.forget = self._passphrases.forget
+        self._starts = Starts(pids, lambda emulator: self.disk_buses(emulator, "q35"))
+
+    def start(self, xml: str) -> LibvirtDomain:
+        """Make and start a transient guest from schema-checked XML; raises HypervisorError."""
+        flags, conn = self._libvirt.VIR_DOMAIN_START_VALIDATE, self.connection.current()
+        with self._beginning("starting the guest", xml, conn):
+            handle = conn.createXML(xml, flags)
+        return LibvirtDomain(self, handle, conn)
+
+    def restore(self, xml: str, path: str) -> LibvirtDomain:
+        """Let a saved guest run on, whose file has that XML already; raises HypervisorError."""
+        conn = self.connection.current()
+        with self._beginning("restoring the guest", xml, conn):
+            conn.restoreFlags(path, None, self._libvirt.VIR_DOMAIN_SAVE_RUNNING)
+            handle = conn.lookupByUUIDString(ElementTree.fromstring(xml).findtext("uuid", ""))  # noqa: S314 (our own)
+        return LibvirtDomain(self, handle, conn)
+
+    @contextlib.contextmanager
+    def _beginning(self, doing: str, xml: str, conn: Any) -> Iterator[None]:
+        tree = ElementTree.fromstring(xml)  # noqa: S314 (our own XML)
+        name, emulator = tree.findtext("name", ""), tree.findtext("devices/emulator", "")
+        secrets = secrets_of(tree)
+        with (
+            # passphrases are known by the process, and not by the thread
+            self._starts.one(name, emulator, alone=bool(secrets)),
+            self._translated(doing, conn),
+            self._passphrases.known(secrets),
+        ):
+            yield
+
+    def find(self, uuid: str) -> LibvirtDomain | None:
+        """The running guest of that UUID, None where there is none."""
+        conn = self.connection.current()
+        with self._translated("looking for a guest", conn):
+            try:
+                return LibvirtDomain(self, conn.lookupByUUIDString(uuid), conn)
+            except self._libvirt.libvirtError as error:
+                if error.get_error_code() != self._libvirt.VIR_ERR_NO_DOMAIN:
+                    raise
+        return None
+
+    def _translated(self, doing: str, conn: Any) -> contextlib.AbstractContextManager[None]:
+        return translated(doing, connection=self.connection, is_lost=lambda: not self.connection.is_alive(conn))
+
+    def versions(self) -> Mapping[str, str]:
+        """Versions of `qemu` and `libvirt` as the lab host has them."""
+        conn = self.connection.current()
+        with self._translated("asking for versions", conn):
+            return {"qemu": version_text(conn.getVersion()), "libvirt": version_text(conn.getLibVersion())}
+
+    def supports_kvm(self, emulator: str) -> bool:
+        """Whether libvirt's domain capabilities for KVM can be had."""
+        try:
+            self.connection.current().getDomainCapabilities(emulator, "x86_64", None, "kvm")
+        except self._libvirt.libvirtError:
+            return False
+        return True
+
+    def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:
+        """From libvirt's domain capabilities."""
+        try:
+            return bus_names(self.connection.current().getDomainCapabilities(emulator, "x86_64", machine, "qemu"))
+        except self._libvirt.libvirtError:
+            return frozenset()
+
+    def confinement(self) -> Confinement:
+        """From libvirt's capabilities."""
+        conn = self.connection.current()
+        with self._translated("asking for security models", conn):
+            return read_confinement(conn.getCapabilities())
+
+    def close(self) -> None:
+        """Close the connection; errors at this point help nobody."""
+        self._passphrases.close()
+        self.connection.close()
+
+
+class LibvirtDomain:
+    """A running guest of a LibvirtHypervisor; `conn` is the connection that `handle` belongs to."""
+
+    def __init__(self, hypervisor: LibvirtHypervisor, handle: Any, conn: Any) -> None:
+        self._qemu = hypervisor.qemu
+        self._connection = hypervisor.connection
+        self._of_connection, self._conn = handle, conn
+        self._is_found_again = False
+        self.uuid: str = handle.UUIDString()
+        self.name: str = handle.name()
+        self._agent_up = hypervisor.events.agent(self.uuid)
+        self._ended = hypervisor.events.ended(self.uuid)
+        self._io_errors = hypervisor.events.io_errors(self.uuid)
+
+    @property
+    def _handle(self) -> Any:
+        """The guest in the connection of now; raises libvirtError where it is gone, LostError."""
+        conn = self._connection.current()
+        if conn is not self._conn:
+            self._of_connection, self._conn = conn.lookupByUUIDString(self.uuid), conn
+            self._is_found_again = True
+        return self._of_connection
+
+    def _translated(self, doing: str, patience_s: float = 0.0) -> contextlib.AbstractContextManager[None]:
+        return translated(
+            doing,
+            ended=self._ended,
+            patience_s=patience_s,
+            connection=self._connection,
+            # not of the latest one: another thread may have made that in the meantime
+            is_lost=lambda: not self._connection.is_alive(self._conn),
+        )
+
+    def wait_for_agent(self, timeout_s: float) -> bool:
+        """Wait for the event that the agent's port was opened; raises GuestDiedError if QEMU ends before, LostError."""
+        came = self._agent_up.wait(timeout_s)
+        if not self._connection.is_alive(self._conn):
+            raise self._connection.lost("waiting for the guest to boot")
+        if self._ended.is_set():
+            raise GuestDiedError("The guest ended before it answered.")
+        return came
+
+    def answers(self, timeout_s: float) -> bool:
+        """Whether the agent answers within the time; for a guest that was running before this connection."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            try:
+                self.agent("guest-ping", {}, 1)
+            except GuestDiedError:
+                return False
+            except GuestError:
+                time.sleep(0.1)
+            else:
+                return True
+        return False
+
+    def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
+        """One agent command; libvirt's time limit is in whole seconds, at least 1."""
+        request = json.dumps({"execute": command, "arguments": dict(arguments)})
+        with self._translated(f"guest agent command {command}"):
+            handle = self._handle
+            if self._is_found_again:
+                self._wait_for_its_agent(handle)
+            answer = self._qemu.qemuAgentCommand(handle, request, max(1, round(timeout_s)), 0)
+        return json.loads(answer)["return"]
+
+    def _wait_for_its_agent(self, handle: Any) -> None:
+        """Wait until libvirtd, restarted, has the agent of a guest that it has already; raises libvirtError."""
+        libvirt = load_libvirt()
+        deadline = time.monotonic() + AGENT_AGAIN_S
+        while True:
+            try:
+                self._qemu.qemuAgentCommand(handle, '{"execute": "guest-ping"}', 1, 0)
+                self._is_found_again = False
+                return
+            except libvirt.libvirtError as error:
+                if error.get_error_code() != libvirt.VIR_ERR_AGENT_UNRESPONSIVE or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def monitor(self, command: str, **arguments: Any) -> Any:
+        """One QMP command; taints the domain as custom-monitor and does nothing else."""
+        request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
+        with self._translated(f"monitor command {command}", patience_s=1.0):
+            answer = json.loads(self._qemu.qemuMonitorCommand(self._handle, request, 0))
+        if "error" in answer:
+            # what QEMU refuses libvirt hands on as an answer like any other
+            raise HypervisorError(f"monitor command {command} failed: {answer['error']['desc'].rstrip('.')}.")
+        return answer["return"]
+
+    def xml(self) -> str:
+        """The live XML."""
+        with self._translated("reading the live XML"):
+            return str(self._handle.XMLDesc(0))
+
+    def is_active(self) -> bool:
+        """Whether QEMU still runs it, by the event libvirt sent."""
+        return not self._ended.is_set()
+
+    def io_errors(self) -> tuple[str, ...]:
+        """By the events that QEMU sent."""
+        return tuple(self._io_errors)
+
+    def pause(self) -> None:
+        """With QEMU's stop, which flushes."""
+        with self._translated("pausing the guest"):
+            self._handle.suspend()
+
+    def resume(self) -> None:
+        """With QEMU's cont."""
+        with self._translated("resuming the guest"):
+            self._handle.resume()
+
+    def save(self, path: str) -> None:
+        """Into a file of libvirt's own format; the guest ends."""
+        with self._translated("saving the guest"):
+            self._handle.save(path)
+
+    def destroy(self) -> None:
+        """End it; libvirt sends SIGTERM, then SIGKILL, and returns when the process is gone."""
+        with contextlib.suppress(GuestDiedError), self._translated("destroying the guest"):
+            self._handle.destroy()
+
+
+def load_libvirt() -> Any:
+    """The libvirt binding; raises HostError that names the packages where it cannot be imported."""
+    try:
+        import libvirt
+    except ImportError as error:
+        raise HostError(
+            f"libvirt's Python binding cannot be imported ({error}).",
+            hint="Install libvirt-dev, pkg-config and a C compiler, then `pip install libvirt-python`.",
+        ) from None
+    return libvirt
+
+
+@contextlib.contextmanager
+def translated(
+    doing: str,
+    *,
+    ended: threading.Event | None = None,
+    patience_s: float = 0.0,
+    connection: Connection | None = None,
+    is_lost: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
+    """Turn libvirtError into HypervisorError, GuestSilentError (agent), GuestDiedError (domain gone) or LostError.
+
+    `is_lost` says of the connection of which `connection` is the latest whether it was lost meanwhile.
+    """
+    # agent and monitor may break before the event comes that says why
+    libvirt = load_libvirt()
+    try:
+        with waiting_for(f"libvirt: {doing}"):
+            yield
+    except libvirt.libvirtError as error:
+        if connection is not None and is_lost():
+            raise connection.lost(doing) from None
+        code = error.get_error_code() or -1
+        message = one_line(error)
+        gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
+        silent = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
+        # where QEMU was killed the agent's channel breaks first, and its end is told a moment later
+        ends_soon = code in silent or is_broken_channel(message)
+        if ended is not None and (code in gone or ended.wait(1.0 if ends_soon else patience_s)):
+            raise GuestDiedError(f"The guest ended during: {doing}.") from None
+        if code in silent:
+            raise GuestSilentError(f"{doing}: the guest's agent does not answer ({message}).") from None
+        hint = refusal_hint(message) if connection is not None and connection.is_to_daemon else ""
+        raise HypervisorError(f"{doing} failed: {message}.", hint=hint, code=code) from None
+    except SystemError as error:
+        # seen once with a damaged saved guest: libvirt's binding failed, and gave Python no reason
+        raise HypervisorError(f"{doing} failed, and libvirt's Python binding gave no reason ({error}).") from None

@@ -1,0 +1,195 @@
+"""Where QEMU's threads may run: on the CPUs that vmstorage.toml lists, and with --vm-pin each on one of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.cpu_list import format_cpus
+from pytest_vmstorage.config.cpu_list import read_cpus as cpu_list
+from pytest_vmstorage.errors import AttestationError, HostError, UnsupportedError
+from pytest_vmstorage.host.files import Files, first_line, read_files
+from pytest_vmstorage.host.shell import Shell
+
+_CPUS = r"""
+grep -asH '' /sys/devices/system/node/node*/cpulist /sys/devices/system/cpu/cpu*/topology/thread_siblings_list
+grep -asH ^Cpus_allowed_list: /proc/self/status
+"""
+_THREADS = r"""
+main=$(sed -n 's/^Tgid:\t*//p' "/proc/$1/status")
+echo "main $(sed -n 's/^Cpus_allowed_list:\t*//p' "/proc/$main/status")"
+for id; do echo "$id $(sed -n 's/^Cpus_allowed_list:\t*//p' "/proc/$id/status")"; done
+"""
+
+
+class Pinning(BaseModel):
+    """Where QEMU's threads may run, a CPU each: of every vCPU, the I/O thread (None without one), and all others.
+
+    `why_not` says why they were left to the host's scheduler, and `shares` that the others are on the I/O thread's CPU.
+    `within` are the CPUs on which all of them may run where none has one of its own.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    vcpus: tuple[int, ...] = ()
+    iothread: int | None = None
+    others: int | None = None
+    node: str = ""
+    why_not: str = ""
+    within: tuple[int, ...] = ()
+
+    @property
+    def shares(self) -> bool:
+        """Whether the I/O thread has no CPU of its own."""
+        return self.iothread is not None and self.iothread == self.others
+
+    def __str__(self) -> str:
+        kept = f"all of QEMU on CPUs {format_cpus(self.within)}" if self.within else ""
+        if self.why_not:
+            return "; ".join(filter(None, (f"not pinned: {self.why_not}", kept)))
+        if kept:
+            return kept
+        places = [f"vCPU {number} on CPU {cpu}" for number, cpu in enumerate(self.vcpus)]
+        places += [f"I/O thread on CPU {self.iothread}"] if self.iothread is not None else []
+        shared = ", which has no core left for it alone" if self.shares else ""
+        node = f", NUMA node {self.node}" if self.node else ""
+        return f"{', '.join(places)}, all else of QEMU on CPU {self.others}{shared}{node}"
+
+
+class HostCpus(BaseModel):
+    """By NUMA node ("" where the host tells none): a CPU of each core on which guests may run, in order.
+
+    `allowed` are all CPUs that this user's processes may have.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    cores: Mapping[str, tuple[int, ...]]
+    allowed: tuple[int, ...] = ()
+
+
+class Monitored(Protocol):
+    """A guest whose QEMU answers QMP."""
+
+    def monitor(self, command: str, **arguments: object) -> object:
+        """One QMP command and its return value."""
+
+
+def host_cpus(shell: Shell, within: Collection[int] = ()) -> HostCpus:
+    """Look at the host: nodes, cores, and the CPUs that this user's processes may have; of `within` alone if any."""
+    return read_cpus(read_files(shell.run(["sh", "-c", _CPUS]).stdout), within)
+
+
+def read_cpus(files: Files, within: Collection[int] = ()) -> HostCpus:
+    """From the files of a look; of a core's threads (SMT) the first one that may be used stands for it."""
+    there = cpu_list(first_line(files, "/proc/self/status").partition(":")[2])
+    allowed = [cpu for cpu in there if not within or cpu in within]
+    named = re.compile(r"/node/node(\d+)/cpulist$")
+    nodes = {found[1]: set(cpu_list(lines[0])) for path, lines in files.items() if (found := named.search(path))}
+    cores: dict[str, tuple[int, ...]] = {}
+    for node, cpus in (nodes or {"": set(allowed)}).items():
+        firsts = {_core(files, cpu): cpu for cpu in reversed(allowed) if cpu in cpus}
+        cores[node] = tuple(sorted(firsts.values()))
+    return HostCpus(cores=cores, allowed=there)
+
+
+def _core(files: Files, cpu: int) -> str:
+    return first_line(files, f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or str(cpu)
+
+
+def choose(cpus: HostCpus, *, vcpus: int, iothreads: int) -> Pinning:
+    """A core for each thread, all on one node: the one with most. Where one is missing an I/O thread shares its own.
+
+    The others come first, where the host's own work mostly is (CPU 0).
+    """
+    node, cores = max(cpus.cores.items(), key=lambda item: len(item[1]))
+    wanted = vcpus + iothreads + 1
+    if len(cores) >= wanted - iothreads:
+        others, *free = cores
+        iothread = (free.pop(0) if len(cores) >= wanted else others) if iothreads else None
+        return Pinning(vcpus=tuple(free[:vcpus]), iothread=iothread, others=others, node=node)
+    where = f" of NUMA node {node}" if len(cpus.cores) > 1 else ""
+    threads = f"{vcpus} vCPU{'s' * (vcpus > 1)}{' and an I/O thread' if iothreads else ''}"
+    have = f"{len(cores)} core{'s' * (len(cores) != 1)}"
+    return Pinning(why_not=f"{threads} and the rest of QEMU want {wanted} cores, and {have}{where} can be had")
+
+
+class Pinner:
+    """Chooses for each guest of a run; the host is looked at once. `strict` refuses what cannot be pinned.
+
+    With `apart` each thread gets a core; without it all of them have what `within` says. CPUs of `within` that
+    `where`, a host's place in a file, does not have are an error.
+    """
+
+    def __init__(
+        self, shell: Shell, *, strict: bool = False, apart: bool = True, within: Sequence[int] = (), where: str = ""
+    ) -> None:
+        self._shell = shell
+        self._strict = strict
+        self._apart = apart
+        self._within = tuple(within)
+        self._where = where
+        self._cpus: HostCpus | None = None
+
+    def check(self) -> None:
+        """Raise HostError where the host lacks one of the CPUs on which QEMU is to run."""
+        lacking = [cpu for cpu in self._within if cpu not in self._look().allowed]
+        if lacking:
+            has = format_cpus(self._look().allowed) or "none that it tells of"
+            raise HostError(
+                f"{self._where}: cpus has {format_cpus(lacking)}, and of the host's CPUs this user may have {has}.",
+                hint="List those on which QEMU may run.",
+            )
+
+    def __call__(self, *, vcpus: int, iothreads: int) -> Pinning:
+        """Where that guest's threads go; raises UnsupportedError where there are too few cores and it is strict."""
+        if not self._apart:
+            return self.together()
+        chosen = choose(self._look(), vcpus=vcpus, iothreads=iothreads)
+        if chosen.why_not and self._strict:
+            raise UnsupportedError(f"--vm-pin cannot be had: {chosen.why_not}.")
+        return chosen.model_copy(update={"within": self._within}) if chosen.why_not else chosen
+
+    def of(self, config: StorageConfig | None) -> Pinning:
+        """The same for a cell's guest; a canary, which has none, gets no cores of its own."""
+        if config is None:
+            return self.together()
+        return self(vcpus=config.vcpus, iothreads=int(config.iothread))
+
+    def together(self) -> Pinning:
+        """Where a guest's threads go that get no cores of their own."""
+        return Pinning(within=self._within)
+
+    def _look(self) -> HostCpus:
+        self._cpus = self._cpus or host_cpus(self._shell, self._within)
+        return self._cpus
+
+
+def check_pinning(shell: Shell, guest: Monitored, pinning: Pinning) -> None:
+    """Read back where the threads may run; raises AttestationError with both lists of CPUs where it is elsewhere."""
+    if pinning.why_not and not pinning.within:
+        return
+    vcpus, iothreads = _ids(guest.monitor("query-cpus-fast")), _ids(guest.monitor("query-iothreads"))
+    all_of_it = format_cpus(pinning.within)
+    asked = {"main": ("main loop", all_of_it or str(pinning.others))}
+    for number, tid in enumerate(vcpus):
+        if all_of_it or number < len(pinning.vcpus):
+            asked[str(tid)] = (f"vCPU {number}", all_of_it or str(pinning.vcpus[number]))
+    asked |= {str(tid): ("I/O thread", all_of_it or str(pinning.iothread)) for tid in iothreads}
+    done = shell.run(["sh", "-c", _THREADS, "sh", *(tid for tid in asked if tid != "main")])
+    found = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
+    way_out = "Take cpus out of the host's entry" if all_of_it else "Leave --vm-pin out"
+    for thread, (what, cpus) in asked.items():
+        there = found.get(thread) or "unknown"
+        if there != cpus:
+            hint = f"{way_out}, or look at the cpuset that guests are started in."
+            raise AttestationError(f"the CPU of QEMU's {what}", asked=cpus, found=there, hint=hint)
+
+
+def _ids(answer: object) -> list[int]:
+    assert isinstance(answer, Iterable)
+    return [int(one["thread-id"]) for one in answer]

@@ -1,0 +1,76 @@
+"""What is asked of a hypervisor and of its guests, whatever library stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pytest_vmstorage.guest.libvirt.confinement import Confinement
+
+
+class Domain(Protocol):
+    """A guest as the hypervisor sees it."""
+
+    def wait_for_agent(self, timeout_s: float) -> bool:
+        """Wait until the guest's agent opened its port; False at the time limit. Raises GuestDiedError."""
+
+    def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
+        """One guest-agent command and its return value; raises GuestError, GuestDiedError."""
+
+    def monitor(self, command: str, **arguments: Any) -> Any:
+        """One QMP command and its return value; raises HypervisorError."""
+
+    def xml(self) -> str:
+        """The live XML, as libvirt made it of ours."""
+
+    def is_active(self) -> bool:
+        """Whether QEMU still runs it."""
+
+    def io_errors(self) -> tuple[str, ...]:
+        """Why QEMU could not read or write for it, in QEMU's words, such as "No space left on device"."""
+
+    def pause(self) -> None:
+        """Stop its processors and write back what QEMU holds for its disk; raises GuestDiedError, HypervisorError."""
+
+    def resume(self) -> None:
+        """Let it run on, its clock where it stopped; raises GuestDiedError, HypervisorError."""
+
+    def save(self, path: str) -> None:
+        """Write its state into a file on its host and end it; raises GuestDiedError, HypervisorError."""
+
+    def destroy(self) -> None:
+        """End it at once and wait until QEMU is gone; no error if it is gone already."""
+
+
+class Hypervisor(Protocol):
+    """A connection to a lab host's libvirt."""
+
+    def start(self, xml: str) -> Domain:
+        """Make and start a transient guest; raises HypervisorError."""
+
+    def restore(self, xml: str, path: str) -> Domain:
+        """Make a guest of that XML and let it run on from a file in which such a one was saved.
+
+        The file says so itself already. Raises HypervisorError.
+        """
+
+    def find(self, uuid: str) -> Domain | None:
+        """The running guest of that UUID, None where there is none."""
+
+    def forget(self, uuid: str) -> None:
+        """Forget the passphrase of the guest of that UUID, if a run that was killed left it known; it has ended."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Versions of `qemu` and `libvirt`."""
+
+    def supports_kvm(self, emulator: str) -> bool:
+        """Whether libvirt would start a KVM guest at all."""
+
+    def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:
+        """libvirt's names of the buses a disk can be on in that machine type; none where there is no such machine."""
+
+    def confinement(self) -> Confinement:
+        """As whom QEMU runs there, and what keeps it from files; raises HypervisorError."""
+
+    def close(self) -> None:
+        """Let the connection go; guests are destroyed before, by their owner."""

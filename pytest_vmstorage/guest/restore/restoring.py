@@ -1,0 +1,204 @@
+"""Guests that begin as a saved one and not with a boot, where that is proven to come to the same."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+
+from pytest_vmstorage.config.settings import Accel
+from pytest_vmstorage.errors import BootTimeoutError, HypervisorError, VmStorageError
+from pytest_vmstorage.guest.agent import AgentShell
+from pytest_vmstorage.guest.domain_xml import GuestSpec
+from pytest_vmstorage.guest.instance import Begun
+from pytest_vmstorage.guest.libvirt.messages import IO_HELPER, IO_HELPER_PACKAGE, lacks_io_helper
+from pytest_vmstorage.guest.protocol import Domain, Hypervisor
+from pytest_vmstorage.guest.restore.parking import park, wake
+from pytest_vmstorage.guest.restore.states import PROVEN, State, States, is_proven, is_restorable
+from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.results.spans import span, waiting_for
+from pytest_vmstorage.units import format_duration
+
+
+class Restoring:
+    """Begins guests on one host from its saved states, and makes those that are wanted and not there.
+
+    `xml_of` is a guest's XML, `note` puts a UUID into the run's lease before a guest of it is begun. `begin` restores
+    whatever can be, `begin_proven` where restored guests were shown to have the figures of booted ones.
+    """
+
+    def __init__(
+        self,
+        hypervisor: Hypervisor,
+        states: States,
+        *,
+        xml_of: Callable[[GuestSpec], str],
+        note: Callable[[str], None],
+        timeout_s: float,
+        say: Say = silent,
+    ) -> None:
+        self._hypervisor = hypervisor
+        self._states = states
+        self._xml_of = xml_of
+        self._note = note
+        self._timeout_s = timeout_s
+        self._say = say
+        self._locks: dict[str, threading.Lock] = {}
+        self._distrusted: set[str] = set()
+        self._unready: list[Domain] = []
+        self._is_over = False
+        self._lacks_helper = False
+        self._telling = threading.Lock()
+
+    def begin(self, spec: GuestSpec) -> Begun:
+        """Begin that guest, restored where it can be; raises HypervisorError where it cannot even be booted."""
+        if is_restorable(spec) and not self._lacks_helper:
+            name = self._states.name(spec)
+            begun = self._restored(spec, name)
+            if begun is not None:
+                return begun
+        return self._booted(spec)
+
+    def way(self, boot: str | None, accel: Accel) -> Callable[[GuestSpec], Begun] | None:
+        """How guests begin with --vm-boot=`boot`; None where each is booted, as if no guest were ever restored."""
+        if boot == "restore":
+            return self.begin
+        return self.begin_proven if boot is None and PROVEN.get(accel) else None
+
+    def begin_proven(self, spec: GuestSpec) -> Begun:
+        """Begin that guest, restored where that is proven to come to the same, booted elsewhere; raises as `begin`."""
+        return self.begin(spec) if is_proven(spec) else self._booted(spec)
+
+    def distrust(self, spec: GuestSpec, why: object) -> None:
+        """Boot every guest of that kind from now on: one that was restored is not what it ought to be."""
+        name = self._states.name(spec)
+        self._distrusted.add(name)
+        self._states.drop(name)
+        if lacks_io_helper(str(why)):
+            self._tell_of_helper()
+            return
+        self._say(f"a restored guest cannot be used, so such guests are booted: {why}")
+
+    def _tell_of_helper(self) -> None:
+        """Say it once, whichever guests ask: none of this host can be restored, of whatever kind."""
+        with self._telling:
+            is_told, self._lacks_helper = self._lacks_helper, True
+        if not is_told:
+            self._say(
+                f"guests are booted, which takes longer than restoring them: {IO_HELPER}, by which libvirt restores"
+                f" guests, is not installed on this host. Install the package {IO_HELPER_PACKAGE}."
+            )
+
+    def forget(self, spec: GuestSpec) -> None:
+        """Have the next guest of that kind be restored from one that is saved anew."""
+        self._states.drop(self._states.name(spec))
+
+    def stop(self) -> None:
+        """The run ends: no guest is saved or restored any more, and those that are ready in no thread yet are ended.
+
+        Guests that boot in other threads are waited for.
+        """
+        self._is_over = True
+        for domain in tuple(self._unready):
+            # one that cannot be ended is removed with all else of the run, and does not keep its end from coming
+            with contextlib.suppress(VmStorageError):
+                domain.destroy()
+
+    def go_on(self) -> None:
+        """The run does not end after all: pytest's debugger goes on after Ctrl-C."""
+        self._is_over = False
+
+    def _check_goes_on(self) -> None:
+        if self._is_over:
+            raise HypervisorError("No guest is begun any more: the run ends.")
+
+    def _booted(self, spec: GuestSpec) -> Begun:
+        self._check_goes_on()
+        return Begun(self._hypervisor.start(self._xml_of(spec)))
+
+    def _restored(self, spec: GuestSpec, name: str) -> Begun | None:
+        try:
+            with span("restore"):
+                with self._alone(name):
+                    domain = self._next_from(spec, name)
+                return Begun(self._woken(domain, spec), is_restored=True) if domain is not None else None
+        except VmStorageError as error:
+            self._check_goes_on()
+            self.distrust(spec, error)
+            return None
+
+    @contextlib.contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """Within it no other thread uses that state: its head holds the XML of one guest at a time."""
+        lock = self._locks.setdefault(name, threading.Lock())
+        with contextlib.ExitStack() as held:
+            # a step of its own: who waits until the first guest of its kind is saved is not slow to be restored
+            with span("queue"), waiting_for("another guest of its kind"):
+                held.enter_context(lock)
+            yield
+
+    def _next_from(self, spec: GuestSpec, name: str) -> Domain | None:
+        self._check_goes_on()
+        try:
+            return self._begun_from(spec, name) if name not in self._distrusted else None
+        except (KeyboardInterrupt, SystemExit):
+            # before another thread has the lock: it is not to save what this one did not
+            self._is_over = True
+            raise
+
+    def _begun_from(self, spec: GuestSpec, name: str) -> Domain:
+        state = self._states.take(name)
+        if state is None:
+            with span("save"):
+                state = self._made(spec, name)
+        xml = self._xml_of(spec)
+        self._states.write_head(state, xml)
+        self._check_goes_on()
+        return self._hypervisor.restore(xml, state.path)
+
+    def _woken(self, domain: Domain, spec: GuestSpec) -> Domain:
+        """Have it look at its disk, while it is looked at from outside."""
+        config = spec.config
+        fills = config is not None and config.state != "fresh" and not (config.arrives_filled or spec.is_filled)
+        try:
+            with self._unready_meanwhile(domain):
+                self._wait(domain, "restored")
+                wake(AgentShell(domain), fills=fills)
+        except BaseException:
+            domain.destroy()
+            raise
+        return domain
+
+    def _made(self, spec: GuestSpec, name: str) -> State:
+        """Boot a guest with that one's disk, which it lets go, and save it; raises VmStorageError."""
+        self._say("saving a guest from which others are restored")
+        own = str(uuid.uuid4())
+        first = spec.model_copy(update={"uuid": own, "name": f"{spec.name}-saved", "console": f"{spec.console}-saved"})
+        self._note(own)
+        try:
+            domain = self._hypervisor.start(self._xml_of(first))
+            with self._unready_meanwhile(domain):
+                self._wait(domain, "to be saved")
+                park(AgentShell(domain))
+                domain.save(self._states.path(name))
+        finally:
+            # after Ctrl-C libvirt may have started one that nobody holds yet
+            begun = self._hypervisor.find(own)
+            if begun is not None:
+                begun.destroy()
+        return self._states.keep(name)
+
+    @contextlib.contextmanager
+    def _unready_meanwhile(self, domain: Domain) -> Iterator[None]:
+        self._unready.append(domain)
+        try:
+            # who stopped before it was among them did not end it
+            self._check_goes_on()
+            yield
+        finally:
+            self._unready.remove(domain)
+
+    def _wait(self, domain: Domain, which: str) -> None:
+        if not domain.wait_for_agent(self._timeout_s):
+            raise BootTimeoutError(f"The guest {which} did not answer in {format_duration(self._timeout_s)}.")

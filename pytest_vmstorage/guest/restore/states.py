@@ -1,0 +1,275 @@
+"""Saved guests on a host: found by what they depend on, checked, copied, given another XML, kept within a limit.
+
+A state is a file of libvirt's with the appliance in memory as it was before its first command. What is kept is never
+restored itself: each run has a copy in its own folder, whose beginning it writes anew for each guest.
+
+Source: struct _virQEMUSaveHeader in libvirt's src/qemu/qemu_saveimage.h, version 2 (libvirt 0.9.5 and later; read and
+written with 9.0): 16 bytes of magic, five little-endian numbers of 32 bits, 56 bytes without use, the XML that ends
+with a zero byte, a cookie that does so too, and zeros up to `room`. libvirt leaves 64 KiB there for longer XML.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shlex
+import struct
+import threading
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.settings import Accel
+from pytest_vmstorage.errors import ProvisionError
+from pytest_vmstorage.guest.disk_xml import CACHE_FLAGS
+from pytest_vmstorage.guest.domain_xml import NOBODY, GuestSpec, domain_xml
+from pytest_vmstorage.guest.provenance import Provenance
+from pytest_vmstorage.host.shell import Shell, check
+
+MAGIC = b"LibvirtQemudSave"
+VERSION = 2
+_NUMBERS = struct.Struct("<5I")
+_BEFORE = len(MAGIC) + _NUMBERS.size + 56
+
+
+class SaveImage(BaseModel):
+    """What a saved guest's file says before QEMU's own stream: `xml`, libvirt's `cookie`, and `room` bytes for both."""
+
+    model_config = ConfigDict(frozen=True)
+
+    xml: str
+    cookie: bytes
+    room: int
+
+    @property
+    def size_bytes(self) -> int:
+        """How long all of that is; QEMU's stream begins there."""
+        return _BEFORE + self.room
+
+    def with_xml(self, xml: str) -> bytes:
+        """The same beginning, as long as before, for a domain of that XML, which is to run at once.
+
+        Raises ValueError where it does not fit.
+        """
+        text = xml.encode() + b"\0"
+        content = text + self.cookie
+        if len(content) > self.room:
+            raise ValueError(f"XML of {len(text)} bytes does not fit into the {self.room} bytes of a saved guest")
+        numbers = _NUMBERS.pack(VERSION, self.room, 1, 0, len(text) if self.cookie else 0)
+        return MAGIC + numbers + bytes(56) + content.ljust(self.room, b"\0")
+
+
+def read_save_image(data: bytes) -> SaveImage:
+    """Read the beginning of a file; `data` has all of it, and may have more. Raises ValueError for any other file.
+
+    A file that libvirt has not finished has another magic; one whose stream is compressed cannot be used.
+    """
+    if len(data) < _BEFORE or not data.startswith(MAGIC):
+        raise ValueError("it is not what libvirt saves a guest in")
+    version, room, _, compressed, cookie_at = _NUMBERS.unpack_from(data, len(MAGIC))
+    if version != VERSION or compressed:
+        raise ValueError(f"it is of version {version}, compressed by {compressed}, and not of {VERSION} and by 0")
+    content = data[_BEFORE : _BEFORE + room]
+    if len(content) < room or cookie_at > room:
+        raise ValueError("its beginning is not whole")
+    xml = content[: cookie_at or room].partition(b"\0")[0].decode()
+    cookie = content[cookie_at:].partition(b"\0")[0] + b"\0" if cookie_at else b""
+    return SaveImage(xml=xml, cookie=cookie, room=room)
+
+
+KEPT_BYTES = 2 * 2**30
+"""How much is kept on a host at most; an appliance of 512 MiB takes 140 MiB."""
+
+RESTORED = ("virtio-blk", "virtio-scsi", "lsilogic", "vmpvscsi", "sata", "ide", "usb")
+"""Buses whose disk the guest looks at afresh when its driver is bound again; QEMU cannot save a guest with NVMe."""
+
+PROVEN: Mapping[str, tuple[str, ...]] = {"tcg": ("virtio-blk", "virtio-scsi", "sata", "ide")}
+"""By accelerator the buses on which restored guests were shown to have the figures of booted ones.
+
+By 20 interleaved pairs or more. docs/restored.md has their table, and that of usb, whose pairs show a difference.
+"""
+
+ATA = ("sata", "ide")
+"""Buses of which QEMU saves what a disk says of itself: such a state is for disks of one size.
+
+What it makes of that when it restores the guest is wrong: it turns the write cache on, whatever the disk was
+(hw/ide/core.c, ide_drive_post_load: it looks at byte 85 of the identify data for word 85). Then nothing is flushed for
+a write, and the guest, which was told that there is no write cache, asks for no flush: tried with 7.2.22, where of 1017
+writes with writethrough on sata 4 were flushed to the device, and on ide none.
+"""
+
+_HEAD_BYTES = 2**20
+_TAKE = """
+cd -- "$1" 2>/dev/null && [ -e "$2" ] && [ -e "$2.sum" ] || exit 3
+# side by side: what is summed is read once; a copy that fails, as on a full disk, is no damage of what is kept
+cp --reflink=auto --sparse=always -- "$2" "$3" &
+printf '%s  %s\\n' "$(cat -- "$2.sum")" "$2" | b2sum --quiet -c -
+said=$?
+wait $! || { rm -f -- "$3"; [ $said != 0 ] || exit 3; }
+exit $said
+"""
+_KEEP = """
+set -e
+mkdir -p -m 700 -- "$1"
+cd -- "$1"
+for old in state-* .state-*.new; do
+    case $old in "$5"*) ;; *) rm -f -- "$old" ;; esac
+done
+rm -f -- "$2.sum"
+cp --reflink=auto --sparse=always -- "$3" ".$2.new"
+sum=$(b2sum <".$2.new")
+mv -- ".$2.new" "$2"
+printf '%s\\n' "${sum%% *}" >"$2.sum"
+ls -t | grep -v '[.]sum$' | {
+    left=$4
+    while read -r name; do
+        left=$((left - $(stat -c %b -- "$name") * 512))
+        [ "$left" -gt 0 ] || rm -f -- "$name" "$name.sum"
+    done
+}
+"""
+
+
+class State(BaseModel):
+    """A run's own copy of a saved guest: its `path` on the host, and its beginning."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    head: SaveImage
+
+
+class States:
+    """The saved guests of one lab host, and a run's copies of them in `own`; `conditions` are the host's part of names.
+
+    `boot_id` is that of the host: states of an earlier boot are of no use and removed.
+    """
+
+    def __init__(
+        self,
+        shell: Shell,
+        folder: str,
+        own: str,
+        *,
+        boot_id: str,
+        conditions: Mapping[str, str],
+        kept_bytes: int = KEPT_BYTES,
+    ) -> None:
+        self._shell = shell
+        self._folder = folder
+        self._own = own
+        self._of_boot = f"state-{hashlib.sha256(boot_id.encode()).hexdigest()[:8]}-"
+        self._conditions = {**conditions, "boot_id": boot_id}
+        self._kept_bytes = kept_bytes
+        self._provenance = Provenance(shell)
+        self._taken: dict[str, State | None] = {}
+        self._keeping = threading.Lock()
+
+    def name(self, spec: GuestSpec) -> str:
+        """The name of the state for that guest: it stands for all that the state depends on."""
+        parts = {
+            **self._conditions,
+            "qemu_sha256": self._provenance.binary(spec.emulator),
+            "root_sha256": spec.root_sha256,
+            "xml": neutral_xml(spec),
+            # of the disk XML says only where it is
+            "size_bytes": spec.config.size if spec.config is not None and spec.config.bus in ATA else None,
+        }
+        return self._of_boot + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def path(self, name: str) -> str:
+        """Where the run's own copy is, or is to be saved."""
+        return f"{self._own}/{name}"
+
+    def take(self, name: str) -> State | None:
+        """The run's own copy, made if need be; None where there is none, or a damaged one, which is removed."""
+        if name not in self._taken:
+            done = self._shell.run(["sh", "-c", _TAKE, "sh", self._folder, name, self.path(name)])
+            self._taken[name] = self._read(name) if done.ok else None
+            if self._taken[name] is None and done.returncode != 3:
+                self.drop(name)
+        return self._taken[name]
+
+    def keep(self, name: str) -> State:
+        """Keep what was saved as the run's own copy for later runs; the oldest go where there is too much.
+
+        Raises ProvisionError.
+        """
+        state = self._read(name)
+        if state is None:
+            raise ProvisionError(f"{self.path(name)} is not what libvirt saves a guest in.")
+        argv = ["sh", "-c", _KEEP, "sh", self._folder, name, state.path, str(self._kept_bytes), self._of_boot]
+        # what another thread has half kept would be taken for what a killed run left
+        with self._keeping:
+            check(self._shell.run(argv), f"keeping a saved guest in {self._folder}")
+        self._taken[name] = state
+        return state
+
+    def drop(self, name: str) -> None:
+        """Remove a state that cannot be used."""
+        self._taken[name] = None
+        kept = f"{self._folder}/{name}"
+        self._shell.run(["rm", "-f", "--", kept, f"{kept}.sum", self.path(name)])
+
+    def write_head(self, state: State, xml: str) -> None:
+        """Have the run's own copy be a guest of that XML; raises ProvisionError."""
+        try:
+            head = state.head.with_xml(xml)
+        except ValueError as error:
+            raise ProvisionError(f"{error}.") from None
+        argv = ["dd", f"of={state.path}", "bs=1M", "conv=notrunc", "iflag=fullblock", "status=none"]
+        check(self._shell.run(argv, stdin=head), "naming a saved guest anew")
+
+    def _read(self, name: str) -> State | None:
+        path = self.path(name)
+        done = self._shell.run(["sh", "-c", f"head -c {_HEAD_BYTES} -- {shlex.quote(path)} | base64 -w0"])
+        try:
+            return State(path=path, head=read_save_image(base64.b64decode(done.stdout)))
+        except ValueError:
+            return None
+
+
+def is_restorable(spec: GuestSpec) -> bool:
+    """Whether a guest like that may be restored, and all of its disk still be what it sees afresh."""
+    return spec.config is not None and spec.image is None and has_restorable_disk(spec.config)
+
+
+def has_restorable_disk(config: StorageConfig) -> bool:
+    """Whether a guest that was saved looks at such a disk afresh, and QEMU leaves it as it is."""
+    loses_its_mode = config.bus in ATA and not CACHE_FLAGS[config.cache][2]
+    return config.bus in RESTORED and not config.is_null and not loses_its_mode
+
+
+def is_proven(spec: GuestSpec) -> bool:
+    """Whether a guest like that, restored, was shown to have the figures of a booted one."""
+    return is_restorable(spec) and spec.config is not None and is_meant_for(spec.config, None, spec.accel)
+
+
+def is_meant_for(config: StorageConfig, boot: str | None, accel: Accel) -> bool:
+    """Whether with --vm-boot=`boot` the appliance is to be restored for that cell, if all goes well."""
+    buses = PROVEN.get(accel, ()) if boot is None else RESTORED if boot == "restore" else ()
+    return config.bus in buses and has_restorable_disk(config)
+
+
+def neutral_xml(spec: GuestSpec) -> str:
+    """The XML without what two guests of one state may have differently: names, files, and what only the host sees.
+
+    The write cache, the size and the like are the disk's: a driver that is bound again asks for them.
+    """
+    config = spec.config
+    assert config is not None
+    of_guest = ("bus", "machine", "iothread", "queues", "queue_size", "vcpus", "memory", "emulator")
+    # the host's side of its cache no guest sees, and of ATA only disks with a write cache are restored
+    plain = type(config)(**{name: getattr(config, name) for name in of_guest}, size="1G")
+    paths = {what: what for what in ("name", "disk", "console")}
+    update = {**paths, "uuid": NOBODY, "genid": NOBODY, "config": plain, "is_block": False, "pinning": None}
+    return domain_xml(spec.model_copy(update=update))
+
+
+def remove_states(shell: Shell, folder: str, *, look_only: bool = False) -> int:
+    """Remove all that are kept in that folder, which no run needs any more; how many there were, or are."""
+    script = 'cd -- "$1" 2>/dev/null || exit 0; ls -A | grep -c -v "[.]sum$"; [ -n "$2" ] || rm -rf -- "$1"'
+    done = shell.run(["sh", "-c", script, "sh", folder, "look" if look_only else ""])
+    return int(done.stdout or 0)

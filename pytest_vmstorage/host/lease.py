@@ -1,0 +1,159 @@
+"""Leases: what a run made, written down before it is made, so that it can be removed whatever kills the run."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import getpass
+import os
+import socket
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pytest_vmstorage.leftovers import DAY_S, boot_id, left_drafts, pid_namespace, started_ticks, write_whole
+
+__all__ = ["LIFETIME_S", "HostSetting", "Lease", "LeaseBook", "Owner", "boot_id", "is_dead", "started_ticks"]
+
+LIFETIME_S = DAY_S
+"""After this a lease of another machine's process, which cannot be looked at from here, counts as dead."""
+
+
+class Owner(BaseModel):
+    """A process that cannot be taken for another: host, boot, pid, its namespace, and the tick it started at.
+
+    `user` is for people to read.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    host: str
+    boot_id: str
+    pid: int
+    started_ticks: int
+    pid_namespace: str = ""
+    user: str = ""
+
+
+class HostSetting(BaseModel):
+    """A file of the host's sysfs that a run set: what it was, what it is now, and the boot for which that holds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    was: str
+    now: str
+    boot_id: str
+
+
+class Lease(BaseModel):
+    """One run's things on one lab host: `folder` and `root` are folders, `domains` are guests' UUIDs.
+
+    `host` is the lab host's name. `root` is the embedded driver's private folder ("" without one); `expires` is in
+    seconds since the epoch.
+    `kept` says that the user wants the guest to outlive its run. `settings` are the host's that it changed.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    owner: Owner
+    expires: float
+    uri: str | None
+    ssh: str | None
+    folder: str
+    host: str = ""
+    root: str = ""
+    domains: tuple[str, ...] = ()
+    kept: bool = False
+    settings: tuple[HostSetting, ...] = ()
+
+    @property
+    def owned_by(self) -> str:
+        """Whose it is and since when, in words."""
+        owner = self.owner
+        since = datetime.fromtimestamp(self.expires - LIFETIME_S, UTC)
+        who = f"{owner.user}@{owner.host}" if owner.user else owner.host
+        return f"{who}, pid {owner.pid}, since {since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def this_process() -> Owner:
+    """The owner that this process is."""
+    pid = os.getpid()
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # a container may run under a number that has no name
+        user = str(os.getuid())
+    return Owner(
+        host=socket.gethostname(),
+        boot_id=boot_id(),
+        pid=pid,
+        started_ticks=started_ticks(pid) or 0,
+        pid_namespace=pid_namespace(),
+        user=user,
+    )
+
+
+def is_dead(lease: Lease, now: float | None = None) -> bool:
+    """Whether the owner is certainly gone: another boot or process here; elsewhere, or kept, past its expiry."""
+    expired = (time.time() if now is None else now) > lease.expires
+    if lease.owner.host != socket.gethostname():
+        return expired
+    if lease.owner.boot_id != boot_id():
+        return True
+    # a container of the same name and boot counts its processes anew: they cannot be looked at from here
+    if lease.kept or lease.owner.pid_namespace not in ("", pid_namespace()):
+        return expired
+    return started_ticks(lease.owner.pid) != lease.owner.started_ticks
+
+
+class LeaseBook:
+    """The leases of this user, a file each; a lease is on disk before the thing it names is made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, lease: Lease) -> None:
+        """Put the lease on disk, whole or not at all."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self._file(lease.run_id), lease.model_dump_json())
+
+    def drop(self, lease: Lease) -> None:
+        """Forget a lease whose things are gone."""
+        self._file(lease.run_id).unlink(missing_ok=True)
+
+    def drop_drafts(self) -> None:
+        """Remove leases that were half written when their process was killed: what they were to name was not made."""
+        for draft in left_drafts(self.folder):
+            draft.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def alone(self, lock: str = "lock") -> Iterator[None]:
+        """Let no other process of this user set, or set back, anything of a host meanwhile.
+
+        `lock` is "reap.lock" for who removes what dead runs left, so that not two stumble over each other.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / lock).open("w") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
+
+    def held_beside(self, mine: Lease) -> tuple[HostSetting, ...]:
+        """What other runs that still live have set on the same host."""
+        others = [one for one in self if one.run_id != mine.run_id and one.ssh == mine.ssh and one.settings]
+        return tuple(setting for one in others if not is_dead(one) for setting in one.settings)
+
+    def __iter__(self) -> Iterator[Lease]:
+        for path in sorted(self.folder.glob("*.json")):
+            try:
+                yield Lease.model_validate_json(path.read_text())
+            except (ValidationError, OSError):
+                # written by another version, or removed by its owner meanwhile: not ours to judge
+                continue
+
+    def _file(self, run_id: str) -> Path:
+        return self.folder / f"{run_id}.json"

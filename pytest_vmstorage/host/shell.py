@@ -1,0 +1,318 @@
+"""Running commands on a machine: one result, one protocol, this machine's shell and ssh's."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import glob
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.inventory import LabHost
+from pytest_vmstorage.errors import LateError, ProvisionError
+from pytest_vmstorage.host.guard import Guard
+from pytest_vmstorage.host.ssh import SshConnection
+from pytest_vmstorage.leftovers import kill_session, left_processes, mark
+from pytest_vmstorage.results.spans import waiting_for
+
+TIMED_OUT = 124
+"""Return code of a command that was killed at its time limit, as timeout(1) has it."""
+
+NOT_FOUND = 127
+"""Return code of a program that is not there, as sh has it."""
+
+SSH_FAILED = 255
+"""Return code by which ssh says that it, not the command, failed."""
+
+GRACE_S = 15.0
+"""How much longer than a command's time limit on another machine its end is waited for here."""
+
+OWNER = "VMSTORAGE_OWNER"
+"""Variable in the environment of each command here: the mark of who began it, by which `sweep` finds it."""
+
+_DAEMONS = ("dmeventd", "lvmpolld", "zed")
+_KILLED = (TIMED_OUT, 128 + signal.SIGKILL)
+_PIECE_BYTES = 2**20
+
+
+class CommandResult(BaseModel):
+    """What a finished command left: its text is decoded as UTF-8 with replacement."""
+
+    model_config = ConfigDict(frozen=True)
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the return code is 0."""
+        return self.returncode == 0
+
+    def tail(self, lines: int = 5) -> str:
+        """The last lines of what it said, errors first, for a message."""
+        return "\n".join((self.stderr.strip() or self.stdout.strip()).splitlines()[-lines:])
+
+
+class Shell(Protocol):
+    """A machine on which commands run. A non-zero return code is a result, never an exception."""
+
+    def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
+        """Run argv without a shell in between, as the program's caller would."""
+
+    def put(self, source: Path, target: str, *, moved: Callable[[int], None] = ...) -> None:
+        """Copy a local file to that path on the machine; raises ProvisionError.
+
+        Where that takes a while `moved` is told of the bytes of each piece.
+        """
+
+    def read(self, path: str) -> str:
+        """The text of a file on the machine, "" where there is none."""
+
+
+@runtime_checkable
+class BriefShell(Protocol):
+    """A shell that has a shorter way for lines that say no more than a few words."""
+
+    def brief(self, line: str, *words: str, timeout_s: float) -> CommandResult:
+        """Run that line of sh with these words after it; the result is that of `run`."""
+
+
+@runtime_checkable
+class RereadShell(Protocol):
+    """A shell that has a shorter way to a kernel's file that it has read before."""
+
+    def reread(self, path: str) -> str:
+        """The text of that file of /sys or /proc as it is now, "" where there is none."""
+
+
+def reread(shell: Shell, path: str) -> str:
+    """The text of a file of /sys or /proc that is read time and again, by the shell's shortest way."""
+    return shell.reread(path) if isinstance(shell, RereadShell) else shell.read(path)
+
+
+def run_line(shell: Shell, line: str, *words: str, timeout_s: float) -> CommandResult:
+    """Run a line of sh that says no more than a few words, with these words after it, by the shell's shortest way."""
+    if isinstance(shell, BriefShell):
+        return shell.brief(line, *words, timeout_s=timeout_s)
+    return shell.run(["/bin/sh", "-c", line, "sh", *words], timeout_s=timeout_s)
+
+
+class LocalShell:
+    """Commands on the machine pytest runs on; with a `guard` only those that write to what is the run's own."""
+
+    def __init__(self, guard: Guard | None = None) -> None:
+        self.guard = guard
+
+    def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
+        """Run argv; a program that is not there gives 127, one killed at the time limit 124.
+
+        Raises ForeignPathError for a command that the guard does not let run.
+        """
+        if self.guard is not None:
+            self.guard.check(argv)
+        begin = time.monotonic()
+        try:
+            with waiting_for(f"the command {argv[0]}"):
+                done = _run_alone(argv, timeout_s, stdin or b"")
+        except FileNotFoundError:
+            return make_result(argv, NOT_FOUND, b"", f"{argv[0]}: command not found".encode(), begin)
+        except OSError as error:
+            return make_result(argv, 126, b"", str(error).encode(), begin)
+        except subprocess.TimeoutExpired as expired:
+            return make_result(argv, TIMED_OUT, _bytes(expired.stdout), _bytes(expired.stderr), begin)
+        return make_result(argv, done.returncode, done.stdout, done.stderr, begin)
+
+    def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:
+        """Nothing to do but a copy: both ends are this machine."""
+        del moved
+        if self.guard is not None:
+            self.guard.check_path(target, "cp")
+        # what is copied may be anybody's
+        check(LocalShell().run(["cp", "--sparse=always", "--", str(source), target]), "copying a file")
+
+    def read(self, path: str) -> str:
+        """The text of a file here."""
+        try:
+            return Path(path).read_text(errors="replace")
+        except OSError:
+            return ""
+
+    def files(self, patterns: Sequence[str]) -> dict[str, str]:
+        """The texts of the files here that match those patterns of glob(7), by path; what cannot be read is left out.
+
+        No process is started for it.
+        """
+        found: dict[str, str] = {}
+        for pattern in patterns:
+            for path in sorted(glob.glob(pattern)):  # noqa: PTH207 (a Path has no pattern with a root)
+                with contextlib.suppress(OSError):
+                    found[path] = Path(path).read_text(errors="replace")
+        return found
+
+
+class SshShell:
+    """Commands on a lab host through one ssh connection: host keys are checked and nothing asks for a password.
+
+    With a `guard` only those that write to what is the run's own.
+    """
+
+    def __init__(self, target: str, options: Sequence[str] = ()) -> None:
+        self.guard: Guard | None = None
+        self.target = target
+        self._local = LocalShell()
+        self._connection = SshConnection(target, options)
+
+    def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
+        """Run argv on the host, where it is killed at the time limit; raises HostError where ssh itself fails.
+
+        Raises ForeignPathError for a command that the guard does not let run.
+        """
+        if self.guard is not None:
+            self.guard.check(argv)
+        ssh = self._connection.argv()
+        # the host ends what is late: an ssh that is killed here leaves its command to run on there
+        limit = ("timeout", "-k", "2", f"{timeout_s:.3f}") if timeout_s is not None else ()
+        grace_s = timeout_s + GRACE_S if timeout_s is not None else None
+        with waiting_for(f"the command {argv[0]} on {self.target}"):
+            done = self._local.run([*ssh, shlex.join([*limit, *argv])], timeout_s=grace_s, stdin=stdin)
+        # by the code alone: what ssh says begins in many ways ("root@lab01: Permission denied", "Connection closed")
+        if done.returncode == SSH_FAILED:
+            raise self._connection.failed(done.stderr)
+        is_late = timeout_s is not None and done.seconds >= timeout_s and done.returncode in _KILLED
+        return done.model_copy(update={"argv": tuple(argv), **({"returncode": TIMED_OUT} if is_late else {})})
+
+    def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:
+        """Stream the file through the same ssh channel that runs commands."""
+        if self.guard is not None:
+            self.guard.check_path(target, "cat")
+        argv = [*self._connection.argv(), f"cat > {shlex.quote(target)}"]
+        with (
+            source.open("rb") as stream,
+            tempfile.TemporaryFile() as words,
+            subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=words) as ssh,
+        ):
+            assert ssh.stdin is not None
+            # the far end may stop reading; what it says is told below
+            with contextlib.suppress(BrokenPipeError):
+                while piece := stream.read(_PIECE_BYTES):
+                    ssh.stdin.write(piece)
+                    moved(len(piece))
+                ssh.stdin.close()
+            code = ssh.wait()
+            words.seek(0)
+            said = words.read().decode(errors="replace").strip()
+        if code == SSH_FAILED:
+            raise self._connection.failed(said)
+        if code:
+            raise ProvisionError(f"copying {source.name} to {self.target}:{target} failed: {said}.")
+
+    def read(self, path: str) -> str:
+        """The text of a file there."""
+        return self.run(["cat", "--", path]).stdout
+
+
+def open_shell(host: LabHost) -> Shell:
+    """A shell on that host: of this process, or by ssh."""
+    return LocalShell() if host.ssh is None else SshShell(host.ssh)
+
+
+def read_beginning(shell: Shell, path: str, most_bytes: int) -> str:
+    """The text of a file on the machine up to that many bytes, "" where there is none; for one that others lengthen."""
+    if isinstance(shell, LocalShell):
+        try:
+            with Path(path).open("rb") as stream:
+                return stream.read(most_bytes).decode(errors="replace")
+        except OSError:
+            return ""
+    if isinstance(shell, SshShell):
+        return shell.run(["head", "-c", str(most_bytes), "--", path]).stdout
+    return shell.read(path)[:most_bytes]
+
+
+def unguarded(shell: Shell) -> Shell:
+    """The same shell for a workload's own words, which are the user's and may name what they like."""
+    if not isinstance(shell, LocalShell | SshShell):
+        return shell
+    free = copy.copy(shell)
+    free.guard = None
+    return free
+
+
+def _run_alone(argv: Sequence[str], timeout_s: float | None, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+    """The same as subprocess.run, in a session of its own, of which nothing is left at a time limit or Ctrl-C.
+
+    It gets an empty input and not an inherited one: no command here may wait for the user's terminal.
+    """
+    pipe = subprocess.PIPE
+    environ = {**os.environ, OWNER: mark()}
+    with subprocess.Popen(
+        list(argv), stdin=pipe, stdout=pipe, stderr=pipe, env=environ, start_new_session=True
+    ) as process:
+        try:
+            out, err = process.communicate(stdin, timeout=timeout_s)
+        except BaseException:
+            kill_session(process)
+            process.wait()
+            raise
+    return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
+
+
+def sweep(*, look_only: bool = False) -> list[str]:
+    """End commands of this user whose processes of ours are gone, with all that they began; a phrase for each.
+
+    But for daemons of the host: one that a command of LVM or ZFS begins serves others, too.
+    """
+    said = []
+    for pid, name in left_processes(OWNER):
+        if name in _DAEMONS:
+            continue
+        said.append(f"command {name} (pid {pid})")
+        if not look_only:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+    return said
+
+
+def check(result: CommandResult, doing: str, *, hint: str = "") -> CommandResult:
+    """The result itself if it succeeded; otherwise ProvisionError with what was being done."""
+    if result.ok:
+        return result
+    if result.returncode == TIMED_OUT:
+        reason = f"no end after {result.seconds:.0f} s"
+    else:
+        reason = result.tail(2).replace("\n", "; ") or f"exit status {result.returncode}"
+    raise ProvisionError(f"{doing} failed: {reason} (command: {shlex.join(result.argv)}).", hint=hint)
+
+
+def check_time(result: CommandResult, what: str) -> None:
+    """Raise LateError where the command was ended at its time limit; `what` begins the sentence."""
+    if result.returncode == TIMED_OUT:
+        hint, output = "Raise --vm-timeout.", result.tail(15)
+        raise LateError(f"{what} did not end within {result.seconds:.0f} s.", hint=hint, output=output)
+
+
+def _bytes(output: bytes | str | None) -> bytes:
+    return output if isinstance(output, bytes) else b""
+
+
+def make_result(argv: Sequence[str], code: int, out: bytes, err: bytes, begin: float) -> CommandResult:
+    """The result of a command that was begun at that time.monotonic(), in seconds, and has ended now."""
+    return CommandResult(
+        argv=tuple(argv),
+        returncode=code,
+        stdout=out.decode(errors="replace"),
+        stderr=err.decode(errors="replace"),
+        seconds=time.monotonic() - begin,
+    )

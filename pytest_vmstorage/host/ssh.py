@@ -1,0 +1,232 @@
+"""One ssh connection to a lab host for all commands of a run, and what to do where there is none.
+
+A command through a connection that stands takes 10 ms, one that makes its own 250 ms. Host keys are checked as the
+user's own ssh does it; nothing is ever asked, for nobody would answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import stat
+import subprocess
+import tempfile
+import threading
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from pytest_vmstorage.errors import HostError, LostError
+from pytest_vmstorage.leftovers import is_left, mark
+
+CONNECT_S = 10
+"""Time limit for a connection to be made."""
+
+SILENCE_S = 3
+SILENCES = 3
+"""A host that is silent for so long, so many times, is lost: ssh notices after 9 to 12 s."""
+
+IDLE_S = 10
+"""A connection ends by itself so long after its last command, also when we were killed."""
+
+_OPTIONS = (
+    *("-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}"),
+    *("-o", f"ServerAliveInterval={SILENCE_S}", "-o", f"ServerAliveCountMax={SILENCES}"),
+)
+_FOLDER = "/tmp/vms-ssh"
+_NAME = re.compile(r"(?P<mark>\d+-\d+-\d+)-\d+(?P<end>\..*)?")
+_numbers = itertools.count(1)
+
+
+class SshConnection:
+    """A connection to `target`, made with these options when first used, again once it ended; threads may share it."""
+
+    def __init__(self, target: str, options: Sequence[str] = ()) -> None:
+        self.target = target
+        self._options = (*_OPTIONS, *options)
+        self._lock = threading.Lock()
+        self._folder: Path | None = None
+        self._socket = ""
+        self._was_there = False
+        self._error: HostError | None = None
+
+    def argv(self) -> list[str]:
+        """What runs the command that follows it, as one word for the host's shell; raises HostError.
+
+        A host that was lost and cannot be reached again stays lost: nobody waits for it twice.
+        """
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            self._stand()
+        # where the server allows no further session in a connection, ssh makes one of its own
+        return ["ssh", *self._options, "-o", "ControlMaster=no", "-o", f"ControlPath={self._socket}", self.target, "--"]
+
+    def failed(self, said: str) -> HostError:
+        """What to raise where ssh itself failed and said this."""
+        if not self._was_there or Path(self._socket).exists():
+            return reach_error(self.target, said)
+        return self._lost(self._last_words() or said)
+
+    def _stand(self) -> None:
+        """Let the connection stand."""
+        if self._socket and (self._socket == "none" or Path(self._socket).exists()):
+            return
+        if not self._socket:
+            self._folder = _private_folder()
+            # the name says whose it is, for `sweep`
+            self._socket = f"{self._folder}/{mark()}-{next(_numbers)}"
+            weakref.finalize(self, _end, self._folder, self._socket, self.target)
+        error = self._connect()
+        if error is not None:
+            # before there was a connection the user may be about to mend what is wrong; later a run depends on it
+            self._error = self._lost(error.what.partition(": ")[2]) if self._was_there else None
+            raise self._error or error
+        self._was_there = True
+        if not Path(self._socket).exists():
+            # an ssh that shares no connections, or a folder that allows no sockets: each command makes its own
+            self._socket = "none"
+
+    def _connect(self) -> HostError | None:
+        master = ("-o", "ControlMaster=yes", "-o", f"ControlPath={self._socket}", "-o", f"ControlPersist={IDLE_S}")
+        # to a file with -E: in the background ssh has no other place for what it says when the host is lost;
+        # and to no pipe, which it would hold open
+        log = self._words()
+        argv = ["ssh", *self._options, *master, "-E", str(log), "-f", "-N", self.target]
+        with _opened(log) as words:
+            try:
+                done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=words, stderr=words, check=False)
+            except FileNotFoundError:
+                return reach_error(self.target, "ssh: command not found")
+        return reach_error(self.target, log.read_text(errors="replace")) if done.returncode else None
+
+    def _words(self) -> Path:
+        return Path(f"{self._socket}.log")
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            return self._words().read_text(errors="replace").strip()
+        return ""
+
+    def _lost(self, why: str) -> LostError:
+        reason = (why.strip().splitlines() or ["it ended"])[-1].rstrip(".\r ")
+        return LostError(
+            f"The ssh connection to {self.target} was lost: {reason}.",
+            hint=f"Check that the host is up and on the network; `vmstorage reap --host={self.target}` or the next"
+            " run on it removes what is left there.",
+        )
+
+
+def reach_error(target: str, said: str) -> HostError:
+    """What to say and do where ssh could not reach the host, by what it said on its standard error."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    last = lines[-1].rstrip(".") if lines else "it says nothing"
+    name = target.rpartition("@")[2]
+    if "IDENTIFICATION HAS CHANGED" in said:
+        offending = re.search(r"Offending .*key in (\S+)", said)
+        where = offending[1] if offending else "known_hosts"
+        return HostError(
+            f"ssh to {target} failed: the host shows another key than the one in {where}.",
+            hint="Something may stand in its place. If it was set up anew: `ssh-keygen -R "
+            f"{name}`, then `ssh {target} true` by hand, and compare the key that it shows.",
+        )
+    if "ost key verification failed" in said or "host key is known for" in said:
+        return HostError(
+            f"ssh to {target} failed: the host's key is not known to this user.",
+            hint=f"Run `ssh {target} true` once by hand, compare the key that it shows with the host's, and accept it.",
+        )
+    if "Permission denied" in said:
+        return HostError(
+            f"ssh to {target} failed: {last}.",
+            hint=f"Nobody can type a password here: put a key there with `ssh-copy-id {target}`, and one that has a"
+            " passphrase into ssh-agent.",
+        )
+    if "Could not resolve" in said:
+        return HostError(
+            f"ssh to {target} failed: {last}.",
+            hint=f"Check the name given to --vm-host, or write where it is into ~/.ssh/config (Host {name}).",
+        )
+    if re.search(r"timed out|refused|No route|unreachable|Connection (closed|reset)", said):
+        return HostError(
+            f"ssh to {target} failed: {last}.", hint="Check that the host is up, on the network, and runs sshd."
+        )
+    return HostError(
+        f"ssh to {target} failed: {last}.", hint=f"Check that `ssh {target} true` works without a password."
+    )
+
+
+def _private_folder() -> Path:
+    """A folder for sockets that nobody else can reach; short, as a socket's path has 108 characters at most."""
+    folder = Path(f"{_FOLDER}-{os.geteuid()}")
+    while True:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        # another process may find the folder empty, and remove it
+        with contextlib.suppress(FileNotFoundError):
+            return folder if _is_private(folder) else Path(tempfile.mkdtemp(prefix=f"{_FOLDER}-"))
+
+
+def _opened(path: Path) -> TextIO:
+    """The file, made anew in its folder; that one may be removed by another process as long as it is empty."""
+    while True:
+        # not with exist_ok: what is there, and is gone when that is looked at, is an error then
+        with contextlib.suppress(FileExistsError):
+            path.parent.mkdir(mode=0o700)
+        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            return path.open("a")
+
+
+def _is_private(folder: Path) -> bool:
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
+
+
+def sweep(*, look_only: bool = False) -> list[str]:
+    """End this user's connections whose processes were killed, and remove their sockets; a phrase for each."""
+    said = []
+    base = Path(_FOLDER)
+    for folder in sorted(base.parent.glob(f"{base.name}-*")):
+        # other processes remove what they have no more use for
+        with contextlib.suppress(FileNotFoundError):
+            said += _sweep(folder, look_only=look_only) if _is_private(folder) else []
+    return said
+
+
+def _sweep(folder: Path, *, look_only: bool) -> list[str]:
+    said = []
+    for path in sorted(folder.iterdir()):
+        match = _NAME.fullmatch(path.name)
+        if match is None or not is_left(path, match["mark"]):
+            continue
+        is_connection = match["end"] is None
+        said += [f"ssh connection {path}"] if is_connection else []
+        if not look_only:
+            _exit(path, "gone") if is_connection else path.unlink(missing_ok=True)
+    if not look_only:
+        _remove_empty(folder)
+    return said
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _end(folder: Path, socket: str, target: str) -> None:
+    """End the connection and remove what it had in the folder, and the folder after the last."""
+    _exit(Path(socket), target)
+    Path(f"{socket}.log").unlink(missing_ok=True)
+    _remove_empty(folder)
+
+
+def _exit(socket: Path, target: str) -> None:
+    """End the connection of that socket, and remove it; the target's name is for ssh to be content."""
+    if socket.exists():
+        argv = ["ssh", "-o", f"ControlPath={socket}", "-O", "exit", target]
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
+    socket.unlink(missing_ok=True)

@@ -1,0 +1,307 @@
+"""The guests of one run on one lab host: made under a lease, torn down in the background, nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from pytest_vmstorage.config.cell import DEFAULT_MEMORY_BYTES, StorageConfig
+from pytest_vmstorage.config.inventory import LabHost
+from pytest_vmstorage.config.settings import Accel
+from pytest_vmstorage.errors import GuestDiedError, SpaceError, VmStorageError
+from pytest_vmstorage.guest.boot import BootFiles
+from pytest_vmstorage.guest.disk_xml import nvme_limits
+from pytest_vmstorage.guest.domain_xml import GuestSpec, domain_xml
+from pytest_vmstorage.guest.instance import Begun, Machine
+from pytest_vmstorage.guest.libvirt.confinement import Confinement, check_opens, is_unknown, let_open
+from pytest_vmstorage.guest.pinning import Pinner
+from pytest_vmstorage.guest.protocol import Hypervisor
+from pytest_vmstorage.host.folders import FolderFacts, folder_facts
+from pytest_vmstorage.host.guard import guard_of
+from pytest_vmstorage.host.lease import HostSetting, Lease, LeaseBook
+from pytest_vmstorage.host.shell import Shell
+from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.results.spans import span
+from pytest_vmstorage.storage.block import needs_block
+from pytest_vmstorage.storage.disk import HostDisk, HostDisks
+
+_MEMORY = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
+
+
+class GuestPool:
+    """Makes guests in a run's own folder on the host, and removes all that it made."""
+
+    def __init__(
+        self,
+        *,
+        shell: Shell,
+        host: LabHost,
+        hypervisor: Hypervisor,
+        boot: BootFiles,
+        lease: Lease,
+        book: LeaseBook,
+        pin: Pinner | None = None,
+    ) -> None:
+        self._shell = shell
+        self._hypervisor = hypervisor
+        self._boot = boot
+        self._lease = lease
+        self._book = book
+        self._pin = pin
+        self._is_relabeled = host.uri is not None
+        self._host_name = host.name
+        self._disks = HostDisks(shell, host, lease.folder, lease.run_id)
+        self._lock = threading.Lock()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="vmstorage-teardown")
+        self._teardowns: list[Future[None]] = []
+        self._leftovers: list[BaseException] = []
+        self._alive: list[Machine | HostDisk] = []
+        self._numbers = itertools.count(1)
+        self._undos: list[Callable[[], None]] = []
+        self._begin: Callable[[GuestSpec], Begun] | None = None
+        self._lasts: list[Callable[[], object]] = []
+
+    @property
+    def folder(self) -> str:
+        """The run's folder on the host."""
+        return self._lease.folder
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, which all that it makes bears."""
+        return self._lease.run_id
+
+    @property
+    def emulator(self) -> str:
+        """QEMU's path on the host."""
+        return self._boot.emulator
+
+    def folder_facts(self) -> FolderFacts:
+        """What the run's folder lies on, and how much is free now."""
+        return folder_facts(self._shell, self.folder)
+
+    def spare_memory_bytes(self) -> int | None:
+        """Memory for further guests, None where the host does not say; a quarter of all is left to its page cache."""
+        told = dict(_MEMORY.findall(self._shell.read("/proc/meminfo")))
+        if not {"MemTotal", "MemAvailable"} <= told.keys():
+            return None
+        return (int(told["MemAvailable"]) - int(told["MemTotal"]) // 4) * 1024
+
+    def folder_room_bytes(self) -> int:
+        """What the run's folder has free, and what its disks take already, together."""
+        taken = self._shell.run(["du", "-sx", "-B1", "--", self.folder]).stdout.split()
+        return self.folder_facts().free_bytes + (int(taken[0]) if taken else 0)
+
+    def make(
+        self,
+        config: StorageConfig | None,
+        accel: Accel,
+        say: Say = silent,
+        *,
+        fresh: bool = False,
+        fill_bytes: int = 0,
+    ) -> Machine:
+        """Make the cell's disk and start its guest, by a boot if `fresh`; a None config is one without disk (a canary).
+
+        Before that so many bytes of the disk are written, unless it is filled by its guest. Raises ProvisionError,
+        HypervisorError, AttestationError, UnsupportedError; what was half made is removed.
+        """
+        confined = self._confined(config)
+        number, domain_uuid = self.next_number(), str(uuid.uuid4())
+        name = f"vms-{self._lease.run_id}-{number}"
+        self.note_domain(domain_uuid)
+        with span("disk", cell=config or ""):
+            disk = self._make_disk(config, number, say, fill_bytes) if config else None
+        try:
+            if disk is not None and config is not None and not config.is_null:
+                guard_of(self._shell).check_path(disk.path, "QEMU")
+            spec = self.spec(name, domain_uuid, disk, accel)
+            self._boot.make(self._shell, config, self.folder, name)
+            if confined is not None and disk is not None:
+                let_open(self._shell, confined, disk.path)
+            say("booting")
+            begin = None if fresh else self._begin
+            with span("boot", cell=config or ""):
+                begun = begin(spec) if begin is not None else Begun(self._hypervisor.start(self.xml(spec)))
+            domain = begun.domain
+            if config is not None and (limits := nvme_limits(config)):
+                domain.monitor("block_set_io_throttle", **limits)
+        except BaseException:
+            self._undo(domain_uuid, disk)
+            raise
+        machine = Machine(spec, domain, disk, self._shell, is_restored=begun.is_restored)
+        self._alive.append(machine)
+        return machine
+
+    def _confined(self, config: StorageConfig | None) -> Confinement | None:
+        """What keeps QEMU from the cell's disk, None for one that libvirt gives to it; raises UnsupportedError."""
+        if config is None or not self._is_relabeled or not is_unknown(config):
+            return None
+        found = self._hypervisor.confinement()
+        is_block = needs_block(config) and config.host_fs == "as-found"
+        check_opens(config, found, self._host_name, is_block=is_block)
+        return found
+
+    def xml(self, spec: GuestSpec) -> str:
+        """The XML of a guest of this run, with its lease."""
+        return domain_xml(spec, self._lease)
+
+    def begin_by(self, begin: Callable[[GuestSpec], Begun] | None) -> None:
+        """Have guests begin that way from now on, or each by a boot; it raises HypervisorError."""
+        self._begin = begin
+
+    def make_disk(self, config: StorageConfig, say: Say = silent) -> HostDisk:
+        """Make the cell's disk without a guest; raises as `make` does."""
+        with span("disk", cell=config):
+            disk = self._make_disk(config, self.next_number(), say)
+        self._alive.append(disk)
+        return disk
+
+    def make_place(self, config: StorageConfig, image_bytes: int) -> HostDisk:
+        """Make a folder for the cell's images, `image_bytes` of them at most; raises as `make` does."""
+        # the disk before this one may be on its way out, and takes room
+        self.settle()
+        return self._disks.make_place(config, self.next_number(), image_bytes)
+
+    def remove_place(self, place: HostDisk) -> None:
+        """Remove that folder and what was made under it. Raises ProvisionError."""
+        self._disks.remove_place(place)
+
+    def next_number(self) -> int:
+        """A number that nothing else made by this run has."""
+        return next(self._numbers)
+
+    def _undo(self, domain_uuid: str, disk: HostDisk | None) -> None:
+        """Remove what `make` left: after Ctrl-C libvirt may have started a guest that nobody holds yet."""
+        try:
+            domain = self._hypervisor.find(domain_uuid)
+            if domain is not None:
+                domain.destroy()
+            if disk is not None:
+                self._disks.remove(disk)
+        except VmStorageError as error:
+            # what made `make` fail is told first
+            self._leftovers.append(error)
+
+    def _make_disk(self, config: StorageConfig, number: int, say: Say, fill_bytes: int = 0) -> HostDisk:
+        say("making disk")
+        if needs_block(config):
+            # the guest before this one may still have the device open
+            self.settle()
+        try:
+            return self._disks.make(config, number, fill_bytes=fill_bytes)
+        except SpaceError:
+            # the disk of the guest before this one may be on its way out
+            if not self._teardowns:
+                raise
+        self.settle()
+        return self._disks.make(config, number, fill_bytes=fill_bytes)
+
+    def spec(self, name: str, domain_uuid: str, disk: HostDisk | None, accel: Accel) -> GuestSpec:
+        """What a guest with that disk is made from."""
+        config = disk.config if disk is not None else None
+        return GuestSpec(
+            name=name,
+            uuid=domain_uuid,
+            genid=str(uuid.uuid4()) if self._begin is not None else None,
+            config=config,
+            disk=disk.path if disk is not None else "",
+            is_block=disk is not None and disk.is_block,
+            is_filled=disk is not None and disk.filled_bytes > 0,
+            is_relabeled=self._is_relabeled,
+            kernel=self._boot.kernel,
+            initrd=self._boot.initrd,
+            root=self._boot.root,
+            root_sha256=self._boot.root_sha256,
+            cmdline=self._boot.cmdline(config, accel),
+            console=f"{self.folder}/{name}.console",
+            accel=accel,
+            emulator=(config.emulator if config else None) or self._boot.emulator,
+            vcpus=config.vcpus if config else 1,
+            memory_bytes=config.memory if config else DEFAULT_MEMORY_BYTES,
+            pinning=self._pin.of(config) if self._pin is not None else None,
+            image=self._boot.image_boot(config, self.folder, name),
+        )
+
+    def note_domain(self, domain_uuid: str) -> None:
+        """Put a guest into the lease before it is begun."""
+        self._note(lambda lease: {"domains": (*lease.domains, domain_uuid)})
+
+    def note_settings(self, settings: tuple[HostSetting, ...]) -> None:
+        """Put into the lease which settings of the host this run has changed."""
+        self._note(lambda _lease: {"settings": settings})
+
+    def _note(self, update: Callable[[Lease], Mapping[str, object]]) -> None:
+        with self._lock:
+            self._lease = self._lease.model_copy(update=update(self._lease))
+            self._book.write(self._lease)
+
+    def when_closed(self, undo: Callable[[], None]) -> None:
+        """Have that done at the end, before the lease goes; if it fails the lease stays."""
+        self._undos.append(undo)
+
+    def at_last(self, do: Callable[[], object]) -> None:
+        """Have that done when all is removed, right before the lease goes; not where a guest is kept."""
+        self._lasts.append(do)
+
+    def discard(self, made: Machine | HostDisk) -> None:
+        """Tear a guest, or a disk without one, down in the background; `settle` waits for it."""
+        if made in self._alive:
+            self._alive.remove(made)
+            self._teardowns.append(self._worker.submit(self._tear_down, made))
+
+    def settle(self) -> None:
+        """Wait until every teardown that was begun has ended, so that it disturbs no measurement."""
+        while True:
+            try:
+                ending = self._teardowns.pop()
+            except IndexError:
+                # all have ended, or another thread that makes a guest waits for the last
+                return
+            with span("teardown"):
+                error = ending.exception()
+            if error is not None:
+                # not the fault of the cell at hand: told when the pool closes
+                self._leftovers.append(error)
+
+    def close(self, *, keep: Machine | None = None) -> None:
+        """Remove every guest and the run's folder, then the lease; a kept guest keeps all three.
+
+        Raises the first error of a teardown; the lease then stays, so that the next run tries again.
+        """
+        if keep is not None and keep in self._alive:
+            self._alive.remove(keep)
+        for made in list(self._alive):
+            self.discard(made)
+        self.settle()
+        self._worker.shutdown()
+        for undo in self._undos:
+            try:
+                undo()
+            except VmStorageError as error:
+                self._leftovers.append(error)
+        if keep is not None:
+            self._lease = self._lease.model_copy(update={"kept": True})
+            self._book.write(self._lease)
+        else:
+            self._disks.close()
+            if self._leftovers:
+                raise self._leftovers[0]
+            for do in self._lasts:
+                do()
+            self._book.drop(self._lease)
+
+    def _tear_down(self, made: Machine | HostDisk) -> None:
+        disk = made if isinstance(made, HostDisk) else made.disk
+        with span("teardown", cell=disk.config if disk is not None else ""):
+            if isinstance(made, Machine):
+                with contextlib.suppress(GuestDiedError):
+                    made.domain.destroy()
+                self._boot.remove(self._shell, self.folder, made.domain_name)
+            if disk is not None:
+                self._disks.remove(disk)

@@ -1,0 +1,318 @@
+"""Machines that the plugin did not make: reached once, asked what they are, measured, left as found."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import socket
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import Inventory, LabHost, ListedMachine
+from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError
+from pytest_vmstorage.guest.guest import testinfra_host
+from pytest_vmstorage.host.device_node import node_facts
+from pytest_vmstorage.host.folders import find_folder, folder_facts, make_run_folder
+from pytest_vmstorage.host.guard import Guard, Guarded
+from pytest_vmstorage.host.lease import LIFETIME_S, Lease, LeaseBook, is_dead, this_process
+from pytest_vmstorage.host.lock import WAIT_S, HostLease
+from pytest_vmstorage.host.shell import LocalShell, Shell, SshShell, check
+from pytest_vmstorage.lab.machine_disk import check_tools, make_machine_disk, plan_disk, remove_machine_disk
+from pytest_vmstorage.lab.native import Native
+from pytest_vmstorage.measure.proof.without_guest import conclude_machine
+from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.results.host import HostFacts
+from pytest_vmstorage.results.run import Proof
+from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.storage.host_file_system import remove_folder
+
+SAID = "(said)"
+"""What stands behind a hypervisor that the machine names, and nobody here has seen."""
+
+_UNKNOWN = "unknown"
+
+# systemd-detect-virt ends with 1 where it prints none; DMI and Xen's node are there without it
+_PROBE = r"""
+dmi() { cat "/sys/class/dmi/id/$1" 2>/dev/null; }
+echo "cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+echo "cpus=$(getconf _NPROCESSORS_ONLN)"
+echo "memory_kib=$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)"
+echo "kernel=$(uname -r)"
+echo "governor=$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)"
+echo "os=$(. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME")"
+if command -v systemd-detect-virt >/dev/null; then echo "hypervisor=$(systemd-detect-virt --vm)"
+elif [ -r /sys/hypervisor/type ]; then echo "hypervisor=$(cat /sys/hypervisor/type)"
+elif ! grep -qw hypervisor /proc/cpuinfo; then echo "hypervisor=none"; fi
+echo "hardware=$(dmi sys_vendor) $(dmi product_name)"
+echo "machine id=$(sha256sum 2>/dev/null </etc/machine-id | cut -c 1-12)"
+echo "boot=$(cat /proc/sys/kernel/random/boot_id)"
+"""
+
+_OF_THE_ROW = ("kernel", "cpus", "os", "hypervisor", "hardware", "machine id")
+
+
+def ask_machine(shell: Shell, name: str) -> Mapping[str, str]:
+    """All it says, by what it is: "unknown" where it does not; raises HostError, ProvisionError."""
+    done = check(shell.run(["sh", "-c", _PROBE]), f"asking {name} for its facts")
+    said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    return {key: " ".join(said.get(key, "").split()) or _UNKNOWN for key in (*said, *_OF_THE_ROW)}
+
+
+def row_facts(said: Mapping[str, str]) -> Mapping[str, str]:
+    """What stands with each of its rows, and must be the same where rows are compared."""
+    return {key: said[key] for key in _OF_THE_ROW}
+
+
+def unreached(listed: ListedMachine) -> HostFacts:
+    """The machine as vmstorage.toml has it, before anybody asked it."""
+    return HostFacts(name=listed.name, stated=listed.label, is_machine=True, qemu="none", libvirt="none")
+
+
+def machine_facts(listed: ListedMachine, said: Mapping[str, str], shell: Shell, disk: HostDisk) -> HostFacts:
+    """The machine as a host of its own; what it measures on is known by its id, which is no other's."""
+    if disk.block is not None:
+        place = {"folder": "its disk", "file_system": "none", "device": disk.block.description}
+    else:
+        found = folder_facts(shell, listed.folder or "/")
+        place = {"folder": found.path, "file_system": found.file_system, "device": found.device}
+    known: Mapping[str, object] = {
+        "cpu": said.get("cpu", _UNKNOWN),
+        "cores": _number(said.get("cpus", "")),
+        "memory_bytes": _number(said.get("memory_kib", "")) * 1024,
+        "kernel": said["kernel"],
+        "governor": said.get("governor", _UNKNOWN),
+        "accel": _UNKNOWN if said["hypervisor"] == _UNKNOWN else f"{said['hypervisor']} {SAID}",
+        "accel_reason": "it says so itself",
+    }
+    return unreached(listed).model_copy(update={**known, **place})
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+BELOW = "out of reach: what lies below the machine is not the plugin's"
+"""What a row says of caches of a host that nobody here can reach."""
+
+
+class MachineRow(Native):
+    """A machine in a guest's place: `disk` is a file or device on it, `facts` and `tools` are its own.
+
+    `said` is what it told of itself when the row was made.
+    """
+
+    def __init__(
+        self,
+        listed: ListedMachine,
+        disk: HostDisk,
+        shell: Shell,
+        folder: str,
+        proof: tuple[Proof, ...],
+        said: Mapping[str, str],
+    ) -> None:
+        super().__init__(disk, shell, folder, proof)
+        self.listed = listed
+        self.facts = row_facts(said)
+        self._boot = said.get("boot", "")
+
+    @functools.cached_property
+    def host(self) -> Any:
+        """The machine as a testinfra Host, over the shell that its workloads use."""
+        return testinfra_host(self.listed.name, self.run)
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """What a reader of its row must know: what it was measured on, and that nobody proved what lies below."""
+        made = self.host_disk.block.description if self.host_disk.block is not None else "a file, removed after the row"
+        stated = ", ".join(f"{field} {value}" for field, value in self.listed.label.items())
+        note = f"{made}; the plugin made neither the machine nor what lies below it"
+        return {"machine": note, **({"stated by vmstorage.toml": stated} if stated else {})}
+
+    def check_tool(self, tool: str, host: str) -> None:  # noqa: ARG002 (the lab's host, which has nothing to do with it)
+        """Raise UnsupportedError where the machine lacks a workload's tool, or fio, which fills the disk."""
+        wanted = dict.fromkeys((tool, *(() if self.config.state == "fresh" else ("fio",))))
+        missing = [one for one in wanted if not self.shell.run(["sh", "-c", 'command -v "$1"', "sh", one]).ok]
+        if missing:
+            raise UnsupportedError(
+                f"The machine {self.listed.name} ({self.listed.target}) lacks {' and '.join(missing)}.",
+                hint="Install it there; the plugin installs nothing on a machine that it did not make.",
+            )
+
+    def changed(self) -> str:
+        """What is no longer as when the row was made, in a clause; empty where all is."""
+        now = self.shell.read(_BOOT_ID).strip()
+        return "the machine was booted anew meanwhile" if now != self._boot else ""
+
+    def __repr__(self) -> str:
+        return f"<MachineRow {self.config.label}, {self.disk} of {self.listed.name}>"
+
+
+class Machines:
+    """Makes rows of machines that vmstorage.toml lists, and removes what it made on them.
+
+    With a `book` a folder is leased before it is made, so that a later run removes what a killed one left. `wait_s` is
+    how long to wait for a machine that another job measures on; None where the user did not say.
+    """
+
+    def __init__(
+        self, inventory: Inventory | None = None, book: LeaseBook | None = None, *, wait_s: float | None = None
+    ) -> None:
+        self._inventory = inventory
+        self._book = book
+        self._wait_s = WAIT_S if wait_s is None else wait_s
+        self._shells: dict[str, Shell] = {}
+        self._facts: dict[str, HostFacts] = {}
+        self._leases: dict[str, Lease] = {}
+        self._numbers = itertools.count(1)
+        self._leftovers: list[VmStorageError] = []
+        self._measuring: dict[str, HostLease] = {}
+        self._asked_for: dict[str, ListedMachine] = {}
+
+    def listed(self, config: StorageConfig) -> ListedMachine:
+        """The machine that the cell is; raises ConfigError where vmstorage.toml has none of that name."""
+        name, there = config.backing_name, self._inventory.machines if self._inventory else {}
+        if name not in there:
+            has = f"It has: {', '.join(there)}." if there else "It has none."
+            raise ConfigError(
+                f"backing={config.backing} needs a machine of that name in {self._source}.",
+                hint=f'List it there: [machines.{name}] with ssh = "root@10.0.0.5" and disk or folder. {has}',
+            )
+        if name == socket.gethostname():
+            raise ConfigError(
+                f"{self._source}, [machines.{name}]: rows of this host bear that name.", hint="Name the machine anew."
+            )
+        return self._asked_for.setdefault(name, there[name])
+
+    @property
+    def _source(self) -> str:
+        return self._inventory.source if self._inventory else "vmstorage.toml"
+
+    def plan(self, config: StorageConfig) -> str:
+        """Reach the machine and say what will be written to there; nothing is written.
+
+        Raises ConfigError, HostError, ProvisionError.
+        """
+        listed = self.listed(config)
+        shell = self._shell(listed)
+        check_tools(shell, listed)
+        return plan_disk(shell, listed, config, self._source)
+
+    def make(self, config: StorageConfig, say: Say = silent) -> MachineRow:
+        """Make the cell's file on its machine, or take its disk; raises ConfigError, HostError, AttestationError."""
+        listed = self.listed(config)
+        say(f"reaching {listed.target}")
+        shell = self._shell(listed)
+        check_tools(shell, listed)
+        said = ask_machine(shell, listed.name)
+        folder = self._folder(listed, shell)
+        disk = make_machine_disk(shell, listed, config, self._source, folder, next(self._numbers))
+        try:
+            node = node_facts(shell, disk.path)
+            size_bytes = node.size_bytes or int(check(shell.run(["stat", "-c", "%s", disk.path]), "stat").stdout)
+            proof = conclude_machine(listed, disk, node, size_bytes)
+            self._facts[listed.name] = machine_facts(listed, said, shell, disk)
+            return MachineRow(listed, disk, shell, folder, proof, said)
+        except BaseException:
+            self._remove(shell, disk)
+            raise
+
+    def release(self, row: MachineRow) -> None:
+        """Remove the row's file, or what it left on its disk; what cannot be removed is told by `close`."""
+        self._remove(row.shell, row.host_disk)
+
+    def facts(self, config: StorageConfig) -> HostFacts:
+        """What is known of the cell's machine by now; its name alone where vmstorage.toml has none of that name."""
+        name, there = config.backing_name, self._inventory.machines if self._inventory else {}
+        listed = self._asked_for.setdefault(name, there.get(name, ListedMachine(name=name)))
+        return self._facts.get(name, unreached(listed))
+
+    @property
+    def all_facts(self) -> tuple[HostFacts, ...]:
+        """What is known of each machine that was asked for: of one that nobody reached what it is stated to be."""
+        return tuple(self._facts.get(one.name, unreached(one)) for one in self._asked_for.values())
+
+    def alone(self, config: StorageConfig, say: Say = silent) -> AbstractContextManager[None]:
+        """Let no other job measure on the cell's machine meanwhile; raises HostError."""
+        listed = self.listed(config)
+        if listed.name not in self._measuring:
+            self._measuring[listed.name] = HostLease(self._shell(listed), listed.name, wait_s=self._wait_s)
+        return self._measuring[listed.name].alone(say)
+
+    def is_on(self, config: StorageConfig, host: LabHost) -> bool:
+        """Whether the cell's machine is that host itself, whose own lease then is the one to hold."""
+        return self.listed(config).ssh == host.ssh
+
+    def close(self) -> None:
+        """Remove the run's folders; raises the first error of a removal, and the lease then stays."""
+        for name, lease in list(self._leases.items()):
+            try:
+                remove_folder(self._shells[name], lease.folder)
+                self._drop(lease)
+                del self._leases[name]
+            except VmStorageError as error:
+                self._leftovers.append(error)
+        if self._leftovers:
+            raise self._leftovers[0]
+
+    def _shell(self, listed: ListedMachine) -> Shell:
+        if listed.name not in self._shells:
+            self._shells[listed.name] = LocalShell() if listed.ssh is None else SshShell(listed.ssh)
+        return self._shells[listed.name]
+
+    def _folder(self, listed: ListedMachine, shell: Shell) -> str:
+        """The run's own folder on the machine, leased; where a disk is measured it holds what tools write beside it.
+
+        From then on nothing else is written there.
+        """
+        if listed.name not in self._leases:
+            self._reap(listed, shell)
+            # the user chose it, whatever it lies on; a name in /tmp is not known before it is there
+            folder = "/tmp" if listed.folder is None else find_folder(shell, listed.folder, chosen=True).path
+            run_id = uuid.uuid4().hex[:10]
+            lease = Lease(
+                run_id=run_id,
+                owner=this_process(),
+                expires=time.time() + LIFETIME_S,
+                uri=None,
+                ssh=listed.ssh,
+                folder=f"{folder}/vmstorage-{run_id}",
+            )
+            if self._book is not None:
+                self._book.write(lease)
+            try:
+                make_run_folder(shell, lease.folder, shared=False)
+            except VmStorageError:
+                self._drop(lease)
+                raise
+            self._leases[listed.name] = lease
+            _guard(shell, listed, lease.folder)
+        return self._leases[listed.name].folder
+
+    def _reap(self, listed: ListedMachine, shell: Shell) -> None:
+        """Remove the folders of dead runs there; this machine's own are removed where a lab is opened."""
+        for lease in list(self._book or ()):
+            is_theirs = lease.uri is None and lease.ssh == listed.ssh and lease.folder.endswith(f"-{lease.run_id}")
+            if listed.ssh is not None and is_theirs and is_dead(lease):
+                remove_folder(shell, lease.folder)
+                self._drop(lease)
+
+    def _drop(self, lease: Lease) -> None:
+        if self._book is not None:
+            self._book.drop(lease)
+
+    def _remove(self, shell: Shell, disk: HostDisk) -> None:
+        try:
+            remove_machine_disk(shell, disk)
+        except VmStorageError as error:
+            self._leftovers.append(error)
+
+
+def _guard(shell: Shell, listed: ListedMachine, folder: str) -> None:
+    if isinstance(shell, Guarded):
+        shell.guard = Guard([f"{folder}/"], of=listed.name)

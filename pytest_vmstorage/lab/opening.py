@@ -1,0 +1,291 @@
+"""Opens a lab: connects to its host, finds all that every cell needs, and undoes that where one step fails."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+
+from pytest_vmstorage import leftovers
+from pytest_vmstorage.config.inventory import LabHost, find_host
+from pytest_vmstorage.config.settings import HostWishes, LabSettings
+from pytest_vmstorage.guest.acceleration import CanaryCache, device_refusal
+from pytest_vmstorage.guest.appliance import build as appliances
+from pytest_vmstorage.guest.appliance.build import Appliance
+from pytest_vmstorage.guest.boot import BootFiles, find_emulator, place_appliance
+from pytest_vmstorage.guest.cloud_image.image import place_image
+from pytest_vmstorage.guest.cloud_image.network import ImageKeys
+from pytest_vmstorage.guest.libvirt.embedded import connect_embedded
+from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtHypervisor
+from pytest_vmstorage.guest.pinning import Pinner
+from pytest_vmstorage.guest.protocol import Hypervisor
+from pytest_vmstorage.guest.restore.parking import PARKING
+from pytest_vmstorage.guest.restore.restoring import Restoring
+from pytest_vmstorage.guest.restore.states import States, remove_states
+from pytest_vmstorage.host import shell, ssh
+from pytest_vmstorage.host.facts import host_facts
+from pytest_vmstorage.host.folders import cache_folder, find_folder, make_run_folder, use_cache_folder
+from pytest_vmstorage.host.guard import Guard, Guarded
+from pytest_vmstorage.host.lease import LIFETIME_S, Lease, LeaseBook, is_dead, this_process
+from pytest_vmstorage.host.lock import HostLease
+from pytest_vmstorage.host.settings import HostSettings
+from pytest_vmstorage.host.shell import LocalShell, Shell, open_shell
+from pytest_vmstorage.lab.acceleration import find_accel
+from pytest_vmstorage.lab.factory import GuestPool
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.machine_lab import MachineLab, NoHypervisor, make_machine_lab
+from pytest_vmstorage.lab.machines import Machines
+from pytest_vmstorage.lab.reaper import Reaped, daemon_logs, leases_of, reap, reap_remote, remove_logs
+from pytest_vmstorage.leftovers import left_drafts
+from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.results.host import HostFacts
+from pytest_vmstorage.results.spans import span
+
+MOST_AT_ONCE = 4
+"""Guests that boot side by side at most, on as many cores."""
+
+
+def open_machines(settings: LabSettings, say: Say = silent) -> MachineLab:
+    """A lab without a host for guests, where every cell is a machine that the plugin did not make."""
+    book = lease_book()
+    for sentence in _reap_here(book):
+        say(str(sentence))
+    return make_machine_lab(settings, book)
+
+
+def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
+    """Connect to the host and find all that every cell needs; raises ConfigError, HostError, ProvisionError."""
+    host = find_host(settings.host, settings.folder, settings.inventory)
+    shell = open_shell(host)
+    book = lease_book()
+    for sentence in _reap_here(book):
+        say(str(sentence))
+    emulator = find_emulator(shell, host.name)
+    pin = _pinner(host, shell, settings.wishes)
+    # what is known at once is told before another job is waited for
+    chosen, shared = settings.folder is not None, host.uri is not None
+    folder = find_folder(shell, host.folder, chosen=chosen, named=host.is_folder_named, shared=shared)
+    host = host.model_copy(update={"folder": folder.path})
+    with ExitStack() as undo:
+        # the last line here is the first to be run: the guests go before the connection, the leases go last
+        host_lease = _leased(host, shell, settings, say, undo)
+        lease = _lease(host)
+        book.write(lease)
+        undo.callback(book.drop, lease)
+        undo.callback(shell.run, ["rm", "-rf", "--one-file-system", "--", *filter(None, (lease.folder, lease.root))])
+        make_run_folder(shell, lease.folder, shared=shared)
+        hypervisor = _connect(host, lease, shell)
+        undo.callback(hypervisor.close)
+        for sentence in reap_remote(book, host, shell, hypervisor):
+            say(str(sentence))
+        if isinstance(shell, Guarded):
+            shell.guard = _guard(host, lease)
+        appliance = _appliance(settings, shell, say)
+        boot = BootFiles(emulator=emulator, kernel="", initrd="", root="")
+        if appliance is not None:
+            boot = place_appliance(host, shell, appliance, emulator, draft=f"{lease.folder}/appliance", say=say)
+        if settings.image is not None:
+            keys = ImageKeys() if settings.image.reach == "ssh" else None
+            placed = place_image(host, shell, settings.image, say, keys, draft=f"{lease.folder}/image")
+            boot = boot.model_copy(update={"image": placed, "root_sha256": settings.image.sha256})
+        pool = GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book, pin=pin)
+        undo.callback(pool.close)
+        pool.at_last(lambda: _leave(host, shell, hypervisor, lease))
+        host_settings = HostSettings(shell, lease, book, pool.note_settings)
+        pool.when_closed(host_settings.restore)
+        if host_lease is not None:
+            pool.when_closed(host_lease.close)
+        host_settings.apply(settings.wishes, lease.folder)
+        accel, remember = find_accel(
+            settings.accel,
+            host=host.name,
+            appliance_key=appliance.manifest.key if appliance is not None else "none",
+            shell=shell,
+            hypervisor=hypervisor,
+            pool=pool,
+            cache=CanaryCache(cache_folder() / "accel.json"),
+            say=say,
+            patience_s=settings.timeout_s,
+        )
+        facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
+        restoring = _restoring(host, shell, hypervisor, pool, facts, settings.timeout_s, say)
+        pool.begin_by(restoring.way(settings.boot, accel.used))
+        undo.pop_all()
+    # more side by side would only wait for each other and for the disk
+    at_once = max(1, min(facts.cores, MOST_AT_ONCE))
+    return Lab(
+        settings,
+        host,
+        shell,
+        hypervisor,
+        pool,
+        appliance,
+        accel,
+        facts,
+        lease,
+        remember,
+        host_settings,
+        at_once,
+        host_lease,
+        Machines(settings.inventory, book, wait_s=settings.wait_s),
+        restoring,
+    )
+
+
+def _restoring(
+    host: LabHost, shell: Shell, hypervisor: Hypervisor, pool: GuestPool, facts: HostFacts, timeout_s: float, say: Say
+) -> Restoring:
+    """What begins guests from saved ones; a state holds for this boot of the host and what runs there."""
+    ours = {"parking": PARKING}
+    conditions = {"cpu": facts.cpu, "qemu": facts.qemu, "libvirt": facts.libvirt, "kernel": facts.kernel, **ours}
+    boot_id = shell.read("/proc/sys/kernel/random/boot_id").strip()
+    states = States(shell, states_folder(host), pool.folder, boot_id=boot_id, conditions=conditions)
+    return Restoring(hypervisor, states, xml_of=pool.xml, note=pool.note_domain, timeout_s=timeout_s, say=say)
+
+
+def _guard(host: LabHost, lease: Lease) -> Guard:
+    """What the run may write to on the host from the moment when its folder is there."""
+    states, own = states_folder(host), (lease.folder, lease.root)
+    kept = ("appliance-", "image-") if not host.is_local else ()
+    folders = [f"{one}/" for one in (*own, states) if one]
+    return Guard(
+        [*folders, *(f"{host.folder}/{one}" for one in kept), daemon_logs(lease.run_id)],
+        of=host.name,
+    )
+
+
+def states_folder(host: LabHost) -> str:
+    """Where guests are kept from which others are restored."""
+    return str(cache_folder() / "states") if host.is_local else f"{host.folder}/states"
+
+
+def _leave(host: LabHost, shell: Shell, hypervisor: LibvirtHypervisor, lease: Lease) -> None:
+    """Remove what libvirt has made by itself; the lease still names it."""
+    if not host.is_local:
+        remove_logs(shell, lease.run_id)
+    hypervisor.close()
+    if lease.root:
+        shell.run(["rm", "-rf", "--", lease.root])
+
+
+def reap_host(host: LabHost, *, kept: bool = False, look_only: bool = False) -> list[Reaped]:
+    """Remove, or only tell, what dead runs left on that host, and on this machine for its sake; a sentence for each.
+
+    Raises HostError where it cannot be reached.
+    """
+    book = lease_book()
+    if host.uri is None:
+        said = [*_reap_here(book, kept=kept, look_only=look_only), *_kept(book, host, kept=kept, look_only=look_only)]
+        return [*said, *_reap_states(host, LocalShell(), look_only=look_only)]
+    shell = open_shell(host)
+    # before libvirt's own ssh, which would try for minutes
+    shell.run(["true"])
+    said = [*_sweep(look_only=look_only), *_kept(book, host, kept=kept, look_only=look_only)]
+    said += _reap_states(host, shell, look_only=look_only)
+    leases = list(leases_of(book, host, kept=kept))
+    if not leases:
+        return said
+    # a machine that the plugin did not make has no guests of ours, and need not have libvirt
+    hypervisor = LibvirtHypervisor(host.uri) if any(one.uri is not None for one in leases) else NoHypervisor()
+    try:
+        return [*said, *reap_remote(book, host, shell, hypervisor, kept=kept, look_only=look_only)]
+    finally:
+        hypervisor.close()
+
+
+def _kept(book: LeaseBook, host: LabHost, *, kept: bool, look_only: bool) -> list[Reaped]:
+    """What --vm-keep left on that host and this does not remove; only told where nothing is removed."""
+    if kept or not look_only:
+        return []
+    here = [lease for lease in book if lease.kept and lease.ssh == host.ssh and not is_dead(lease)]
+    again = f"`vmstorage reap --kept{'' if host.is_local else f' --host={host.listed_as}'}` removes it"
+    return [Reaped(f"run {one.run_id} kept its guest ({one.owned_by}): {again}") for one in here]
+
+
+def _reap_states(host: LabHost, shell: Shell, *, look_only: bool) -> list[Reaped]:
+    """Guests from which others are restored; a run that has need of one makes it anew."""
+    count = remove_states(shell, states_folder(host), look_only=look_only)
+    what = f"{count} saved guest(s) in {states_folder(host)}" + ("" if host.is_local else f" on {host.name}")
+    told = f"{what} would be removed too; a run that needs one saves it anew" if look_only else f"removed {what}"
+    return [Reaped(told)] if count else []
+
+
+def _appliance(settings: LabSettings, shell: Shell, say: Say) -> Appliance | None:
+    """What guests boot; with an image of the user's only a canary needs it, and only where there may be KVM."""
+    if settings.image is not None and (settings.accel == "tcg" or device_refusal(shell)):
+        return None
+    with span("appliance"):
+        return appliances.ensure(LocalShell(), say=say)
+
+
+def _reap_here(book: LeaseBook, *, kept: bool = False, look_only: bool = False) -> list[Reaped]:
+    """What dead runs left on this machine."""
+    return [*reap(book, LocalShell(), kept=kept, look_only=look_only), *_sweep(look_only=look_only)]
+
+
+def _sweep(*, look_only: bool) -> list[Reaped]:
+    """What no lease names, as it is made before there is one: by its name, which says whose it is."""
+    sweeps = (shell.sweep, ssh.sweep, leftovers.sweep, appliances.sweep)
+    found = [phrase for sweep in sweeps for phrase in sweep(look_only=look_only)]
+    for draft in () if look_only else left_drafts(cache_folder()):
+        draft.unlink(missing_ok=True)
+    return [Reaped(f"{one} {'is there' if look_only else 'is removed'}; its process is gone") for one in found]
+
+
+def hosts_left() -> list[str]:
+    """Names of other machines on which dead runs have left something."""
+    return sorted({lease.host or lease.ssh for lease in lease_book() if lease.ssh is not None and is_dead(lease)})
+
+
+def lease_book() -> LeaseBook:
+    """This user's leases on this machine; raises HostError where his cache folder cannot be used."""
+    return LeaseBook(use_cache_folder() / "leases")
+
+
+def driver_cache() -> Path:
+    """Where libvirt's embedded driver keeps what it found out about QEMU."""
+    return cache_folder() / "libvirt"
+
+
+def _lease(host: LabHost) -> Lease:
+    run_id = uuid.uuid4().hex[:10]
+    return Lease(
+        run_id=run_id,
+        owner=this_process(),
+        expires=time.time() + LIFETIME_S,
+        uri=host.uri,
+        ssh=host.ssh,
+        folder=f"{host.folder}/run-{run_id}",
+        host=host.listed_as,
+        # short, and not below TMPDIR: sockets in it must stay under 108 characters
+        root=f"/tmp/vms-{run_id}" if host.uri is None else "",
+    )
+
+
+def _leased(host: LabHost, shell: Shell, settings: LabSettings, say: Say, undo: ExitStack) -> HostLease | None:
+    """The host leased for as long as the lab is open, where that is wanted: a canary, too, disturbs a measurement."""
+    if settings.wait_s is None:
+        return None
+    lease = HostLease(shell, host.name, wait_s=settings.wait_s)
+    undo.callback(lease.close)
+    lease.keep(say)
+    return lease
+
+
+def _pinner(host: LabHost, shell: Shell, wishes: HostWishes) -> Pinner | None:
+    if not (wishes.pin or host.cpus):
+        return None
+    where = f"{host.inventory}, [hosts.{host.listed_as}]"
+    pinner = Pinner(shell, strict=wishes.strict, apart=wishes.pin, within=host.cpus, where=where)
+    pinner.check()
+    return pinner
+
+
+def _connect(host: LabHost, lease: Lease, shell: Shell) -> LibvirtHypervisor:
+    if host.uri is not None:
+        return LibvirtHypervisor(host.uri, reach=lambda: shell.run(["true"]))
+    root = Path(lease.root)
+    root.mkdir(mode=0o700)
+    return connect_embedded(root, driver_cache(), as_root=os.geteuid() == 0)

@@ -1,0 +1,164 @@
+"""Files, folders and processes that must not outlive their maker: whole or not there, and told apart by its mark."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+DAY_S = 24 * 3600.0
+
+_MARK = re.compile(r"\d+-\d+-\d+")
+
+
+def boot_id() -> str:
+    """The kernel's id of this boot, from /proc/sys/kernel/random/boot_id."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def pid_namespace() -> str:
+    """The number of the namespace in which this process's pids count: a container has another than its host."""
+    return str(Path("/proc/self/ns/pid").stat().st_ino)
+
+
+def started_ticks(pid: int) -> int | None:
+    """When that process started, in clock ticks since boot (proc(5), stat field 22); None if there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # the command name may hold spaces and brackets, so count from the last ")"
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def mark() -> str:
+    """This process as a part of a file's name: namespace, pid and start, such as "4026531836-1234-567890"."""
+    return _mark_of(os.getpid())
+
+
+@functools.lru_cache(maxsize=1)
+def _mark_of(pid: int) -> str:
+    # it goes with each command; a child that was forked has another pid
+    return f"{pid_namespace()}-{pid}-{started_ticks(pid) or 0}"
+
+
+def kill_session(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    """Kill a process that was started with a session of its own, and what it started; none there is no error.
+
+    Killed alone it leaves its children, which go on to work and to take memory with nobody to end them.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def left_processes(variable: str) -> Iterator[tuple[int, str]]:
+    """Pid and name of each process whose environment has that variable, a `mark` of a process that is gone."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environ = (folder / "environ").read_bytes().split(b"\0")
+            name = (folder / "comm").read_text().strip()
+        except OSError:
+            # it ended meanwhile, or is another user's
+            continue
+        marks = [
+            one.partition(b"=")[2].decode(errors="replace")
+            for one in environ
+            if one.startswith(f"{variable}=".encode())
+        ]
+        if any(_MARK.fullmatch(one) and _is_gone(one) for one in marks):
+            yield int(folder.name), name
+
+
+def _is_gone(marked: str) -> bool:
+    """Whether a process that counts its pids as this one does is gone; False where that cannot be seen from here."""
+    namespace, pid, ticks = marked.split("-")
+    return namespace == pid_namespace() and started_ticks(int(pid)) != int(ticks)
+
+
+def is_left(path: Path, marked: str) -> bool:
+    """Whether the file's maker, by that mark, is gone; one that cannot be seen from here is after a day."""
+    if marked.partition("-")[0] == pid_namespace():
+        return _is_gone(marked)
+    try:
+        return time.time() - path.lstat().st_mtime > DAY_S
+    except OSError:
+        return False
+
+
+_NAME = re.compile(r"vms-[a-z]+-(?P<mark>\d+-\d+-\d+)-\w+")
+
+
+def make_temporary(what: str) -> Path:
+    """A folder that this user alone can enter, for the caller to remove; `what` is a word such as "keys"."""
+    return Path(tempfile.mkdtemp(prefix=f"vms-{what}-{mark()}-"))
+
+
+@contextlib.contextmanager
+def temporary(what: str) -> Iterator[Path]:
+    """The same, gone afterwards."""
+    folder = make_temporary(what)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(*, look_only: bool = False) -> list[str]:
+    """Remove this user's folders whose processes were killed; a phrase for each."""
+    said = []
+    for path in sorted(Path(tempfile.gettempdir()).glob("vms-*")):
+        match = _NAME.fullmatch(path.name)
+        if match is None or not _is_ours(path) or not is_left(path, match["mark"]):
+            continue
+        said.append(f"folder {path}")
+        if not look_only:
+            shutil.rmtree(path, ignore_errors=True)
+    return said
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
+_DRAFT = re.compile(r"\.(?P<name>.+)\.(?P<mark>\d+-\d+-\d+)\.new")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace the file as a whole, on disk before this returns; what killed writers of it left goes first.
+
+    Raises OSError where it cannot be written, and then leaves nothing.
+    """
+    for left in left_drafts(path.parent, path.name):
+        left.unlink(missing_ok=True)
+    draft = path.with_name(f".{path.name}.{mark()}.new")
+    try:
+        with draft.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def left_drafts(folder: Path, name: str = "") -> Iterator[Path]:
+    """Drafts in that folder whose writers are gone; of one file, or of all."""
+    for path in sorted(folder.glob(".*.new")):
+        match = _DRAFT.fullmatch(path.name)
+        if match is not None and name in ("", match["name"]) and is_left(path, match["mark"]):
+            yield path

@@ -1,0 +1,405 @@
+"""Preconditioning: bring the disk under test into the state of its cell, and find the region a workload may use.
+
+The states are those of the SNIA's performance test specification, as far as a virtual disk has them: a sequential
+fill, written over once more, and a fill in random order, which leaves an image that allocates late in pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.guest.restore.parking import end_parked_fio, run_fio
+from pytest_vmstorage.host.file_systems import FileSystem, look_at
+from pytest_vmstorage.host.shell import Shell, check_time
+from pytest_vmstorage.measure.system import Plan, Subject
+from pytest_vmstorage.progress import Say
+from pytest_vmstorage.results.run import Proof
+from pytest_vmstorage.results.spans import span
+from pytest_vmstorage.storage.block import BlockPlace
+from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.units import format_about, format_duration, format_size
+from pytest_vmstorage.workloads.base import FileWorkload, Target, Workload
+
+FILL_ARGV = (
+    "fio --name=fill --filename={path} --allow_file_create=0 --rw=write --bs={bs} --size={size} --offset={offset}"
+    " --direct=1 --ioengine=libaio --iodepth=8 --refill_buffers --end_fsync=1 --output-format=terse --output=/dev/null"
+    " --thread --clocksource=gettimeofday"
+)
+"""How blocks are written before a `filled` measurement: sequentially, with data that no layer can shrink.
+
+Nobody reads its times: without a process and a calibrated clock of its own it begins sooner.
+"""
+
+FILL_BYTES = 2**20
+"""Size of a block of the fill; what is less at the disk's end is written in smaller ones."""
+
+AGE_SEED = 20260301
+"""Seed of the order in which an `aged` disk is written: the same pieces in every run."""
+
+AGE_ARGV = (
+    "fio --name=age --filename={path} --allow_file_create=0 --rw=randwrite --bs=64k --size={size} --offset={offset}"
+    " --direct=1 --ioengine=psync --random_generator=lfsr --randseed={seed} --refill_buffers --end_fsync=1"
+    " --output-format=terse --output=/dev/null"
+)
+"""Every piece once, in a random order: one in flight, so that the order is that of the seed."""
+
+_LEAST_REQUEST_BYTES = 2**16
+"""Guests' kernels cut larger blocks into requests, on no bus into smaller ones (120 KiB on usb, 128 KiB on sata)."""
+
+
+def end_of_fill(region_bytes: int, size_bytes: int) -> int:
+    """Up to which byte a disk of that size is filled for such a region: in whole blocks, for fio writes no others."""
+    return min(-(-region_bytes // FILL_BYTES) * FILL_BYTES, size_bytes)
+
+
+def write_disk(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> None:
+    """Write the disk from that byte to that one by FILL_ARGV or AGE_ARGV; raises WorkloadError, LateError."""
+    # a disk that ends within a block is filled in blocks of the largest power of two that its size is a multiple of
+    rest = (end - begin) % FILL_BYTES
+    bs = rest & -rest if rest else FILL_BYTES
+    line = argv.format(path="{path}", size=end - begin, offset=begin, seed=AGE_SEED, bs=bs)
+    # the path comes last: it may hold a blank
+    words = [subject.disk.join(word.split("{path}")) for word in line.split()]
+    limited_s = _limited_s(subject.config, end - begin, min(bs, _LEAST_REQUEST_BYTES))
+    timeout_s = plan.timeout_s + end / 2**20 + limited_s
+    result = run_fio(subject.shell, words, is_parked=subject.has_parked_fio, timeout_s=timeout_s)
+    filling = f"Filling {subject.disk} before the measurement"
+    check_time(result, filling)
+    if not result.ok:
+        raise WorkloadError(f"{filling} failed: exit status {result.returncode}.", output=result.tail(15))
+
+
+def _limited_s(config: StorageConfig, size_bytes: int, request_bytes: int) -> float:
+    """How long the cell's limits let a disk take for that many bytes, in requests no smaller than that."""
+    bytes_s = size_bytes / config.total_bytes_sec if config.total_bytes_sec else 0.0
+    iops_s = size_bytes / request_bytes / config.total_iops_sec if config.total_iops_sec else 0.0
+    return bytes_s + iops_s
+
+
+LARGEST_AGED_PIECE_BYTES = 2**24
+"""An aged disk's pieces are smaller than this on average.
+
+A qcow2 image has one for each of its clusters. ext4 gives a sparse raw file 8 MiB around each first write, and 128 MiB
+in one piece when it is written in order (filefrag on 6.18, tried).
+"""
+
+FRESH_ALIGN_BYTES = 2**20
+"""Untouched regions begin at multiples of this; an image's clusters have 64 KiB unless asked for otherwise."""
+
+
+LONGEST_S = 30 * 86400.0
+"""A round that is expected to take longer is a slip, such as a zero too many."""
+
+_FREE = 'df -B1 --output=avail -- "$1" | tail -n 1'
+_TOO_SMALL = "Make the disk larger with @pytest.mark.storage(size=...), or the workload smaller."
+_TOO_FULL = "Free some space there, or make the workload smaller."
+
+
+def uses_untouched(config: StorageConfig, workload: Workload) -> bool:
+    """Whether each round gets a region of its own: what it writes there is written for the first time."""
+    return config.state == "fresh" or (config.arrives_filled and workload.writes)
+
+
+def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes: int | None = None) -> None:
+    """Raise ConfigError where the workload cannot be run on a disk of that size (the cell's unless given) and state."""
+    size = config.size if size_bytes is None else size_bytes
+    region = size if workload.region_bytes is None else workload.region_bytes
+    if config.is_null:
+        _check_needs_no_data(workload)
+    if config.state == "fresh" and not workload.fresh_is_possible:
+        raise ConfigError(
+            f"{workload.label} reads, and a fresh disk has nothing to read.",
+            hint='Use state="filled" for it.',
+        )
+    if config.subformat == "streamOptimized" and workload.writes:
+        raise ConfigError(
+            f"{workload.label} writes, and QEMU cannot write over what a streamOptimized vmdk holds.",
+            hint="Measure reads there, or use another subformat.",
+        )
+    if workload.expected_seconds > LONGEST_S:
+        raise ConfigError(
+            f"{workload.label} would take about {format_duration(workload.expected_seconds)} in each round.",
+            hint="Give it less to do: up to 30 days.",
+        )
+    rounds = plan.rounds if uses_untouched(config, workload) else 1
+    if _makes_files_of_a_guest(config, workload):
+        # what a fresh disk keeps of the rounds before, see `Workload.set_aside`
+        kept = rounds if isinstance(workload, FileWorkload) else 1
+        _check_bytes(workload, config.size, "the disk has", _TOO_SMALL, rounds=kept)
+    if region * rounds > size:
+        raise ConfigError(
+            f"{workload.label} needs {format_size(region * rounds)}"
+            + (f" ({rounds} untouched regions)" if rounds > 1 else "")
+            + f", but the disk has {format_size(size)}.",
+            hint=_TOO_SMALL,
+        )
+
+
+def _makes_files_of_a_guest(config: StorageConfig, workload: Workload) -> bool:
+    """Whether its files lie on a disk that is as large as the cell says: a listed device may be larger."""
+    return workload.needs_folder and config.has_guest and config.backing_kind not in ("partition", "device")
+
+
+def _check_bytes(workload: Workload, there: int, but: str, hint: str, *, rounds: int = 1) -> None:
+    """Raise ConfigError where the workload's files, of so many rounds, take more than is there."""
+    needed = workload.bytes_on_disk
+    if needed is not None and needed * rounds > there:
+        each = f" in each of {rounds} rounds, which a fresh disk keeps" if rounds > 1 else ""
+        raise ConfigError(
+            f"{workload.label} makes files of {format_about(needed)}{each}, but {but} {format_about(there)}.", hint=hint
+        )
+
+
+def _check_room(subject: Subject, workload: Workload, plan: Plan) -> None:
+    """Raise ConfigError where the file system has less room than the workload's files take; nothing is made before."""
+    if not workload.needs_folder or workload.bytes_on_disk is None:
+        return
+    said = subject.shell.run(["sh", "-c", _FREE, "sh", subject.folder], timeout_s=plan.timeout_s).stdout.strip()
+    if said.isdecimal():
+        hint = _TOO_SMALL if subject.config.has_guest else _TOO_FULL
+        _check_bytes(workload, int(said), f"the file system in {subject.folder} has room for", hint)
+
+
+def _check_needs_no_data(workload: Workload) -> None:
+    """Raise ConfigError for a workload that would fail on a disk that keeps nothing, or measure something else."""
+    does = "makes files" if workload.needs_folder else "checks what it reads" if workload.checks_data else ""
+    if does:
+        raise ConfigError(
+            f"{workload.label} {does}, and the disk of backing=null keeps nothing and reads zeroes.",
+            hint="Measure it on storage, or give backing=null a workload that needs no data.",
+        )
+
+
+def check_folder(subject: Subject, workload: Workload) -> None:
+    """Raise ConfigError where a workload that makes files has no file system to make them on, or no room there."""
+    if not workload.needs_folder:
+        return
+    if not subject.folder:
+        raise ConfigError(
+            f"{workload.label} makes files, and the disk of {subject.config} has no file system.",
+            hint='Give it one with @pytest.mark.storage(guest_fs="ext4").',
+        )
+    if subject.config.state in ("rewritten", "aged"):
+        raise ConfigError(
+            f"{workload.label} makes files, for which state={subject.config.state} leaves no room.",
+            hint='Use state="filled" or "fresh".',
+        )
+
+
+def check_zeros(subject: Subject, workload: Workload, plan: Plan) -> str:
+    """What the row says of zeros that a workload writes, "" where it writes none; raises ConfigError if they vanish."""
+    if not workload.writes_zeros:
+        return ""
+    if not plan.hygiene.has("zero-check"):
+        return plan.hygiene.words("zero-check", done="", left_out="written without a look at what becomes of them")
+    reason = subject.zeros_vanish()
+    if reason:
+        raise ConfigError(
+            f"{workload.label} on {subject.config} writes zeros, and there they are stored as nothing: {reason}.",
+            hint='Write data that no layer can shrink: Fio(...) does, and Dd(if_="/dev/urandom"), which is slower than'
+            " many disks; --vm-without=zero-check measures it as it is.",
+        )
+    return "written like data: no layer here is known to store them as nothing"
+
+
+def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple[Target, int]:
+    """Bring the disk into its state; the region for the first round, and how many warm-up rounds there may be."""
+    regions, config = subject.regions, subject.config
+    _make_way(subject, workload, plan)
+    _check_room(subject, workload, plan)
+    region = _region_bytes(subject, workload)
+    if uses_untouched(config, workload):
+        # a whole MiB: no cluster of an image is shared with what was written before
+        regions.written_bytes = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
+        _check_untouched(subject, workload, region * plan.rounds)
+        # a warm-up would be the first write, and what follows a second one
+        return _target(subject, region, regions.written_bytes), 0
+    if config.arrives_filled:
+        # what was written meanwhile is no longer where the image had it
+        offset = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
+        _check_untouched(subject, workload, region)
+        return _target(subject, region, offset), plan.warmup_rounds
+    if subject.has_parked_fio and not region:
+        with span("set-up"):
+            end_parked_fio(subject.shell)
+    # where the user wants the host's caches as they are, no other disk's data may get into them
+    if plan.hygiene.has("host-caches"):
+        subject.note_need(end_of_fill(region, regions.size_bytes))
+    if config.state in ("rewritten", "aged"):
+        with span("filling", cell=config):
+            _condition(subject, plan, say)
+    elif regions.written_bytes < region and not config.is_null:
+        say("filling the disk")
+        with span("filling", cell=config), _alongside(subject, workload, plan):
+            _fill(subject, region, plan)
+    return _target(subject, region), plan.warmup_rounds
+
+
+def _region_bytes(subject: Subject, workload: Workload) -> int:
+    return subject.regions.size_bytes if workload.region_bytes is None else workload.region_bytes
+
+
+def _alongside(subject: Subject, workload: Workload, plan: Plan) -> AbstractContextManager[None]:
+    """Fill the disks of those that wait, too, where theirs is to be filled."""
+
+    def fill(other: Subject) -> None:
+        config, region = other.config, _region_bytes(other, workload)
+        is_to_be = config.state == "filled" and not config.arrives_filled and not config.is_null
+        # a disk with a limit takes its time, and that is to be its own cell's
+        is_limited = config.total_bytes_sec or config.total_iops_sec
+        if is_to_be and not is_limited and region <= other.regions.size_bytes:
+            with span("filling", cell=config):
+                _fill(other, region, plan)
+            # what is left to be written, or takes memory, would be so while others are measured
+            other.drop_host_caches()
+
+    # for the same reason as with note_need above
+    return subject.alongside(fill) if plan.hygiene.has("host-caches") else nullcontext()
+
+
+def _fill(subject: Subject, region: int, plan: Plan) -> None:
+    """Write from its start what of that region was not written yet."""
+    regions = subject.regions
+    end = end_of_fill(region, regions.size_bytes)
+    write_disk(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
+    regions.written_bytes = end
+
+
+def _make_way(subject: Subject, workload: Workload, plan: Plan) -> None:
+    """Empty a test file that other workloads filled, where it takes most of the room that this one's files need.
+
+    The next workload that uses it fills it again. Blocks that nothing has written yet are not won back so.
+    """
+    regions, config = subject.regions, subject.config
+    is_in_the_way = regions.written_bytes > regions.size_bytes // 2 and config.state != "fresh"
+    if not (workload.needs_folder and config.guest_fs != "none" and is_in_the_way):
+        return
+    argv = ["sh", "-c", 'truncate -s 0 "$1" && truncate -s "$2" "$1" && sync "$1"', "sh", subject.disk]
+    done = subject.shell.run([*argv, str(regions.size_bytes)], timeout_s=plan.timeout_s)
+    check_time(done, "emptying the test file")
+    if not done.ok:
+        raise WorkloadError(f"The test file could not be emptied for {workload.label}.", output=done.tail(5))
+    regions.written_bytes = 0
+
+
+def _target(subject: Subject, region: int, offset: int = 0) -> Target:
+    return Target(
+        path=subject.disk,
+        size_bytes=region,
+        offset_bytes=offset,
+        is_file=subject.is_file,
+        device=subject.device,
+        scratch=subject.scratch,
+        folder=subject.folder,
+    )
+
+
+def _check_untouched(subject: Subject, workload: Workload, needed: int) -> None:
+    regions = subject.regions
+    if regions.written_bytes + needed > regions.size_bytes:
+        raise ConfigError(
+            f"{workload.label} finds only {format_size(regions.size_bytes - regions.written_bytes)} that nothing"
+            f" has written yet, and needs {format_size(needed)}: tests of this cell ran before.",
+            hint="Make the disk larger with @pytest.mark.storage(size=...).",
+        )
+
+
+def _condition(subject: Subject, plan: Plan, say: Say) -> None:
+    """Bring the whole disk into its state, once in its life: it is about the disk, and not about a region."""
+    regions = subject.regions
+    if regions.written_bytes == regions.size_bytes:
+        return
+    if subject.config.state == "aged":
+        say("aging the disk")
+        write_disk(subject, AGE_ARGV, 0, regions.size_bytes, plan)
+    else:
+        for words in ("filling the disk", "writing it over"):
+            say(words)
+            write_disk(subject, FILL_ARGV, 0, regions.size_bytes, plan)
+    regions.written_bytes = regions.size_bytes
+
+
+def prove_state(subject: Subject) -> tuple[Proof, ...]:
+    """The subject's proof, with what became of the disk's state since: that is made here, after the proof.
+
+    Raises WorkloadError where an aged disk lies in one piece: the host put its blocks in order.
+    """
+    # a disk without storage has none, and its proof has said so
+    if subject.config.state == "fresh" or subject.config.is_null or not subject.proof:
+        return subject.proof
+    made = _state_proof(subject)
+    return tuple(made if proof.field == "state" else proof for proof in subject.proof)
+
+
+def _state_proof(subject: Subject) -> Proof:
+    config, written = subject.config, format_size(subject.regions.written_bytes)
+    where = "exit status of the fill"
+    if config.arrives_filled:
+        return Proof(field="state", asked=config.state, found="made with its data", status="proven", where="qemu-img")
+    if config.state == "aged":
+        return _aged_proof(subject)
+    if not subject.regions.written_bytes:
+        why = "the workload makes files of its own, and each block of theirs is written for the first time"
+        return Proof(field="state", asked=config.state, found="0 written", status="unprovable", where=where, why=why)
+    found = f"{written} written{' twice' if config.state == 'rewritten' else ''} before the rounds"
+    on_host = subject.regions.filled_on_host_bytes
+    if on_host == subject.regions.written_bytes:
+        found, where = f"{written} written on the host before the guest began", "exit status of qemu-img"
+    elif on_host:
+        found, where = f"{found}, {format_size(on_host)} of it on the host", f"{where}, and of qemu-img"
+    return Proof(field="state", asked=config.state, found=found, status="proven", where=where)
+
+
+def _aged_proof(subject: Subject) -> Proof:
+    pieces = subject.fragments()
+    where = "qemu-img map, filefrag"
+    if pieces is None:
+        why = "nobody here can tell in how many pieces the disk's data lies"
+        return Proof(field="state", asked="aged", found="unknown", status="unprovable", where=where, why=why)
+    least = max(2, subject.regions.size_bytes // LARGEST_AGED_PIECE_BYTES)
+    if pieces < least:
+        raise WorkloadError(
+            f"The figure of {subject.config} is INVALID: its disk was written in random order to be aged, but its data"
+            f" lies in {pieces} pieces on the host, fewer than {least}: the host's cache or file system put them in"
+            " order."
+        )
+    return Proof(field="state", asked="aged", found=f"data in {pieces} pieces", status="proven", where=where)
+
+
+_BY_QEMU: Mapping[str, str] = {
+    "on": "QEMU makes of zeros an order to store none (detect_zeroes=on)",
+    "unmap": "QEMU discards what zeros are written to (detect_zeroes=unmap)",
+}
+
+
+def stored_as_nothing(config: StorageConfig, mounted: Iterable[FileSystem], lies_on: BlockPlace | None = None) -> str:
+    """Why zeros are not stored like data there, in a clause; "" where no layer is known to do that.
+
+    `mounted` are the file systems in the way, in guest and on host; `lies_on` is the host's block device below all of
+    them, whether disk, native row or file system is on it.
+    Sources: qemu-img(1) detect-zeroes (tried: 16 MiB of zeros took 0 bytes), zfsprops(7) compression, btrfs(5)
+    compress; a device that does it by itself cannot be seen.
+    """
+    if config.detect_zeroes in _BY_QEMU and not config.is_native:
+        return _BY_QEMU[config.detect_zeroes]
+    if lies_on is not None and lies_on.kind == "zvol" and "compression off" not in lies_on.description:
+        return "the ZFS volume compresses"
+    return next((clause for one in mounted if (clause := _of_file_system(one))), "")
+
+
+def _of_file_system(found: FileSystem) -> str:
+    if found.kind == "zfs":
+        return f"ZFS on {found.mountpoint} may compress, and its default is to"
+    packing = [option for option in found.options if option.startswith(("compress=", "compress-force="))]
+    if found.kind == "btrfs" and packing:
+        return f"btrfs on {found.mountpoint} compresses ({packing[0]})"
+    return ""
+
+
+def zeros_vanish(shell: Shell, disk: HostDisk, in_guest: FileSystem | None = None) -> str:
+    """The same of a disk on that shell's machine, and of the file system that the guest has on it."""
+    on_host = None if disk.is_block else look_at(shell, disk.path, defaults=False)
+    return stored_as_nothing(disk.config, [one for one in (in_guest, on_host) if one is not None], disk.block)

@@ -1,0 +1,58 @@
+"""How many rounds a workload gets: a number, or as many as its figure needs; pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.results.run import Ending
+from pytest_vmstorage.stats import median_interval
+
+LEAST_AUTO_ROUNDS = 6
+"""Fewer have no 95 % interval of their median."""
+
+
+class Rounds(BaseModel):
+    """A rule for the number of rounds: `count`, or where that is None as many as the figure needs.
+
+    As many means: until the 95 % interval of the primary figure's median lies within `precision` (a fraction) of the
+    median on either side, or until the rounds have taken `limit_s` seconds.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    count: int | None = 3
+    precision: float = 0.05
+    limit_s: float = 300.0
+
+    @property
+    def least(self) -> int:
+        """How many there are at least, unless the time limit comes before."""
+        return LEAST_AUTO_ROUNDS if self.count is None else self.count
+
+    def ended(self, values: Sequence[float], seconds: float, *, has_room: bool = True) -> Ending | None:
+        """Why there is no further round, None while one is wanted; `seconds` is what the rounds took so far.
+
+        Without `has_room` a further round would find no blocks that nothing has written yet.
+        """
+        if self.count is not None:
+            return Ending(reason="count") if len(values) >= self.count else None
+        half = half_width(values)
+        if half is not None and half <= self.precision:
+            return Ending(reason="narrow", half_width=half)
+        if values and seconds >= self.limit_s:
+            return Ending(reason="time limit", half_width=half)
+        return None if has_room or not values else Ending(reason="no room", half_width=half)
+
+
+def half_width(values: Sequence[float]) -> float | None:
+    """The larger distance of the interval's bounds from the median, as a fraction of it; None without an interval."""
+    found = median_interval(values)
+    if found is None:
+        return None
+    median = statistics.median(values)
+    if not median:
+        return 0.0 if found.low == found.high else None
+    return max(median - found.low, found.high - median) / abs(median)

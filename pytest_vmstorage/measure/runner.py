@@ -1,0 +1,392 @@
+"""Measure one workload in one cell: fill, warm up, rounds; each sample is handed on as it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.settings import Hygiene
+from pytest_vmstorage.errors import VmStorageError, WorkloadError
+from pytest_vmstorage.host.background import meanwhile
+from pytest_vmstorage.host.counters import Look
+from pytest_vmstorage.host.shell import CommandResult, Shell, check_time, unguarded
+from pytest_vmstorage.host.watch import merged
+from pytest_vmstorage.measure.caches import forget_in_guest, forget_on_host
+from pytest_vmstorage.measure.preconditioning import (
+    check_fits,
+    check_folder,
+    check_zeros,
+    prepare,
+    prove_state,
+    uses_untouched,
+)
+from pytest_vmstorage.measure.system import Plan, Subject
+from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.results.cautions import WorkingSet, host_cautions
+from pytest_vmstorage.results.counters import impossible, stored, total, unflushed
+from pytest_vmstorage.results.host import HostState
+from pytest_vmstorage.results.run import Ending, Measurement, Proof, Sample
+from pytest_vmstorage.results.spans import span
+from pytest_vmstorage.storage.volume import CACHED_IN_ARC
+from pytest_vmstorage.workloads.base import Target, Workload, figures_of
+
+_REMARKED_ROUNDS = 3
+
+
+class Taken:
+    """What some rounds in one guest leave to tell beside their samples; the subject itself is let go with its guest."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        target: Target,
+        command: str,
+        hygiene: Mapping[str, str],
+        guest: Mapping[str, str],
+        proof: tuple[Proof, ...],
+    ) -> None:
+        self.config = subject.config
+        self.host = subject.host
+        self.made_from = subject.made_from
+        self.regions = subject.regions
+        self.target = target
+        self.command = command
+        self.hygiene = hygiene
+        self.guest = guest
+        self.proof = proof
+        self.around = HostState()
+
+
+def working_set(workload: Workload, taken: Taken, samples: Sequence[Sample]) -> WorkingSet:
+    """What the rounds worked on, to be held against memory."""
+    return WorkingSet(
+        label=workload.label,
+        size_bytes=None if workload.needs_folder else taken.target.size_bytes,
+        is_direct=all(workload.moved_bytes(sample.raw) is not None for sample in samples),
+        through_arc=CACHED_IN_ARC in taken.hygiene.get("disk lies on", ""),
+    )
+
+
+def size_words(worked_on: WorkingSet, config: StorageConfig, around: HostState, hygiene: Hygiene) -> str:
+    """What the row says of its size, and of what may have kept it in memory."""
+    note = worked_on.note(config, around.memory_bytes)
+    return hygiene.words("cache-size", done=note, left_out=f"{worked_on.size}, not held against memory")
+
+
+def remarks(workload: Workload, samples: Sequence[Sample]) -> Mapping[str, str]:
+    """What the figures do not show, by round: a depth that was not reached, a state that was not steady."""
+    said = [
+        f"round {number}: {', '.join(found)}"
+        for number, sample in enumerate(samples, 1)
+        if (found := workload.remarks(sample.raw))
+    ]
+    more = len(said) - _REMARKED_ROUNDS
+    told = [*said[:_REMARKED_ROUNDS], *([f"and {more} more of {len(samples)} rounds"] if more > 0 else [])]
+    return {"not as asked": ", ".join(told)} if told else {}
+
+
+def hygiene_words(subject: Subject, warmup: int, host_caches: str, hygiene: Hygiene) -> Mapping[str, str]:
+    """What was done before each round, by name; `host_caches` says what was done on the host."""
+    judged = hygiene.words("steady-state", done="", left_out="not judged")
+    return {
+        "state": "none, nothing is kept" if subject.config.is_null else subject.config.state,
+        "warm-up rounds": hygiene.words("warmup", done=str(warmup), left_out=str(warmup)),
+        "guest caches": hygiene.caches("guest-caches", done="of the disk dropped before each round"),
+        "host caches": host_caches,
+        **({"steady state": judged} if judged else {}),
+        **subject.notes,
+    }
+
+
+_SHOWN = 200
+_OURS = "pytest_vmstorage."
+# together no more than a WorkloadError shows
+_FIRST_LINES, _LAST_LINES = 9, 6
+
+
+def measure(
+    subject: Subject,
+    workload: Workload,
+    plan: Plan,
+    *,
+    say: Say = silent,
+    keep_sample: Callable[[Sample], None] = lambda _sample: None,
+) -> Measurement:
+    """Run the plan and return all samples; `keep_sample` gets each one before the next begins.
+
+    Raises ConfigError where the disk is too small, WorkloadError where the tool fails.
+    """
+    measuring = Measuring(workload, plan, keep_sample=keep_sample)
+    measuring.take(subject, plan.rounds, say)
+    return measuring.measurement()
+
+
+class Measuring:
+    """One workload's rounds in one cell, taken some at a time, also in one guest of the cell after another.
+
+    `keep_sample` gets each sample before the next round begins; `samples` are those so far.
+    """
+
+    def __init__(
+        self, workload: Workload, plan: Plan, *, keep_sample: Callable[[Sample], None] = lambda _sample: None
+    ) -> None:
+        self.workload = workload
+        self.samples: list[Sample] = []
+        self.seconds = 0.0
+        self._plan = plan
+        self._keep_sample = keep_sample
+        self._warm: str | None = None
+        self._taken: list[Taken] = []
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The primary figure of each sample."""
+        return tuple(sample.figures[self.workload.primary] for sample in self.samples)
+
+    def take(self, subject: Subject, count: int, say: Say = silent) -> None:
+        """Take so many rounds; raises as `measure` does, and the samples before stay."""
+        begin = time.monotonic()
+        workload, plan = self.workload, self._plan.model_copy(update={"rounds": count})
+        check_fits(subject.config, workload, self._plan, subject.regions.size_bytes)
+        check_folder(subject, workload)
+        zeros = check_zeros(subject, workload, plan)
+        target, warmup = prepare(subject, workload, plan, say)
+        # what was warm in one guest is not so in the next
+        warmup = 0 if self._warm == subject.boot else warmup
+        words, facts = {"zeros": zeros} if zeros else {}, _facts(subject, workload)
+        with span("proof", cell=subject.config):
+            proof = prove_state(subject)
+        taken = Taken(subject, target, shlex.join(workload.argv(target)), words, facts, proof)
+        # the host is read while the guest forgets, and after the rounds while the guest is read
+        with meanwhile(lambda: _watched(subject)) as watching:
+            self._take(taken, subject, range(-warmup, count), plan, watching, say)
+            with span("looks"), meanwhile(subject.recheck) as rechecking:
+                watched = watching()
+                taken.around = watched()
+                changed = rechecking()
+        if changed:
+            raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.")
+        self._warm = subject.boot
+        self.seconds += time.monotonic() - begin
+
+    def _take(
+        self,
+        taken: Taken,
+        subject: Subject,
+        numbers: Sequence[int],
+        plan: Plan,
+        watching: Callable[[], object],
+        say: Say,
+    ) -> None:
+        """Take the rounds of these numbers, of which those below 0 warm up."""
+        target, moves_on = taken.target, uses_untouched(subject.config, self.workload)
+        for number in numbers:
+            say(self._step(number))
+            if moves_on:
+                # before, and not after it: a round that fails has written too
+                subject.regions.written_bytes = target.offset_bytes + target.size_bytes
+            with span("set-up", cell=subject.config, workload=self.workload.label, number=self._number(number)):
+                host_caches, sample = _whole_round(
+                    subject, self.workload, target, plan, watching, "warm-up" if number < 0 else "window"
+                )
+            if number == 0:
+                taken.hygiene = {**hygiene_words(subject, -numbers[0], host_caches, plan.hygiene), **taken.hygiene}
+                # before its sample: what Ctrl-C leaves can be told
+                self._taken.append(taken)
+            if number >= 0:
+                with span("journal"):
+                    self._keep_sample(sample)
+                self.samples.append(sample)
+            if moves_on:
+                target = target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
+
+    def _number(self, number: int) -> int:
+        """A round's number among all of the measurement's; warm-ups have those up to 0."""
+        return number + 1 if number < 0 else len(self.samples) + 1
+
+    def _step(self, number: int) -> str:
+        if number < 0:
+            return f"warming up {self.workload.tool}"
+        return f"measuring {self.workload.label}, round {len(self.samples) + 1}/{self._plan.rounds}"
+
+    def has_room(self) -> bool:
+        """Whether a further round would find blocks that nothing has written yet, where it needs them."""
+        if not self._taken:
+            return True
+        last = self._taken[-1]
+        needed = last.regions.written_bytes + last.target.size_bytes
+        return not uses_untouched(last.config, self.workload) or needed <= last.regions.size_bytes
+
+    def measurement(self, order: str = "in a row", ended: Ending | None = None) -> Measurement:
+        """All rounds so far, of which there is at least one; `order` says how they lie among those of other cells."""
+        workload, samples = self.workload, self.samples
+        first, last = self._taken[0], self._taken[-1]
+        around = merged([one.around for one in self._taken])
+        worked_on, kept = working_set(workload, last, samples), self._plan.hygiene
+        return Measurement(
+            workload=workload.label,
+            tool=workload.tool,
+            command=first.command,
+            config=last.config,
+            host=last.host,
+            metrics=workload.metrics,
+            primary=workload.primary,
+            shown=workload.columns,
+            point=workload.point,
+            shape=workload.shape,
+            samples=tuple(samples),
+            hygiene={
+                **last.hygiene,
+                "warm-up rounds": first.hygiene["warm-up rounds"],
+                "rounds": order,
+                "working set": size_words(worked_on, last.config, around, kept),
+                **remarks(workload, samples),
+            },
+            guest=last.guest,
+            proof=last.proof,
+            around=around,
+            ended=ended or Ending(reason="count"),
+            cautions=(
+                *host_cautions(around, [one.pressed for one in samples], total(one.moved for one in samples)),
+                *(worked_on.cautions(last.config, around.memory_bytes) if kept.has("cache-size") else ()),
+            ),
+            without=kept.without,
+            made_from=last.made_from,
+        )
+
+
+def _watched(subject: Subject) -> Callable[[], HostState]:
+    """Begin to watch the host once the guests of earlier rows are gone: they are none of the others on it."""
+    subject.settle()
+    return subject.watch()
+
+
+def _whole_round(
+    subject: Subject, workload: Workload, target: Target, plan: Plan, watching: Callable[[], object], step: str
+) -> tuple[str, Sample]:
+    """A round with what the workload needs before and after it; also how the host forgot what it had cached.
+
+    The host is watched before it forgets. `step` is what the run of the tool is timed as.
+    """
+    try:
+        _run_all(subject, workload, workload.setup(target), plan, when="before")
+        with span("forgetting"):
+            forget_in_guest(subject, workload, target, plan.hygiene)
+        # what tears guests down writes to the host's disks, too
+        with span("looks"):
+            watching()
+        with span("forgetting"), meanwhile(_look_within(subject, plan)) as looking:
+            host_caches = forget_on_host(subject, plan.hygiene)
+        subject.before_round()
+        sample = _round(subject, workload, target, plan, step, looking())
+    except BaseException:
+        # what failed is told, whatever its files do
+        with contextlib.suppress(VmStorageError):
+            _run_all(subject, workload, workload.cleanup(target), plan, when="after")
+        raise
+    _run_all(subject, workload, _after(subject, workload, target), plan, when="after")
+    return host_caches, sample
+
+
+def _after(subject: Subject, workload: Workload, target: Target) -> Sequence[Sequence[str]]:
+    """What a workload needs after a round that went well; on a fresh disk its files keep their blocks."""
+    # on the host they would stay for good
+    keeps_blocks = subject.config.guest_fs != "none" and uses_untouched(subject.config, workload)
+    return workload.set_aside(target) if keeps_blocks else workload.cleanup(target)
+
+
+def _facts(subject: Subject, workload: Workload) -> Mapping[str, str]:
+    version = subject.tools.get(workload.package or workload.tool, "unknown version")
+    return {**subject.facts, workload.tool: version}
+
+
+def shell_for(subject: Subject, workload: Workload) -> Shell:
+    """What the workload's commands go through: on a host one of the user's own may write where the user says."""
+    return subject.shell if type(workload).__module__.startswith(_OURS) else unguarded(subject.shell)
+
+
+def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[str]], plan: Plan, *, when: str) -> None:
+    """What a workload needs before its rounds, or after; the first command that fails ends the measurement.
+
+    It is told by the workload's name and the tool's own last words: a command may be a script of many lines.
+    """
+    for argv in commands:
+        done = shell_for(subject, workload).run(argv, timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
+        what = f"{argv[0]} {when} a round of {workload.label}"
+        check_time(done, what)
+        if not done.ok:
+            said = done.tail(1)[:_SHOWN].rstrip(".")
+            words = f": {said}" if said else ""
+            output = done.tail(15)
+            raise WorkloadError(f"{what} failed with exit status {done.returncode}{words}.", output=output)
+
+
+def _look_within(subject: Subject, plan: Plan) -> Callable[[], Callable[[], Look]]:
+    """A look before a round, as far as it can be taken while the host drops its caches; the rest is what is returned.
+
+    Where all caches are dropped, guest and QEMU move nothing meanwhile; else all of the look is left for later.
+    """
+    drops_all = all(map(plan.hygiene.has, ("guest-caches", "host-caches", "sync")))
+    if subject.begin_look is not None and drops_all:
+        return subject.begin_look
+    return lambda: subject.look
+
+
+def _round(
+    subject: Subject, workload: Workload, target: Target, plan: Plan, step: str, look: Callable[[], Look]
+) -> Sample:
+    """One round; `look` takes what is still to be taken of the look before it."""
+    started = datetime.datetime.now(datetime.UTC)
+    with span("looks"):
+        before = look()
+    with span(step):
+        shell, limit_s = shell_for(subject, workload), plan.timeout_s + 3 * workload.expected_seconds
+        result = shell.run(workload.argv(target), timeout_s=limit_s)
+    # of a tool that failed nothing is counted
+    with span("looks"), meanwhile(subject.look) if result.ok else contextlib.nullcontext(subject.look) as looking:
+        raw = _raw_output(subject, workload, target, result)
+        after = looking()
+    moved = after.moved_since(before)
+    figures = figures_of(workload, raw)
+    # of a disk without storage no flush is owed to a device
+    kept = stored(moved) if subject.config.is_null else unflushed(moved, subject.config.cache)
+    reason = impossible(moved, workload.moved_bytes(raw)) or kept
+    if reason:
+        raise WorkloadError(f"The figure of {workload.label} is INVALID: {reason}.")
+    return Sample(
+        figures=figures,
+        started=started.isoformat(),
+        seconds=result.seconds,
+        raw=raw,
+        moved=moved,
+        cost=after.spent_since(before),
+        pressed=after.pressed_since(before),
+        order=subject.next_order(),
+        boot=subject.boot,
+    )
+
+
+def _status(result: CommandResult, text: Sequence[str]) -> str:
+    """How a tool ended, with its first words: what follows them are mostly its counts of what it did all the same."""
+    lines = [line.strip() for line in (result.stderr.splitlines() or text)]
+    words = next((line[:_SHOWN].rstrip(".") for line in lines if line.strip("{}[], ")), "")
+    return f"failed with exit status {result.returncode}{words and f': {words}'}"
+
+
+def _raw_output(subject: Subject, workload: Workload, target: Target, result: CommandResult) -> str:
+    check_time(result, workload.label)
+    text = result.stdout + result.stderr
+    output = workload.output_file(target)
+    if output is not None:
+        text = subject.shell.read(output) or text
+    if not result.ok:
+        # fio puts the cause into its output file, or before the JSON, or on stderr
+        first = text.splitlines()[:_FIRST_LINES]
+        last = [line for line in result.stderr.splitlines()[-_LAST_LINES:] if line not in first]
+        said = workload.failure(f"{text}\n{result.stderr}") or _status(result, first)
+        raise WorkloadError(f"{workload.label} {said}.", output="\n".join([*first, *last]))
+    return text

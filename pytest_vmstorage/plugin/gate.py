@@ -1,0 +1,246 @@
+"""The gate of one pytest process: what it decides about, which further rounds that takes, and the run's exit status."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.by_pairs import compare_pairs
+from pytest_vmstorage.analysis.gate.policy import Loss
+from pytest_vmstorage.analysis.gate.verdicts import Comparison, Kind, Verdict
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.measure.rounds import Rounds
+from pytest_vmstorage.plugin import settings
+from pytest_vmstorage.plugin.interleave import OTHER, Turn, Turns
+from pytest_vmstorage.results.host import HostFacts
+from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.results.saved import CellKey, keyed
+
+if TYPE_CHECKING:
+    from pytest_vmstorage.analysis.gate.verdicts import Comparison
+
+
+_FRESH_ROUNDS = 6
+
+_Both = tuple[str, Turn, Turn | None]
+"""A test's node id, one of its turns, and what that is paired with."""
+
+
+class Gate:
+    """What the user judges against, and the verdicts so far."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.policy = settings.policy(config)
+        self.baseline = settings.baseline(config)
+        self.recipe = settings.recipe(config)
+        self._confirms = settings.confirms(config)
+        self._limit_s = settings.pairs_limit_s(config)
+        self._is_confirming = False
+        self._decided: dict[str, tuple[Verdict, ...]] = {}
+        self.lost: dict[str, str] = {}
+        self.suspects = 0
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is anything to judge against."""
+        return self.baseline is not None or self.recipe is not None
+
+    @property
+    def wants_fresh_guests(self) -> bool:
+        """Whether each round is to have a guest of its own: what guests differ by is part of the noise."""
+        return self.recipe is not None or self._is_confirming
+
+    def other(self, config: StorageConfig) -> StorageConfig | None:
+        """What the cell is paired with, None without pairs."""
+        return None if self.recipe is None else self.recipe.of(config)
+
+    def first_rounds(self, asked: Rounds) -> Rounds:
+        """How many rounds there are at first: as asked, or as many as the first look at pairs needs."""
+        return asked if self.recipe is None else Rounds(count=Loss().screening[0].pairs)
+
+    def give_up(self, nodeid: str, reason: str) -> None:
+        """The test is asked for no further rounds: one of its sides gave none."""
+        self.lost.setdefault(nodeid, reason or "a round of it ended without a figure")
+
+    def spent(self, nodeid: str, seconds: float) -> None:
+        """A round of the test, on either side and with its guest, took so long."""
+        self._seconds[nodeid] += seconds
+
+    def further(self, turns: Turns, hosts: Sequence[HostFacts]) -> bool:
+        """Decide with the rounds so far, and say of each turn what it still wants; whether any wants more."""
+        measured = list(_measured(turns))
+        if not (measured and (self.recipe is not None or self._confirms)):
+            return False
+        verdicts = self._decide(measured, hosts)
+        wishes = [self._wish(verdict, *one) for one, verdict in zip(measured, verdicts, strict=True)]
+        if any(wishes) or self._begin_to_confirm(measured, verdicts):
+            return True
+        # what has no time left is said of them
+        self._decide(measured, hosts)
+        return False
+
+    def _decide(self, measured: Sequence[_Both], hosts: Sequence[HostFacts]) -> tuple[Verdict, ...]:
+        """The verdicts on all primary figures so far, in their order; they are kept with the others by test."""
+        comparison = self._compare(
+            Run(
+                started="",
+                hosts=tuple(hosts),
+                measurements=tuple(one.measurement(nodeid) for nodeid, one, _ in measured),
+                against=tuple(
+                    other.measurement(nodeid) for nodeid, _, other in measured if other and other.measuring.samples
+                ),
+                recipe=self.recipe.text if self.recipe else "",
+            )
+        )
+        self._decided = {}
+        late = {nodeid for nodeid, turn, _ in measured if turn.is_late}
+        for verdict in comparison.verdicts:
+            told = self._remarked(verdict, is_late=verdict.nodeid in late)
+            self._decided[verdict.nodeid] = (*self._decided.get(verdict.nodeid, ()), told)
+        return comparison.gated
+
+    def _remarked(self, verdict: Verdict, *, is_late: bool) -> Verdict:
+        """With why there are no further pairs, where they could have decided."""
+        if not verdict.is_open or verdict.finding is None or self.recipe is None:
+            return verdict
+        reason = self.lost.get(verdict.nodeid, "")
+        if not reason and is_late and verdict.kind is Kind.SUSPECT:
+            reason = "the time limit came before (--vm-pairs-limit)"
+        if not reason:
+            return verdict
+        finding = verdict.finding.model_copy(update={"wants": 0})
+        return verdict.model_copy(
+            update={"reason": f"{verdict.reason} No further pairs: {reason.rstrip('.')}.", "finding": finding}
+        )
+
+    def _wish(self, verdict: Verdict, nodeid: str, turn: Turn, other: Turn | None) -> bool:
+        """Let a pair of turns have the rounds that the next look at them wants; False where none is wanted."""
+        wants = verdict.finding.wants if verdict.finding is not None else 0
+        if not wants or other is None or not self._may_go_on(nodeid, turn):
+            return False
+        turn.want(wants)
+        other.want(wants)
+        return True
+
+    def _may_go_on(self, nodeid: str, turn: Turn) -> bool:
+        """Whether there may be further rounds, and the time for them where it is limited."""
+        turn.is_late = self.recipe is not None and self._seconds[nodeid] >= self._limit_s
+        return not turn.is_late and nodeid not in self.lost
+
+    def _begin_to_confirm(self, measured: Sequence[_Both], verdicts: Sequence[Verdict]) -> bool:
+        if self._is_confirming:
+            return False
+        self._is_confirming = True
+        count = Loss().confirmation[0].pairs if self.recipe else _FRESH_ROUNDS
+        suspects = [
+            (turn, other)
+            for (nodeid, turn, other), verdict in zip(measured, verdicts, strict=True)
+            if verdict.kind is Kind.SUSPECT and self._may_go_on(nodeid, turn)
+        ]
+        for turn, other in suspects:
+            turn.fresh_from = len(turn.measuring.samples)
+            turn.want(count)
+            if other is not None:
+                other.want(count)
+        self.suspects = len(suspects)
+        return bool(suspects)
+
+    def _compare(self, run: Run) -> Comparison:
+        if self.baseline is not None:
+            return compare(run, self.baseline, self.policy)
+        return compare_pairs(run, self.policy, self.lost)
+
+    def verdicts(self, nodeid: str, measured: Sequence[Measurement], hosts: Sequence[HostFacts]) -> tuple[Verdict, ...]:
+        """What is said of a test's figures: as it was decided with all others, else of those by themselves."""
+        if not measured or not self.is_on:
+            return ()
+        found = self._decided.get(nodeid, ())
+        decided = {_place(verdict.key) for verdict in found}
+        rest = [one for key, one in keyed(measured) if _place(key) not in decided]
+        if not rest:
+            return found
+        if nodeid not in self._decided:
+            # such as what is measured on whole images
+            self.give_up(nodeid, "it takes no rounds in turns")
+        return (*found, *self._compare(Run(started="", hosts=tuple(hosts), measurements=tuple(rest))).verdicts)
+
+    def judge(self, measured: Sequence[Measurement], verdicts: Sequence[Verdict]) -> None:
+        """Raise pytest's outcome for a test that passed and measured so; nothing where it may pass."""
+        for one in measured if self.is_on else ():
+            if waiver := self.policy.expired_of(one.nodeid, one.workload):
+                sentence = (
+                    f"The waiver of {waiver.cell} by {waiver.owner} expired on {waiver.expires} ({waiver.reason}). "
+                    "Take it out of the gate file, or let its owner answer for it anew."
+                )
+                raise pytest.fail.Exception(sentence, pytrace=False)
+        if failed := [verdict.reason for verdict in verdicts if verdict.fails]:
+            raise pytest.fail.Exception("\n".join(failed), pytrace=False)
+        if unsure := [verdict.reason for verdict in verdicts if verdict.is_open]:
+            suspected = any(verdict.gates and verdict.kind is Kind.SUSPECT for verdict in verdicts)
+            if self.policy.inconclusive == "fail" or (self.policy.inconclusive == "suspect" and suspected):
+                raise pytest.fail.Exception("\n".join(unsure), pytrace=False)
+            raise pytest.skip.Exception("\n".join(unsure), _use_item_location=True)
+        if waived := [f"{verdict.reason} {verdict.waiver}" for verdict in verdicts if verdict.waiver and verdict.gates]:
+            raise pytest.xfail.Exception("\n".join(waived))
+
+
+def _place(key: CellKey) -> tuple[str, int]:
+    return key.workload, key.nth
+
+
+def _measured(turns: Turns) -> Iterator[_Both]:
+    """Each turn that has rounds with its node id, and its other side where it has one."""
+    for nodeid, calls in turns.by_test():
+        if nodeid.endswith(OTHER):
+            continue
+        others = turns.of(nodeid + OTHER)
+        for place, turn in enumerate(calls):
+            if turn.measuring.samples and not turn.error:
+                yield nodeid, turn, others[place] if place < len(others) else None
+
+
+GOOD, BAD, SKIP, ABORT = 0, 1, 125, 130
+"""What `git bisect run` takes them for; above 127 it ends."""
+
+
+def bisect_status(status: int, run: Run | None, comparison: Comparison | None) -> int:
+    """The exit status for `git bisect run`: 1 where something regressed, 0 where nothing did, 125 where none can say.
+
+    A test that failed by an assertion of its own is as bad as a regression; a cell without a figure says nothing.
+    """
+    if status == pytest.ExitCode.INTERRUPTED:
+        return ABORT
+    verdicts = comparison.gated if comparison is not None else ()
+    if any(verdict.fails for verdict in verdicts):
+        return BAD
+    is_open = any(verdict.is_open for verdict in verdicts) or not verdicts
+    if is_open or run is None or run.failures or status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return SKIP
+    return BAD if status == pytest.ExitCode.TESTS_FAILED else GOOD
+
+
+def fail_missing(session: pytest.Session, comparison: Comparison | None) -> None:
+    """With --vm-missing=fail each cell that the run lacks is a failed test, in JUnit and in the exit status too."""
+    missing = comparison.missing if comparison is not None else ()
+    if not missing or settings.policy(session.config).missing != "fail":
+        return
+    for cell in missing:
+        sentence = f"{cell.about} was measured before and is not in this run (--vm-missing=fail)."
+        path = cell.nodeid.partition("::")[0]
+        for when, outcome in (("setup", "passed"), ("call", "failed"), ("teardown", "passed")):
+            report = pytest.TestReport(
+                nodeid=f"{cell.nodeid} ({cell.workload}) missing",
+                location=(path, None, cell.nodeid.partition("::")[2]),
+                keywords={},
+                outcome=outcome,  # type: ignore[arg-type]
+                longrepr=sentence if outcome == "failed" else None,
+                when=when,  # type: ignore[arg-type]
+            )
+            session.config.hook.pytest_runtest_logreport(report=report)
+    if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

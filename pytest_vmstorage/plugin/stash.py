@@ -1,0 +1,131 @@
+"""Where the plugin keeps its things on pytest's objects; light, so that hooks can look without importing more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_vmstorage.config.cell import StorageConfig
+    from pytest_vmstorage.errors import ConfigError
+    from pytest_vmstorage.plugin.cell_assertions import Asserted
+    from pytest_vmstorage.plugin.session import StorageSession
+    from pytest_vmstorage.results.run import Measurement
+    from pytest_vmstorage.results.saved import Baseline
+    from pytest_vmstorage.results.spans import SpanRecorder
+
+
+BEGAN: pytest.StashKey[float] = pytest.StashKey()
+"""On the config: when the run began, as time.monotonic()."""
+
+SPANS: pytest.StashKey[SpanRecorder] = pytest.StashKey()
+"""On the config: where this process's time goes."""
+
+SESSION: pytest.StashKey[StorageSession] = pytest.StashKey()
+"""On the config: what this process measures with."""
+
+IGNORED: pytest.StashKey[tuple[str, ...]] = pytest.StashKey()
+"""On the config: a sentence for each vmstorage.toml that is another user's, and is not used."""
+
+BASELINE: pytest.StashKey[Baseline | None] = pytest.StashKey()
+"""On the config: the saved run to judge against, as it was before this run saved itself."""
+
+CONFIG: pytest.StashKey[StorageConfig] = pytest.StashKey()
+"""On an item: its cell."""
+
+REFUSAL: pytest.StashKey[ConfigError] = pytest.StashKey()
+"""On an item: why it has no cell."""
+
+MEASURED: pytest.StashKey[list[Measurement]] = pytest.StashKey()
+"""On an item: what it measured."""
+
+TOLERATED = "tolerated_loss"
+"""The mark that says what a test's figures may lose."""
+
+NOTE = "storage_note"
+"""The mark whose text stands with a test's rows."""
+
+ASSERTED: pytest.StashKey[list[Asserted]] = pytest.StashKey()
+"""On the config: all assertions between cells so far."""
+
+DESELECTED: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
+"""On the config: what options such as `-k` left out."""
+
+HOST = "_vm_host"
+"""The parameter of a test that is run on every host: which one it is for."""
+
+FAILED: pytest.StashKey[str] = pytest.StashKey()
+"""On an item: why its cell has no figure."""
+
+
+def is_skipped(item: pytest.Item) -> bool:
+    """Whether its mark `skip` keeps the test from running: then it needs no guest, and writes to no device."""
+    return item.get_closest_marker("skip") is not None
+
+
+MAKING: pytest.StashKey[bool] = pytest.StashKey()
+"""On an item: whether what it is to run in is being made, or could not be."""
+
+
+_FIXTURES = ("storage", "guest", "measure", "measure_image")
+_HOME = "pytest_vmstorage.plugin.fixtures"
+
+
+def is_storage_item(item: pytest.Item) -> bool:
+    """Whether the test uses a fixture of ours; other people's fixtures and parameters bear these names too."""
+    return _uses_ours(item, _FIXTURES)
+
+
+def asserts_between(item: pytest.Item) -> bool:
+    """Whether the test uses our `cells`: it is about what others measured, and is run after them."""
+    return _uses_ours(item, ("cells",))
+
+
+def _uses_ours(item: pytest.Item, names: Sequence[str]) -> bool:
+    info = getattr(item, "_fixtureinfo", None)
+    used = getattr(item, "fixturenames", ())
+    return info is not None and any(
+        name in used and _leads_to_ours(name, info.name2fixturedefs.get(name, ())) for name in names
+    )
+
+
+def host_of(item: pytest.Item) -> str:
+    """The host that the test is for, "" for any."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get(HOST, "") if callspec is not None else ""
+
+
+def tolerated_by(item: pytest.Item) -> str:
+    """What the test's mark `tolerated_loss` says, "" without one."""
+    mark = item.get_closest_marker(TOLERATED)
+    if mark is None:
+        return ""
+    return str((*mark.args, mark.kwargs.get("percent", ""))[0])
+
+
+def notes_on(item: pytest.Item) -> tuple[str, ...]:
+    """What the test's marks `storage_note` say, those of its module and class first; each once."""
+    marks = (mark for node in item.listchain() for mark in node.own_markers if mark.name == NOTE)
+    return tuple(dict.fromkeys(str((*mark.args, "")[0]) for mark in marks))
+
+
+def uses(item: pytest.Item, fixture: str) -> bool:
+    """Whether the test, or a fixture that it asks for, asks for that fixture."""
+    return fixture in getattr(item, "fixturenames", ())
+
+
+def _leads_to_ours(name: str, definitions: Sequence[Any]) -> bool:
+    # the last definition is the one used; it may ask for the one that it overrides
+    for definition in reversed(definitions):
+        if definition.func.__module__ == _HOME:
+            return True
+        if name not in definition.argnames:
+            return False
+    return False
+
+
+def has_turns(item: pytest.Item) -> bool:
+    """Whether the test has a cell and measures in it, so that its rounds can be taken in turns with other cells'."""
+    return CONFIG in item.stash and is_storage_item(item) and "measure" in getattr(item, "fixturenames", ())

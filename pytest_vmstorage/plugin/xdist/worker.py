@@ -1,0 +1,84 @@
+"""What a worker of pytest-xdist measures, and how many workers a run has: one for each host that the user named."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_vmstorage.errors import VmStorageError
+from pytest_vmstorage.plugin import settings
+from pytest_vmstorage.plugin.interleave import take_turns
+from pytest_vmstorage.plugin.options import value
+from pytest_vmstorage.plugin.preflight import check_gate
+from pytest_vmstorage.plugin.stash import SESSION, is_storage_item
+from pytest_vmstorage.plugin.xdist.channel import post_of
+from pytest_vmstorage.plugin.xdist.shares import work_of
+
+
+def tell_cells(session: pytest.Session) -> None:
+    """Tell the controller each test with a cell and about how long it takes, or that the run cannot be."""
+    post = post_of(session.config)
+    assert post is not None
+    storage_items = [item for item in session.items if is_storage_item(item)]
+    try:
+        check_gate(session.config, storage_items)
+        post.tell_cells(work_of(session.config, session.items, post.hosts))
+    except (pytest.UsageError, VmStorageError) as error:
+        # raised here it would reach the user as a crash of the worker
+        post.refuse(str(error))
+
+
+_TAKEN: pytest.StashKey[bool] = pytest.StashKey()
+
+
+def take_own_turns(session: pytest.Session) -> None:
+    """Before a worker's first test: let those that are its own take turns."""
+    config = session.config
+    post = post_of(config)
+    if post is None or config.stash.get(_TAKEN, False):
+        return
+    config.stash[_TAKEN] = True
+    storage = config.stash[SESSION]
+    own = [session.items[place] for place in post.wait_for_own()]
+    storage.own = own
+    if not own:
+        return
+    try:
+        storage.lab()
+    except VmStorageError:
+        # each of the tests fails with it
+        return
+    take_turns(session, own)
+    post.tell_running("")
+
+
+def count_workers(config: pytest.Config) -> int | None:
+    """As many as there are hosts; None where the user named none, and others may decide."""
+    from pytest_vmstorage.errors import VmStorageError
+
+    if not value(config, "host"):
+        return None
+    try:
+        return len(settings.hosts(config))
+    except VmStorageError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def use_workers(config: pytest.Config) -> None:
+    """Distribute a run on several hosts as with `-n auto`, also where nobody says so: a process has one host.
+
+    Raises pytest.UsageError where that cannot be.
+    """
+    if hasattr(config, "workerinput") or value(config, "plan") or config.option.collectonly:
+        return
+    count = count_workers(config) or 1
+    if count < 2 or getattr(config.option, "tx", None) or getattr(config.option, "distload", False):
+        return
+    what = f"--vm-host={value(config, 'host')} is {count} hosts, and each is measured on by a process of its own"
+    if not hasattr(config.option, "numprocesses"):
+        raise pytest.UsageError(f"{what}: leave out -p no:xdist, or name one host.")
+    if config.getoption("usepdb", False):
+        raise pytest.UsageError(f"{what}, which --pdb cannot debug: name one host.")
+    if config.option.numprocesses == 0:
+        raise pytest.UsageError(f"{what}: leave out -n 0, or name one host.")
+    if config.option.numprocesses is None:
+        config.option.numprocesses = count

@@ -1,1 +1,0 @@
-"""From a StorageConfig on a lab host to a running guest."""

@@ -1,0 +1,348 @@
+"""What belongs beside a figure, in words: cost, steadiness, the host, what moves what, native and null rows; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pytest_vmstorage.analysis.axis_effects import Effect, Moved, effects
+from pytest_vmstorage.analysis.yardsticks import ground_of
+from pytest_vmstorage.results.cautions import Caution
+from pytest_vmstorage.results.cost import (
+    cpu_per_io,
+    flushes_per_write,
+    host_bytes_per_guest_byte,
+    host_flushes_per_write,
+    switches_per_io,
+)
+from pytest_vmstorage.results.host import UNKNOWN, HostState
+from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.units import format_figure
+
+_LEAST_SHARE = 0.005
+
+
+def cost_lines(measured: Sequence[Measurement]) -> Iterator[str]:
+    """A line for each workload on each host: its cheapest and its dearest row, or all where they print the same."""
+    groups: dict[tuple[str, str], list[Measurement]] = {}
+    for m in measured:
+        if cpu_per_io(m.cost, m.moved):
+            groups.setdefault((m.workload, m.host), []).append(m)
+    hosts = {host for _workload, host in groups}
+    for (workload, host), rows in groups.items():
+        rows.sort(key=_cpu)
+        first, last = _cost_clause(rows[0]), _cost_clause(rows[-1])
+        where = f", {host}" if len(hosts) > 1 else ""
+        if len({format_figure(_cpu(m), "s") for m in rows}) == 1:
+            cells = str(rows[0].config) if len(rows) == 1 else f"{len(rows)} rows"
+            yield f"{workload}{where}: {first} ({cells})"
+        else:
+            yield f"{workload}{where}: {first} ({rows[0].config}) to {last} ({rows[-1].config}), {len(rows)} rows"
+
+
+def ending_lines(measured: Sequence[Measurement]) -> Iterator[str]:
+    """What became of rounds that were to go on until a figure was narrow enough: how many did, and which did not."""
+    narrow = [m for m in measured if m.ended.reason == "narrow"]
+    if narrow:
+        counts = sorted({len(m.samples) for m in narrow})
+        rounds = " to ".join(str(one) for one in dict.fromkeys((counts[0], counts[-1])))
+        widest = max(m.ended.half_width or 0.0 for m in narrow)
+        interval = f"95 % interval within {widest:.1%} of the median"
+        yield f"{len(narrow)} figures narrow enough after {rounds} rounds: {interval}"
+    for m in measured:
+        if m.ended.reason in ("time limit", "no room"):
+            half = m.ended.half_width
+            width = "no 95 % interval" if half is None else f"95 % interval within {half:.1%} of the median only"
+            why = "time limit" if m.ended.reason == "time limit" else "no block is left that nothing has written"
+            yield f"{m.workload} on {m.config}: {why} after {len(m.samples)} rounds, {width}"
+
+
+def _cpu(m: Measurement) -> float:
+    return sum(cpu_per_io(m.cost, m.moved).values())
+
+
+def _cost_clause(m: Measurement) -> str:
+    by_class, cpu = cpu_per_io(m.cost, m.moved), _cpu(m)
+    shares = [f"{kind} {one / cpu:.0%}" for kind, one in by_class.items() if cpu and one / cpu >= _LEAST_SHARE]
+    said = [f"{format_figure(cpu, 's')} CPU [{', '.join(shares)}]", *_ratios(m)]
+    return ", ".join(said)
+
+
+def _ratios(m: Measurement) -> Iterator[str]:
+    switches, flushes = switches_per_io(m.cost, m.moved), flushes_per_write(m.moved)
+    if switches is not None:
+        yield f"{switches:.2f} context switches"
+    if flushes is not None:
+        yield f"{flushes:.3f} flushes per write asked for by the guest"
+    if (done := host_flushes_per_write(m.moved)) is not None:
+        yield f"{done:.3f} done by the host's device"
+
+
+def unsteady_lines(measured: Iterable[Measurement]) -> Iterator[str]:
+    """A line for each measurement whose rounds were judged and not steady."""
+    for m in measured:
+        steadiness = m.steadiness
+        if steadiness.is_judged and not steadiness.is_steady:
+            yield f"{m.workload} on {m.config.label}, {m.host}: {m.primary} {steadiness}"
+
+
+def caution_lines(measured: Sequence[Measurement]) -> Iterator[str]:
+    """A line for each thing that speaks against figures, with how much was found and in how many measurements."""
+    found: dict[str, list[Caution]] = {}
+    for m in measured:
+        for caution in m.cautions:
+            found.setdefault(caution.says, []).append(caution)
+    for says, cautions in found.items():
+        where = "" if len(cautions) == len(measured) else f" [{len(cautions)} of {len(measured)} measurements]"
+        yield f"{says}{_amount(cautions)}{where}"
+
+
+def _amount(cautions: Sequence[Caution]) -> str:
+    shares = sorted(one.share for one in cautions if one.share is not None)
+    if not shares:
+        return ""
+    low, high = f"{shares[0]:.0%}", f"{shares[-1]:.0%}"
+    return f": {low}" if low == high else f": {low} to {high}"
+
+
+def host_words(state: HostState) -> Mapping[str, str]:
+    """What does not change from row to row, by what it is; nothing is left out because the host hides it."""
+    return {
+        "governor": state.governor,
+        "turbo": state.turbo,
+        "device": state.device,
+        "its scheduler": state.scheduler,
+        "its write cache": state.write_cache,
+        "NUMA": state.numa,
+        "QEMU may run on CPUs": state.may_run,
+    }
+
+
+def detail_lines(m: Measurement) -> Iterator[str]:
+    """All of it for one measurement, a fact or sentence a line; little where an earlier version saved it."""
+    for note in m.notes:
+        yield f"note: {note}"
+    if m.around is None:
+        return
+    by_class = cpu_per_io(m.cost, m.moved)
+    if by_class:
+        parts = ", ".join(f"{kind} {format_figure(one, 's')}" for kind, one in by_class.items())
+        yield f"CPU of QEMU per guest I/O: {format_figure(_cpu(m), 's')} ({parts})"
+    bytes_each = host_bytes_per_guest_byte(m.moved)
+    ratios = [*_ratios(m), *([] if bytes_each is None else [f"{bytes_each:.2f} host bytes per guest byte"])]
+    if ratios:
+        yield f"for each I/O of the guest: {', '.join(ratios)}"
+    if m.cost.waited_s is not None:
+        yield f"QEMU's threads were kept waiting for a CPU: {m.cost.waited_s:.2f} s in {len(m.samples)} round(s)"
+    yield f"steady state of {m.primary}: {m.steadiness}"
+    yield from _host_details(m, m.around)
+    for caution in m.cautions:
+        yield f"caution: {caution.says}{_amount([caution])}"
+
+
+def _host_details(m: Measurement, state: HostState) -> Iterator[str]:
+    yield "host: " + ", ".join(f"{name} {value}" for name, value in host_words(state).items())
+    others = UNKNOWN if state.others is None else str(state.others)
+    used = "" if not state.others or state.others_cpu is None else f" with {state.others_cpu:.0%} of one CPU"
+    yield f"host: temperature {state.temperature}, other QEMU processes {others}{used}"
+    yield f"waited for on the host: {_pressure(m)}; in the 10 s before: {_shares(state.recent)}"
+
+
+def _pressure(m: Measurement) -> str:
+    rounds = [sample.pressed for sample in m.samples]
+    names = [name for name in rounds[0] if all(name in one for one in rounds)] if rounds else []
+    means = {name: sum(one[name] for one in rounds) / len(rounds) for name in names}
+    return f"{_shares(means)} of the rounds" if means else UNKNOWN
+
+
+def _shares(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {share:.0%}" for name, share in shares.items()) or UNKNOWN
+
+
+MOST_LINES = 12
+
+_IN_A_ROW = "rounds were taken in a row: what the host drifted meanwhile is in these ratios"
+
+
+def effect_lines(run: Run) -> Iterator[str]:
+    """A line for each workload; where that makes many, what is within its spread is named in one line at the end."""
+    moved = effects(run)
+    told = [one for one in moved if one.effects]
+    is_long = len(told) > MOST_LINES
+    much = [one for one in told if one.effects[0].matters][:MOST_LINES]
+    hosts = {one.host for one in moved}
+    for one in much if is_long else told:
+        where = f" on {one.host}" if len(hosts) > 1 else ""
+        yield _line(one, where, [effect for effect in one.effects if effect.matters or not is_long])
+    rest = [one for one in told if one not in much] if is_long else []
+    if rest:
+        yield f"less, or within its spread: {', '.join(one.workload for one in rest)}"
+    if tied := _tied(moved):
+        yield f"of {', '.join(tied)} nothing can be said: no two cells differ in it alone"
+    if told and any(one.in_a_row for one in told):
+        yield _IN_A_ROW
+
+
+def _line(moved: Moved, where: str, shown: Sequence[Effect]) -> str:
+    first, *others = shown
+    if first.matters:
+        texts = [f"{first.axis} moves {moved.workload}{where} by {_size(first)}", *map(_clause, others)]
+        return "; ".join(texts)
+    return f"{moved.workload}{where}: {'; '.join(map(_clause, shown))}"
+
+
+def _clause(effect: Effect) -> str:
+    return f"{effect.axis} by {_size(effect)}"
+
+
+def _size(effect: Effect) -> str:
+    if effect.matters:
+        return f"{effect.ratio:.2f}x ({effect.fastest} fastest, {effect.slowest} slowest; {_basis(effect)})"
+    if effect.interval is None:
+        return f"{effect.ratio:.2f}x ({_basis(effect)}), too few to tell"
+    return "less than 1 %" if effect.is_sure else f"{effect.ratio:.2f}x, within its spread"
+
+
+def _basis(effect: Effect) -> str:
+    """What the ratio rests on: its interval, or without one the smallest and the largest that there are."""
+    counted = f"{effect.couples} couple{'' if effect.couples == 1 else 's'}"
+    if effect.interval is not None:
+        return f"{counted}, 95 % interval {effect.interval.low:.2f}x to {effect.interval.high:.2f}x"
+    if effect.rounds == 1:
+        return f"{counted} of 1 round"
+    return f"{counted}, {'rounds ' if effect.couples == 1 else ''}{effect.low:.2f}x to {effect.high:.2f}x"
+
+
+def _tied(moved: Sequence[Moved]) -> list[str]:
+    """Axes that vary, and of which no workload can say anything."""
+    told = {effect.axis for one in moved for effect in one.effects}
+    return list(dict.fromkeys(axis for one in moved for axis in one.tied if axis not in told))
+
+
+LATENCIES = ("lat_mean", "read_lat_mean", "write_lat_mean")
+"""Metrics in seconds that are the mean time of one I/O; their difference is what one I/O costs more."""
+
+PATH_FIELDS = (
+    *("emulator", "iothread", "queues", "queue_size", "cache", "machine_type"),
+    *("vcpus", "scheduler", "memory", "guest_fs"),
+)
+"""What an I/O's path through guest and QEMU depends on beside the bus, what matters most first."""
+
+LEGEND = (
+    "what an I/O takes more than natively is what virtualization costs; a null row is guest and QEMU without any"
+    " storage, the most that a row behind them can reach"
+)
+
+
+class Yardsticks:
+    """The native and null rows of a run, by which its other rows are measured."""
+
+    def __init__(self, run: Run) -> None:
+        self._natives = {_device_key(m): m for m in run.measurements if m.config.is_native}
+        self._nulls = [m for m in run.measurements if m.config.is_null]
+
+    def native_of(self, m: Measurement) -> Measurement | None:
+        """The row without a guest of the same workload on the same device and host; none of one that is no guest's."""
+        return None if m.config.is_native or m.config.is_null else self._natives.get(_device_key(m))
+
+    def null_of(self, m: Measurement) -> Measurement | None:
+        """The row without storage of the same workload, bus, limits and host that shares most of `PATH_FIELDS`.
+
+        Of several that share as many, the one that shares the earlier of them; of equal ones the first measured.
+        """
+        if m.config.is_native or m.config.is_null:
+            return None
+        there = [null for null in self._nulls if _path_key(null) == _path_key(m)]
+        return max(there, key=lambda null: _shared(m, null), default=None)
+
+
+def _device_key(m: Measurement) -> tuple[str, str, str, str]:
+    return (m.host, ground_of(m.config), m.workload, m.primary)
+
+
+def _path_key(m: Measurement) -> tuple[object, ...]:
+    # a limit is no storage's, and a row behind another one has another ceiling
+    limits = (m.config.total_iops_sec, m.config.total_bytes_sec)
+    return (m.host, m.config.bus, *limits, m.workload, m.primary)
+
+
+def _shared(m: Measurement, null: Measurement) -> tuple[int, Sequence[bool]]:
+    same = [getattr(m.config, name) == getattr(null.config, name) for name in PATH_FIELDS]
+    return sum(same), same
+
+
+def share_of(m: Measurement, other: Measurement, name: str) -> float | None:
+    """The fraction of the other row's figure that this one's is; of a time the inverse: twice as long is a half.
+
+    None where the other has no such metric, where neither way is better, or either is 0.
+    """
+    if not _has(other, name):
+        return None
+    now, then = m.figure(name), other.figure(name)
+    if not now or not then or now.metric.better == "neither":
+        return None
+    return float(now / then if now.metric.better == "higher" else then / now)
+
+
+def against_native(run: Run) -> Iterator[str]:
+    """A sentence for each row with guest and storage that has a native or a null row; the last says what these are."""
+    rows, has_null = Yardsticks(run), False
+    for m in run.measurements:
+        native, null = rows.native_of(m), rows.null_of(m)
+        has_null = has_null or null is not None
+        others = [("native", native)] if native is not None else []
+        if null is not None:
+            others.append((str(null.config), null))
+            yield f"{m.config}, {m.workload}: {_percent(m, others)}{_times(m, native, null)}"
+        elif native is not None:
+            yield f"{m.config}, {m.workload}: {_percent(m, others)}{_cost(m, native)}"
+    if has_null:
+        yield LEGEND
+
+
+def _percent(m: Measurement, others: Sequence[tuple[str, Measurement]]) -> str:
+    shares = [(name, share_of(m, other, m.primary)) for name, other in others]
+    if any(share is None for _, share in shares):
+        return "no percentage of 0"
+    said = " and ".join(f"{share:.0%} of {name}" for name, share in shares)
+    against = " and ".join(str(other.figure(m.primary)) for _, other in others)
+    return f"{said} ({m.primary} {m.figure(m.primary)} against {against})"
+
+
+def _cost(m: Measurement, native: Measurement) -> str:
+    both = [name for name in LATENCIES if _has(m, name) and _has(native, name)]
+    return "".join(f", {_io(name)} takes {_difference(m, native, name)}" for name in both)
+
+
+def _times(m: Measurement, native: Measurement | None, null: Measurement) -> str:
+    """What one I/O takes, and what it takes more than in each of the rows beside it, with their own times."""
+    sentences = []
+    for name in LATENCIES:
+        if not _has(m, name):
+            continue
+        beside = [("natively", native), ("on null", null)]
+        parts = [
+            f"{_difference(m, other, name)} than {where} ({_time(other, name)})"
+            for where, other in beside
+            if other is not None and _has(other, name)
+        ]
+        sentences += [f", {_io(name)} takes {_time(m, name)}: {', '.join(parts)}"] if parts else []
+    return "".join(sentences)
+
+
+def _io(name: str) -> str:
+    """What one of that latency's metric is called: "an I/O", "a read"."""
+    way = name.removesuffix("lat_mean").rstrip("_")
+    return f"a {way}" if way else "an I/O"
+
+
+def _time(m: Measurement, name: str) -> str:
+    return format_figure(m.figure(name), "s")
+
+
+def _difference(m: Measurement, other: Measurement, name: str) -> str:
+    more = m.figure(name) - other.figure(name)
+    return f"{format_figure(abs(more), 's')} {'more' if more >= 0 else 'less'}"
+
+
+def _has(m: Measurement, name: str) -> bool:
+    return any(metric.name == name for metric in m.metrics)

@@ -1,0 +1,77 @@
+"""What is known of a host: its facts, and its state around the rounds of a measurement; frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.cell import StorageConfig
+
+UNKNOWN = "unknown"
+NO_DEVICE = "none"
+"""What stands for the device, and what is its, where a disk has no storage."""
+
+
+class HostState(BaseModel):
+    """What the host was like around the rounds of a measurement; each text is "unknown" where it cannot be read.
+
+    `governor`: of all CPUs; `turbo`: "on" or "off"; `scheduler` and `write_cache`: of `device`, which is below the
+    disk; `temperature`: of the hottest sensor after the last round; `numa`: nodes with their CPUs; `may_run`: CPUs on
+    which QEMU's threads may run. `others_cpu` is how much of one CPU all other QEMU processes together took from
+    before the first round to after the last, `others` how many there were. `recent` is the kernel's avg10 of
+    pressure before the first round. `memory_bytes` is MemTotal.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    governor: str = UNKNOWN
+    turbo: str = UNKNOWN
+    device: str = UNKNOWN
+    scheduler: str = UNKNOWN
+    write_cache: str = UNKNOWN
+    temperature: str = UNKNOWN
+    numa: str = UNKNOWN
+    may_run: str = UNKNOWN
+    memory_bytes: int | None = None
+    others: int | None = None
+    others_cpu: float | None = None
+    recent: Mapping[str, float] = {}
+
+
+class HostFacts(BaseModel):
+    """What the rows were measured on; a fact that the host hides is "unknown", never left out.
+
+    `stated` is what vmstorage.toml says of a machine that the plugin did not make, by field; nothing proves it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    cpu: str = "unknown"
+    cores: int = 0
+    memory_bytes: int = 0
+    kernel: str = "unknown"
+    qemu: str = "unknown"
+    libvirt: str = "unknown"
+    accel: str = "unknown"
+    accel_requested: str = "auto"
+    accel_reason: str = ""
+    folder: str = ""
+    file_system: str = "unknown"
+    device: str = "unknown"
+    governor: str = "unknown"
+    stated: Mapping[str, str] = {}
+    is_machine: bool = False
+
+    def accel_of(self, config: StorageConfig, *, on_host: bool = False) -> str:
+        """What a cell's row was measured under: this host's acceleration, or "native" without a guest.
+
+        A machine that the plugin did not make is a host of its own, with what it says of itself.
+        """
+        return "native" if config.is_native or on_host else self.accel
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether guests ran under TCG: such figures are no statement about performance."""
+        return self.accel == "tcg"

@@ -1,0 +1,239 @@
+"""What lies under a cell's image where that is a block device of the host: found, checked, made, removed.
+
+A device or partition is written to only if vmstorage.toml lists it and nothing speaks against it. What its signatures
+stand for is wiped before the cell begins, which happens only where `allow_destroy` permits it; what the cell itself
+left is wiped when it ends, so that the device is found as empty as the next cell wants it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost, Listed, ListedDataset, ListedDevice, ListedGroup
+from pytest_vmstorage.config.rules.backing import BLOCK_BACKINGS
+from pytest_vmstorage.errors import ConfigError, HostError, ProvisionError
+from pytest_vmstorage.host.guard import guard_of
+from pytest_vmstorage.host.shell import Shell, check
+from pytest_vmstorage.storage.device import DeviceFacts, describe, device_facts, find_node, refusals
+from pytest_vmstorage.storage.host_file_system import host_fs_bytes
+from pytest_vmstorage.storage.space import bytes_on_device
+from pytest_vmstorage.storage.volume import (
+    Room,
+    find_dataset,
+    find_group,
+    leftover_lvs,
+    leftover_zvols,
+    make_lv,
+    make_zvol,
+    remove_lv,
+    remove_zvol,
+    zvol_reserves,
+)
+from pytest_vmstorage.units import format_about
+
+_TABLES = {"device": "devices", "partition": "partitions", "lvm": "volume_groups", "zvol": "datasets"}
+_WHERE = {"lvm": "volume group", "zvol": "dataset"}
+_NOUNS = {
+    "device": "a device",
+    "partition": "a partition",
+    "lvm": "an LVM volume group",
+    "zvol": "a ZFS dataset",
+}
+_EXAMPLES = {
+    "device": 'id = "wwn-0x..."',
+    "partition": 'id = "by-partuuid/..."',
+    "lvm": 'name = "vg0"',
+    "zvol": 'name = "tank/vms"',
+}
+
+
+class BlockPlace(BaseModel):
+    """A block device under a cell's image: `name` is vmstorage.toml's; `path` is "" for a volume yet to be made.
+
+    `number` is MAJOR:MINOR, "" where it is not yet known; `volume` is what was made, "GROUP/NAME" or "DATASET/NAME";
+    `signatures` are what will be wiped, or was.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    kind: Literal["device", "partition", "lvm", "zvol"]
+    name: str
+    description: str
+    size_bytes: int
+    number: str = ""
+    volume: str = ""
+    run_id: str = ""
+    signatures: tuple[str, ...] = ()
+
+
+def needs_block(config: StorageConfig) -> bool:
+    """Whether the cell's disk, or the file system made for it, lies on a block device that vmstorage.toml lists."""
+    if config.is_machine:
+        # its disk is on that machine, and none of the host's
+        return False
+    return config.backing_kind in BLOCK_BACKINGS or bool(config.backing_name)
+
+
+def find_block(shell: Shell, host: LabHost, config: StorageConfig) -> BlockPlace:
+    """What the cell's disk will lie on, with all checks and no write.
+
+    Raises ConfigError where nothing is listed or it is not clear which, HostError where it must not be written to,
+    UnsupportedError where the host lacks kernel or tools for it.
+    """
+    listed = choose_listed(host, config)
+    if isinstance(listed, ListedDevice):
+        return _find_device(shell, host, listed, needed_bytes(config))
+    room, size = _find_room(shell, listed, config)
+    return _volume_place(listed, room, size, f"{format_about(room.free_bytes)} free")
+
+
+def make_block(shell: Shell, host: LabHost, config: StorageConfig, *, run_id: str, number: int) -> BlockPlace:
+    """Look again, then make the volume, or wipe what may be wiped of the device; `path` is then to be written to.
+
+    Raises what find_block raises, and ProvisionError.
+    """
+    listed = choose_listed(host, config)
+    if isinstance(listed, ListedDevice):
+        place = _find_device(shell, host, listed, needed_bytes(config))
+        guard_of(shell).allow(place.path)
+        if place.signatures:
+            _wipe(shell, place.path)
+        return place.model_copy(update={"run_id": run_id})
+    room, size = _find_room(shell, listed, config)
+    make = make_lv if isinstance(listed, ListedGroup) else make_zvol
+    volume = make(shell, room, size, run_id=run_id, number=number)
+    guard_of(shell).allow(volume.path)
+    made = _volume_place(listed, room, volume.size_bytes, f"{volume.note}, {volume.path}")
+    number_found = _number(shell, volume.path)
+    return made.model_copy(
+        update={"path": volume.path, "volume": volume.name, "run_id": run_id, "number": number_found}
+    )
+
+
+def remove_block(shell: Shell, place: BlockPlace) -> None:
+    """Remove the volume, or the signatures that a cell left on a device; its guest must be gone. ProvisionError."""
+    if place.kind == "lvm":
+        remove_lv(shell, place.volume, place.run_id)
+    elif place.kind == "zvol":
+        remove_zvol(shell, place.volume, place.run_id)
+    elif place.run_id:
+        facts = device_facts(shell, place.path, ())
+        if facts.number != place.number:
+            raise ProvisionError(f"{place.path} is another device than before, so it was left alone.")
+        _wipe(shell, place.path)
+    guard_of(shell).forbid(place.path)
+
+
+def reap_blocks(shell: Shell, run_id: str, *, look_only: bool = False) -> list[str]:
+    """Remove the volumes of a dead run, found by tag or property; returns a phrase for each. ProvisionError.
+
+    With `look_only` they are only told. Devices and partitions bear no mark: what a killed run left on them is met as
+    a signature.
+    """
+    if shell.run(["id", "-u"]).stdout.strip() != "0":
+        # who is not root has made no volume, and is not told of any
+        return []
+    said = []
+    for name in leftover_lvs(shell, run_id):
+        if not look_only:
+            remove_lv(shell, name, run_id)
+        said.append(f"LVM volume {name}")
+    for name in leftover_zvols(shell, run_id):
+        if not look_only:
+            remove_zvol(shell, name, run_id)
+        said.append(f"ZFS volume {name}")
+    return said
+
+
+def plan_line(place: BlockPlace) -> str:
+    """What will be written to, in one line for --vm-plan."""
+    if place.kind in ("lvm", "zvol"):
+        return f"{place.description}: a volume of {format_about(place.size_bytes)} is made there and removed."
+    lost = f"; on it now and then lost: {', '.join(place.signatures)}" if place.signatures else ""
+    return f"{place.description}: will be overwritten{lost}."
+
+
+def choose_listed(host: LabHost, config: StorageConfig) -> Listed:
+    """The entry of vmstorage.toml that the cell means; raises ConfigError where there is none, or several."""
+    # a file system made for the image, and a workload without a guest, may lie on any of them
+    kind = config.backing_kind if config.backing_kind in BLOCK_BACKINGS else None
+    entries = [one for one in host.listed(kind) if config.backing_name in ("", one.name)]
+    if len(entries) == 1:
+        return entries[0]
+    file = host.inventory or "vmstorage.toml"
+    if entries and config.backing_name:
+        kinds = " and a ".join(one.kind for one in entries)
+        raise ConfigError(
+            f"{config.backing_name} is a {kinds} of {host.listed_as} in {file}.", hint="Give them different names."
+        )
+    if entries:
+        names = ", ".join(f'"{kind}:{one.name}"' for one in entries)
+        raise ConfigError(f"backing={config.backing} may be any of several in {file}.", hint=f"Write one of {names}.")
+    of = f" called {config.backing_name}" if config.backing_name else ""
+    table = _TABLES[kind or "device"]
+    raise ConfigError(
+        f"backing={config.backing} needs {_NOUNS[kind or 'device']}{of} that is listed for {host.listed_as} in {file}.",
+        hint=f"List it there: [hosts.{host.listed_as}.{table}.{config.backing_name or 'NAME'}] with"
+        f" {_EXAMPLES[kind or 'device']}.",
+    )
+
+
+def needed_bytes(config: StorageConfig) -> int:
+    """How long the device below must be: for the disk with its format's tables, or for the file system made there."""
+    return bytes_on_device(config) if config.host_fs == "as-found" else host_fs_bytes(config)
+
+
+def _find_device(shell: Shell, host: LabHost, listed: ListedDevice, needed: int) -> BlockPlace:
+    node = find_node(shell, host, listed)
+    facts = device_facts(shell, node, (host.folder,))
+    found = refusals(facts, listed, needed)
+    if found:
+        first, *others = found
+        also = " ".join(one.what for one in others)
+        raise HostError(first.what, hint=f"{first.hint}{f' Also: {also}' if also else ''}")
+    return BlockPlace(
+        path=facts.node,
+        kind=listed.kind,
+        name=listed.name,
+        description=describe(facts, listed),
+        size_bytes=facts.size_bytes,
+        number=facts.number,
+        signatures=_signatures(facts),
+    )
+
+
+def _find_room(shell: Shell, listed: ListedGroup | ListedDataset, config: StorageConfig) -> tuple[Room, int]:
+    """The group or dataset, and the bytes that the cell's volume takes there."""
+    room = find_group(shell, listed) if isinstance(listed, ListedGroup) else find_dataset(shell, listed)
+    size = -(-needed_bytes(config) // room.unit_bytes) * room.unit_bytes
+    takes = zvol_reserves(shell, room, size) if isinstance(listed, ListedDataset) else size
+    if room.free_bytes < takes:
+        raise HostError(
+            f"The {_WHERE[listed.kind]} {room.name} has {format_about(room.free_bytes)} free, but {config} needs"
+            f" {format_about(takes)}.",
+            hint="Free some space there, list another one, or lower the size.",
+        )
+    return room, size
+
+
+def _signatures(facts: DeviceFacts) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f"{one.what} (on {one.on})" for one in facts.signatures))
+
+
+def _volume_place(listed: ListedGroup | ListedDataset, room: Room, size: int, note: str) -> BlockPlace:
+    description = f"{listed.kind} {listed.name}: {_WHERE[listed.kind]} {room.name}, {note}"
+    return BlockPlace(path="", kind=listed.kind, name=listed.name, description=description, size_bytes=size)
+
+
+def _wipe(shell: Shell, path: str) -> None:
+    """Wipe what is recognized on the device, opened exclusively: without --force wipefs refuses one in use."""
+    check(shell.run(["wipefs", "--all", "--", path]), f"wiping the signatures of {path}")
+
+
+def _number(shell: Shell, path: str) -> str:
+    done = check(shell.run(["stat", "-L", "-c", "%t %T", "--", path]), f"looking at {path}")
+    return ":".join(str(int(word, 16)) for word in done.stdout.split())

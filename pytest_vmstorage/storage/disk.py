@@ -1,0 +1,166 @@
+"""The disk under test as the host has it: what lies under it and the image itself, made and removed together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost
+from pytest_vmstorage.errors import VmStorageError
+from pytest_vmstorage.host.folders import check_room, folder_facts, keep_private
+from pytest_vmstorage.host.shell import Shell, check
+from pytest_vmstorage.results.spans import span
+from pytest_vmstorage.storage.block import BlockPlace, make_block, needs_block, reap_blocks, remove_block
+from pytest_vmstorage.storage.fill import HostFill
+from pytest_vmstorage.storage.host_file_system import HostFs, host_fs_bytes, make_host_fs, remove_folder, remove_host_fs
+from pytest_vmstorage.storage.image import ImageFacts, check_space, image_files, make_disk, remove_disk
+from pytest_vmstorage.storage.operations.files import room_needed
+from pytest_vmstorage.storage.space import HEADROOM_BYTES, space_needed
+
+
+class HostDisk(BaseModel):
+    """A cell's disk on the host: its path there, what its image takes, and what was made under it.
+
+    `filled_bytes` is how much of it, from its start, was written on the host once its image was looked at. `block` is
+    the host's block device and `host_fs` the file system that were made or taken for it, None where the image lies in
+    the folder as it was found.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    config: StorageConfig
+    path: str
+    image: ImageFacts | None = None
+    filled_bytes: int = 0
+    block: BlockPlace | None = None
+    host_fs: HostFs | None = None
+
+    @property
+    def is_block(self) -> bool:
+        """Whether the path is a block device, and no file."""
+        return self.block is not None and self.host_fs is None
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """What a reader of its row must know of what lies under it: which device, which reservations."""
+        device = {"disk lies on": self.block.description} if self.block is not None else {}
+        noted = {"host_fs": self.host_fs.note} if self.host_fs is not None and self.host_fs.note else {}
+        return {**device, **noted}
+
+
+def folder_bytes(config: StorageConfig) -> int:
+    """How much of the folder the cell's disk takes once it was written in full, in bytes; none of a device's."""
+    if needs_block(config) or config.is_machine:
+        return 0
+    if config.host_fs != "as-found":
+        return host_fs_bytes(config)
+    return space_needed(config) - HEADROOM_BYTES
+
+
+def images_bytes(config: StorageConfig) -> int:
+    """How much of the folder operations on the cell's images take, in bytes, with as much data as an image holds."""
+    room = room_needed(config, config.size)
+    if config.backing_name and config.backing_kind == "file":
+        return 0
+    return room if config.host_fs == "as-found" else host_fs_bytes(config, room)
+
+
+class HostDisks:
+    """Makes and removes the disks of one run in its folder on the host."""
+
+    def __init__(self, shell: Shell, host: LabHost, folder: str, run_id: str) -> None:
+        self._shell = shell
+        self._host = host
+        self._folder = folder
+        self._is_shared = host.uri is not None
+        self._run_id = run_id
+        self._has_blocks = False
+        self._fill = HostFill(shell, folder)
+
+    def make(self, config: StorageConfig, number: int, *, fill_bytes: int = 0) -> HostDisk:
+        """Make the cell's disk and what lies under it; what was half made is removed.
+
+        So many of its bytes are written, from its start, unless that is too much for the host. Raises ConfigError,
+        HostError, UnsupportedError, ProvisionError, AttestationError.
+        """
+        disk = HostDisk(config=config, path="")
+        try:
+            if needs_block(config):
+                self._has_blocks = True
+                block = make_block(self._shell, self._host, config, run_id=self._run_id, number=number)
+                disk = disk.model_copy(update={"block": block, "path": block.path})
+            if config.host_fs != "as-found":
+                disk = disk.model_copy(update={"host_fs": self._host_fs(disk, number)})
+            if not disk.is_block:
+                folder = disk.host_fs.mountpoint if disk.host_fs else self._folder
+                disk = disk.model_copy(update={"path": f"{folder}/disk-{number}.{config.format}"})
+                check_space(folder_facts(self._shell, folder), config)
+            disk = disk.model_copy(update={"image": make_disk(self._shell, config, disk.path)})
+            if self._is_shared and not disk.is_block:
+                # others pass through the folder, as QEMU's own user must
+                keep_private(self._shell, image_files(self._shell, disk.path))
+            if not fill_bytes:
+                return disk
+            with span("filling", cell=config):
+                return disk.model_copy(update={"filled_bytes": self._fill.fill(config, disk.path, fill_bytes)})
+        except BaseException:
+            self._undo(disk)
+            raise
+
+    def make_place(self, config: StorageConfig, number: int, image_bytes: int) -> HostDisk:
+        """Make a folder for images of the cell, and its host_fs with room for so many bytes of them; no image.
+
+        The path is the folder's. Volumes of LVM and ZFS are left to whoever has the place, and removed by `close` at
+        the latest. Raises as `make` does.
+        """
+        place = HostDisk(config=config, path="")
+        try:
+            self._has_blocks = self._has_blocks or needs_block(config)
+            if config.host_fs != "as-found":
+                if needs_block(config):
+                    block = make_block(self._shell, self._host, config, run_id=self._run_id, number=number)
+                    place = place.model_copy(update={"block": block})
+                place = place.model_copy(update={"host_fs": self._host_fs(place, number, image_bytes)})
+            folder = place.host_fs.mountpoint if place.host_fs else self._folder
+            check_room(folder_facts(self._shell, folder), image_bytes, f"images of {config}")
+            path = f"{folder}/images-{number}"
+            check(self._shell.run(["mkdir", "--", path]), f"making {path}")
+            return place.model_copy(update={"path": path})
+        except BaseException:
+            self._undo(place)
+            raise
+
+    def remove_place(self, place: HostDisk) -> None:
+        """Remove the folder with all that is in it, and what was made under it. Raises ProvisionError."""
+        check(self._shell.run(["rm", "-rf", "--one-file-system", "--", place.path]), f"removing {place.path}")
+        self.remove(place.model_copy(update={"path": ""}))
+
+    def _host_fs(self, disk: HostDisk, number: int, image_bytes: int | None = None) -> HostFs:
+        device = disk.block.path if disk.block is not None else None
+        return make_host_fs(
+            self._shell, self._folder, disk.config, number=number, device=device, image_bytes=image_bytes
+        )
+
+    def _undo(self, disk: HostDisk) -> None:
+        try:
+            self.remove(disk)
+        except VmStorageError:
+            # what made `make` fail is told; the rest goes with the run's folder, or is found by its mark
+            return
+
+    def close(self) -> None:
+        """Remove what is left of the run: its folder, and volumes that were half made. Raises ProvisionError."""
+        remove_folder(self._shell, self._folder)
+        if self._has_blocks:
+            reap_blocks(self._shell, self._run_id)
+
+    def remove(self, disk: HostDisk) -> None:
+        """Remove the image and what was made under it, when no guest has it any more; nothing there is no error."""
+        if disk.path and not disk.is_block:
+            remove_disk(self._shell, disk.path)
+        if disk.host_fs is not None:
+            remove_host_fs(self._shell, disk.host_fs)
+        if disk.block is not None:
+            remove_block(self._shell, disk.block)

@@ -1,0 +1,248 @@
+"""A file system made under the image: on a loop device over a file in the run's folder, or on a listed spare device."""
+
+from __future__ import annotations
+
+import time
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.fs_options import mkfs_argv, mount_options
+from pytest_vmstorage.errors import ProvisionError, SpaceError, UnsupportedError, VmStorageError
+from pytest_vmstorage.host.file_systems import MOUNTS, asked_words, look_at, make_file_system, mount, read_mounts
+from pytest_vmstorage.host.folders import FolderFacts, folder_facts
+from pytest_vmstorage.host.guard import guard_of
+from pytest_vmstorage.host.shell import NOT_FOUND, Shell, check
+from pytest_vmstorage.storage.space import HEADROOM_BYTES, space_needed
+from pytest_vmstorage.units import format_about
+
+SMALLEST_BYTES = {"ext4": 512 * 2**20, "xfs": 304 * 2**20, "btrfs": 256 * 2**20}
+"""mkfs.xfs 6.1 refuses less than 300 MiB, mkfs.btrfs 6.2 less than 109 MiB; a smaller ext4 has blocks of 1 KiB."""
+
+_BESIDE = {"ext4": (64 * 2**20, 0.09), "xfs": (96 * 2**20, 0.03), "btrfs": (160 * 2**20, 0.10)}
+_ALIGN = 2**20
+_WHERE = "on the lab host"
+_PATIENCE_S = 15.0
+_PAUSE_S = 0.1
+
+
+class HostFs(BaseModel):
+    """A file system made for one cell: where it is mounted, what lies below it, what was done, and free bytes.
+
+    `image` is the loop device's file, "" where a listed device was used. `direct` says whether the loop device
+    reads and writes its file past the host's page cache; `note` says why not, in a clause.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    mountpoint: str
+    device: str
+    image: str
+    mkfs: tuple[str, ...]
+    options: tuple[str, ...]
+    free_bytes: int
+    direct: bool = True
+    note: str = ""
+
+
+def host_fs_bytes(config: StorageConfig, image_bytes: int | None = None) -> int:
+    """How large the cell's file system is made: room for images of that size, by default the cell's, and for itself.
+
+    Beside its data ext4 keeps a journal, inode tables and 5 % for root, xfs a log, btrfs its metadata twice. Where
+    btrfs copies on write it keeps an extent until its last block was written anew: the image may take twice its size.
+    """
+    fixed, share = _BESIDE[config.host_fs]
+    options = mount_options(config.host_fs, config.host_mount, field="host_mount")
+    copies = config.host_fs == "btrfs" and "nodatacow" not in options
+    image = space_needed(config) - HEADROOM_BYTES if image_bytes is None else image_bytes
+    need = image * (2 if copies else 1) + HEADROOM_BYTES
+    whole = max(SMALLEST_BYTES[config.host_fs], int(need * (1 + share)) + fixed)
+    return -(-whole // _ALIGN) * _ALIGN
+
+
+def make_host_fs(
+    shell: Shell,
+    folder: str,
+    config: StorageConfig,
+    *,
+    number: int,
+    device: str | None = None,
+    image_bytes: int | None = None,
+) -> HostFs:
+    """Make and mount the cell's host_fs below the run's folder; `device` is used in place of a loop device.
+
+    Raises UnsupportedError where this host cannot (no root, no loop device, no mkfs, no driver), ConfigError with
+    mkfs's or mount's words for options that they refuse, ProvisionError; what was half made is removed.
+    """
+    options = mount_options(config.host_fs, config.host_mount, field="host_mount")
+    # before anything is made: these options are refused by us
+    mkfs_argv(config.host_fs, config.host_mkfs, "", field="host_mkfs", discard=True)
+    _check_root(shell, config)
+    image = "" if device else f"{folder}/fs-{number}.img"
+    mountpoint = f"{folder}/fs-{number}"
+    size = host_fs_bytes(config, image_bytes)
+    try:
+        if not device:
+            _check_room(folder_facts(shell, folder), config, size)
+            device = _attach(shell, image, size)
+        return _make(shell, config, HostFs(
+            kind=config.host_fs,
+            mountpoint=mountpoint,
+            device=device,
+            image=image,
+            mkfs=mkfs_argv(config.host_fs, config.host_mkfs, device, field="host_mkfs", discard=True),
+            options=options,
+            free_bytes=0,
+            direct=not image or _set_direct(shell, device),
+        ))  # fmt: skip
+    except BaseException:
+        _undo(shell, mountpoint, image)
+        raise
+
+
+def _make(shell: Shell, config: StorageConfig, planned: HostFs) -> HostFs:
+    make_file_system(shell, planned.mkfs, asked=asked_words(host_mkfs=config.host_mkfs), where=_WHERE)
+    asked = asked_words(host_mkfs=config.host_mkfs, host_mount=config.host_mount)
+    mount(shell, planned.kind, planned.device, planned.mountpoint, planned.options, asked=asked, where=_WHERE)
+    # a guest's QEMU may run as another user, and passes through as through the folder above
+    check(shell.run(["chmod", "711", "--", planned.mountpoint]), f"opening {planned.mountpoint}")
+    found, free = look_at(shell, planned.mountpoint), folder_facts(shell, planned.mountpoint).free_bytes
+    if found is None or found.mountpoint.rpartition("/")[2] != planned.mountpoint.rpartition("/")[2]:
+        raise ProvisionError(f"The {planned.kind} was made, but nothing is mounted on {planned.mountpoint}.")
+    if free < config.size:
+        raise ProvisionError(
+            f"The {planned.kind} of host_mkfs={config.host_mkfs!r} has {format_about(free)} free, but the disk has "
+            f"{format_about(config.size)}.",
+            hint="Leave more room with other options, or ask for another size.",
+        )
+    note = "" if planned.direct else "its loop device caches the same pages again: the folder takes no direct I/O"
+    return planned.model_copy(update={"options": found.options, "free_bytes": free, "note": note})
+
+
+def _check_root(shell: Shell, config: StorageConfig) -> None:
+    done = shell.run(["id", "-u"])
+    if done.stdout.strip() != "0":
+        raise UnsupportedError(
+            f"host_fs={config.host_fs} is made with mkfs and mount, and that takes root {_WHERE}.",
+            hint="Run as root, or choose host_fs=as-found.",
+        )
+
+
+def _check_room(facts: FolderFacts, config: StorageConfig, size: int) -> None:
+    if facts.free_bytes < size + HEADROOM_BYTES:
+        raise SpaceError(
+            f"{facts.path} has {format_about(facts.free_bytes)} free, but a {config.host_fs} for a disk of "
+            f"{format_about(config.size)} may need {format_about(size + HEADROOM_BYTES)}.",
+            hint="Free some space, name another folder with --vm-dir, or ask for a smaller size.",
+        )
+
+
+def _attach(shell: Shell, image: str, size: int) -> str:
+    argv = ["sh", "-c", 'umask 077 && exec truncate -s "$2" -- "$1"', "sh", image, str(size)]
+    check(shell.run(argv), f"making {image}")
+    sectors = shell.run(["sh", "-c", 'blockdev --getss "$(df --output=source -- "$1" | tail -n 1)"', "sh", image])
+    # direct I/O on a file takes blocks no smaller than those of the device below; overlays do not tell
+    size_of_sector = sectors.stdout.strip() if sectors.ok else "512"
+    done = shell.run(["losetup", "--find", "--show", "--sector-size", size_of_sector, "--", image])
+    if not done.ok:
+        reason = "there is no losetup" if done.returncode == NOT_FOUND else done.tail(1).rstrip(".")
+        raise UnsupportedError(
+            f"A file system under the image needs a loop device, and {_WHERE} there is none: {reason}.",
+            hint="modprobe loop there; in a container, pass /dev/loop-control and the loop devices in.",
+        )
+    device = done.stdout.strip()
+    guard_of(shell).allow(device)
+    return device
+
+
+def _set_direct(shell: Shell, device: str) -> bool:
+    shell.run(["losetup", "--direct-io=on", device])
+    # the kernel may take the wish and not fulfil it
+    return shell.read(f"/sys/block/{device.rpartition('/')[2]}/loop/dio").strip() == "1"
+
+
+def _undo(shell: Shell, mountpoint: str, image: str) -> None:
+    try:
+        _unmount(shell, mountpoint)
+        _detach(shell, image)
+        if image:
+            shell.run(["rm", "-f", "--", image])
+    except VmStorageError:
+        # what made `make_host_fs` fail is told; the run's folder is cleared at its end, this as well
+        return
+
+
+def remove_host_fs(shell: Shell, host_fs: HostFs) -> None:
+    """Unmount it, detach its loop device, remove its file; waits for a guest on its way out. Raises ProvisionError.
+
+    A listed device keeps what was written to it.
+    """
+    _unmount(shell, host_fs.mountpoint)
+    if host_fs.image:
+        _detach(shell, host_fs.image)
+        check(shell.run(["rm", "-f", "--", host_fs.image]), f"removing {host_fs.image}")
+
+
+def _unmount(shell: Shell, mountpoint: str) -> None:
+    """Unmount all that is mounted there, and remove the folder."""
+    for found in reversed(read_mounts(shell.read(MOUNTS))):
+        if found.mountpoint == _real(shell, mountpoint):
+            _patiently(shell, ["umount", "--", found.mountpoint], f"unmounting {mountpoint}")
+    shell.run(["rmdir", "--", mountpoint])
+
+
+def _detach(shell: Shell, image: str) -> None:
+    real = _real(shell, image)
+    for device, file in _loops(shell):
+        if image and file == real:
+            _patiently(shell, ["losetup", "-d", device], f"detaching {device}")
+            guard_of(shell).forbid(device)
+
+
+def _patiently(shell: Shell, argv: list[str], doing: str) -> None:
+    """A process that holds the mount may be on its way out: tried again for a while. Raises ProvisionError."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not (done := shell.run(argv)).ok:
+        if time.monotonic() > deadline:
+            check(done, doing, hint="Some process still uses it: fuser -vm names it.")
+        time.sleep(_PAUSE_S)
+
+
+def _loops(shell: Shell) -> list[tuple[str, str]]:
+    """Each loop device in use, and the file below it; of a removed file the kernel says so behind its name."""
+    told = shell.run(["sh", "-c", "grep -H . /sys/block/loop*/loop/backing_file"]).stdout.splitlines()
+    pairs = [line.split(":", 1) for line in told if ":" in line]
+    return [(f"/dev/{path.split('/')[3]}", file.removesuffix(" (deleted)")) for path, file in pairs]
+
+
+def _real(shell: Shell, path: str) -> str:
+    return shell.run(["readlink", "-f", "--", path]).stdout.rstrip("\n") or path
+
+
+def remove_folder(shell: Shell, folder: str) -> None:
+    """Remove a run's folder, and before it what is mounted in it; never what lies on another file system."""
+    reap_host_fs(shell, folder)
+    check(shell.run(["rm", "-rf", "--one-file-system", "--", folder]), f"removing {folder}")
+
+
+def reap_host_fs(shell: Shell, folder: str, *, look_only: bool = False) -> list[str]:
+    """Unmount all that is mounted below a run's folder, detach loop devices over files in it; a clause for each.
+
+    Knows of nothing but the folder's name: it also clears what a killed run left. With `look_only` it only tells.
+    Raises ProvisionError.
+    """
+    real = _real(shell, folder)
+    said = []
+    below = [one for one in read_mounts(shell.read(MOUNTS)) if one.mountpoint.startswith(f"{real}/")]
+    # later mounts lie on earlier ones, and deeper ones in them
+    for found in reversed(below):
+        if not look_only:
+            _patiently(shell, ["umount", "--", found.mountpoint], f"unmounting {found.mountpoint}")
+        said.append(f"{found.kind} on {found.mountpoint}")
+    for device, file in _loops(shell):
+        if file.startswith(f"{real}/"):
+            if not look_only:
+                _patiently(shell, ["losetup", "-d", device], f"detaching {device}")
+            said.append(device)
+    return said

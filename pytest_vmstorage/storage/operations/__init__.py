@@ -1,0 +1,1 @@
+"""What image operations work on: files, and volumes of LVM and ZFS."""

@@ -1,0 +1,233 @@
+"""How each image operation is done where images are files: by qemu-img, or by the file system that shares blocks."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from pytest_vmstorage.config.cell import Format, StorageConfig
+from pytest_vmstorage.config.rules.image import EXTENTS, PREALLOCATIONS
+from pytest_vmstorage.host.shell import Shell, check
+from pytest_vmstorage.storage.encryption import image_name, secret_argv
+from pytest_vmstorage.storage.image import create_argv, create_options
+from pytest_vmstorage.storage.layers import is_compressed
+from pytest_vmstorage.storage.space import metadata_bytes
+from pytest_vmstorage.workloads.image_operations import ImageOperations, Operation
+
+_SNAPSHOT = "s1"
+_REFLINK = "cp --reflink=always"
+_RESIZED = ("raw", "qcow2", "qed")
+_SECTOR = 512
+# physical offset and length; the image's path, in a line before, may hold any word
+_EXTENT = re.compile(r"^ *\d+:[^:]*: *(\d+)\.\.[^:]*: *(\d+):", re.MULTILINE)
+
+
+class Step(NamedTuple):
+    """How an operation is done: lines of bash, in which "$1" is the images' folder, and in a few words by what.
+
+    `undo` are lines that remove what it made, once it was looked at.
+    """
+
+    lines: tuple[str, ...]
+    by: str
+    undo: tuple[str, ...] = ()
+
+
+class Impossible(NamedTuple):
+    """Why nothing there can do an operation, in a clause."""
+
+    why: str
+
+
+Steps = Mapping[Operation, Step | Impossible]
+
+
+class ImagePlace(Protocol):
+    """Where an image is made and worked on: its steps, what to read it by, what all of it takes.
+
+    `image`, `clone` and `converted` are names for qemu-io with the format to open them with ("" where the name says
+    it); `path` is the image's file or block device.
+    """
+
+    path: str
+    folder: str
+    image: tuple[str, str]
+    clone: tuple[str, str]
+    converted: tuple[str, str]
+    steps: Steps
+
+    def taken(self, shell: Shell) -> int:
+        """Bytes that the image and what was made of it take now; raises ProvisionError."""
+
+    def clear(self, shell: Shell) -> None:
+        """Remove all that is left of a round, whatever became of it; nothing there is no error."""
+
+
+def argv_line(*argv: str) -> str:
+    """A command as a line of bash."""
+    return shlex.join(argv)
+
+
+class FileImage:
+    """An image in a folder of its own; `shares_blocks` says whether `cp --reflink=always` works there, on `kind`."""
+
+    def __init__(
+        self, config: StorageConfig, folder: str, workload: ImageOperations, *, kind: str, shares_blocks: bool
+    ) -> None:
+        self._config = config
+        self.folder = folder
+        self._kind = kind
+        self._reflinks = shares_blocks and config.subformat not in (*EXTENTS, "streamOptimized")
+        self.path, copy, kept = (f"{folder}/{name}.{config.format}" for name in ("image", "clone", "snapshot"))
+        target = workload.target_format(config)
+        self._copy, self._kept, self._target = copy, kept, f"{folder}/converted.{target}"
+        name = image_name(config, self.path)
+        self._chosen = () if name.startswith("json:") else ("-f", config.format)
+        self.image = _readable(config, name)
+        self.clone = _readable(config, image_name(config, copy, self.path))
+        own = _readable(config, image_name(config, self._target))
+        self.converted = own if target == config.format else (self._target, target)
+        self.steps: Steps = dict(self._steps(name, target, workload.data))
+
+    def _steps(self, name: str, target: Format, growth: int) -> Iterator[tuple[Operation, Step | Impossible]]:
+        config = self._config
+        yield "create", Step((argv_line(*create_argv(config, self.path)),), "qemu-img create")
+        yield "preallocate", self._preallocate()
+        snapshot = ("qemu-img", "snapshot", *secret_argv(config), "-q")
+        if config.format == "qcow2":
+            yield "snapshot", Step((argv_line(*snapshot, "-c", _SNAPSHOT, name),), "qemu-img snapshot -c")
+            yield "rollback", Step((argv_line(*snapshot, "-a", _SNAPSHOT, name),), "qemu-img snapshot -a")
+        else:
+            yield "snapshot", self._reflink(self.path, self._kept, "internal snapshots, which only qcow2 has")
+            yield "rollback", self._reflink(self._kept, self.path, "internal snapshots, which only qcow2 has")
+        yield "clone", self._clone()
+        convert = convert_argv(config, name, target, self._target)
+        yield "convert", Step((argv_line(*convert),), f"qemu-img convert -O {target}", _removal(self._target))
+        yield "resize", self._resize(name, growth)
+        yield "delete", Step(('rm -f -- "$1"/*',), "rm")
+
+    def _preallocate(self) -> Step | Impossible:
+        config = self._config
+        if "full" not in PREALLOCATIONS.get(config.format, ()):
+            return Impossible(f"qemu-img takes preallocation=full for {config.format} and does nothing")
+        if config.preallocation == "full":
+            return Impossible("the cell's own preallocation is full, and create times it")
+        path = f"{self.folder}/full.{config.format}"
+        line = argv_line(*create_argv(config.model_copy(update={"preallocation": "full"}), path))
+        return Step((line,), "qemu-img create -o preallocation=full", _removal(path))
+
+    def _clone(self) -> Step | Impossible:
+        config = self._config
+        if config.format not in ("qcow2", "qed", "vmdk") or config.subformat in (*EXTENTS, "streamOptimized"):
+            return self._reflink(self.path, self._copy, "backing files", undo=self._copy)
+        # what lies in the image below cannot be allocated once more
+        above = config.model_copy(update={"preallocation": "off"})
+        line = argv_line(*create_argv(above, self._copy, self.path))
+        return Step((line,), "qemu-img create -b", _removal(self._copy))
+
+    def _reflink(self, source: str, target: str, lacks: str, undo: str = "") -> Step | Impossible:
+        if self._reflinks:
+            return Step((argv_line(*_REFLINK.split(), "--", source, target),), _REFLINK, _removal(undo) if undo else ())
+        name = " ".join(filter(None, (self._config.format, self._config.subformat)))
+        if self._config.subformat in (*EXTENTS, "streamOptimized"):
+            return Impossible(f"{name} takes no {lacks}, and a copy of its file alone is no image to write to")
+        return Impossible(f"{name} has no {lacks}, and {self._kind} shares no blocks between files")
+
+    def _resize(self, name: str, growth: int) -> Step | Impossible:
+        config = self._config
+        if config.format not in _RESIZED:
+            return Impossible(f"QEMU's {config.format} driver does not support resize")
+        chosen: tuple[str, ...] = self._chosen
+        if config.preallocation != "off":
+            chosen += (f"--preallocation={config.preallocation}",)
+        line = argv_line("qemu-img", "resize", *secret_argv(config), *chosen, "-q", name, f"+{growth}")
+        return Step((line,), "qemu-img resize")
+
+    def taken(self, shell: Shell) -> int:
+        """Allocated blocks of all files in the folder (stat), those that several share counted once (filefrag)."""
+        return files_bytes(shell, self.folder, shares_blocks=self._reflinks)
+
+    def clear(self, shell: Shell) -> None:
+        """Remove all files."""
+        clear_folder(shell, self.folder)
+
+
+def _readable(config: StorageConfig, name: str) -> tuple[str, str]:
+    return (name, "" if name.startswith("json:") else config.format)
+
+
+def _removal(path: str) -> tuple[str, ...]:
+    return (argv_line("rm", "-f", "--", path),)
+
+
+def convert_argv(config: StorageConfig, name: str, target: Format, path: str) -> tuple[str, ...]:
+    """The line that converts the cell's image: with its own options into its own format, with defaults into others."""
+    is_own = target == config.format
+    options = ",".join(create_options(config)) if is_own else ""
+    return (
+        *("qemu-img", "convert", "-q", *secret_argv(config)),
+        *(() if name.startswith("json:") else ("-f", config.format)),
+        *("-O", target, *(("-c",) if is_own and target == "qcow2" and is_compressed(config) else ())),
+        *(("-o", options) if options else ()),
+        *(name, path),
+    )
+
+
+def room_needed(config: StorageConfig, data_bytes: int, *, preallocates: bool = True) -> int:
+    """Bytes of files that a round has at once, at most: the image, what its snapshot keeps, and one more beside it.
+
+    Of a volume there is only the file into which it is converted.
+    """
+    if config.backing_kind != "file":
+        return 2 * data_bytes
+    is_whole = config.preallocation in ("falloc", "full") or config.subformat in (*EXTENTS, "fixed")
+    own = (config.size if is_whole else data_bytes) + 2 * data_bytes
+    beside = config.size if is_whole or preallocates else 2 * data_bytes
+    return own + max(beside, 2 * data_bytes) + 2 * metadata_bytes(config)
+
+
+def shares_blocks(shell: Shell, folder: str) -> bool:
+    """Whether a file there can be copied by sharing its blocks: tried out."""
+    script = 'printf %4096s x >"$1/a" && cp --reflink=always "$1/a" "$1/b"; done=$?; rm -f "$1/a" "$1/b"; exit $done'
+    return shell.run(["sh", "-c", script, "sh", folder]).ok
+
+
+def files_bytes(shell: Shell, folder: str, *, shares_blocks: bool = False) -> int:
+    """What the files of a folder take, in bytes; raises ProvisionError."""
+    counted = shell.run(["find", folder, "-type", "f", "-printf", "%b\n"])
+    blocks = sum(int(line) for line in check(counted, f"looking at {folder}").stdout.split())
+    if not shares_blocks:
+        return blocks * _SECTOR
+    listed = shell.run(["find", folder, "-type", "f", "-exec", "filefrag", "-s", "-b512", "-v", "{}", ";"])
+    return blocks * _SECTOR - shared_sectors(listed.stdout) * _SECTOR
+
+
+def shared_sectors(listing: str) -> int:
+    """How many sectors are counted more than once in what `filefrag -b512 -v` says of several files."""
+    extents = [(int(begin), int(length)) for begin, length in _EXTENT.findall(listing)]
+    return sum(length for _, length in extents) - _union(extents)
+
+
+def _union(extents: Iterable[tuple[int, int]]) -> int:
+    covered, reached = 0, 0
+    for begin, length in sorted(extents):
+        covered += max(0, begin + length - max(begin, reached))
+        reached = max(reached, begin + length)
+    return covered
+
+
+# after Ctrl-C a tool may go on by itself, and write on to a file that has no name any more
+_CLEAR = r"""
+real=$(readlink -f -- "$1") && [ -n "$real" ] || exit 0
+for link in /proc/[0-9]*/cwd; do
+  [ "$(readlink -- "$link")" != "$real" ] || { pid=${link%/cwd}; kill -9 "${pid#/proc/}"; }
+done 2>/dev/null
+find "$1" -mindepth 1 -delete
+"""
+
+
+def clear_folder(shell: Shell, folder: str) -> None:
+    """End what still works in the folder, and remove all that is in it."""
+    shell.run(["sh", "-c", _CLEAR, "sh", folder])

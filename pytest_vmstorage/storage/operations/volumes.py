@@ -1,0 +1,165 @@
+"""How each image operation is done where the image is a volume: by LVM's commands or by zfs; pure but for the looks.
+
+Only converting makes a file, in the run's folder. A thick LVM volume has no clone but its writable snapshot.
+zfs is untried on a real pool: its lines are those of its manual pages (OpenZFS 2.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_vmstorage.config.cell import Format, StorageConfig
+from pytest_vmstorage.errors import SpaceError
+from pytest_vmstorage.host.shell import Shell
+from pytest_vmstorage.storage.operations.files import (
+    Impossible,
+    Step,
+    Steps,
+    argv_line,
+    clear_folder,
+    convert_argv,
+    files_bytes,
+)
+from pytest_vmstorage.storage.volume import (
+    RUN_PROPERTY,
+    Room,
+    lvcreate_argv,
+    lvs_bytes,
+    remove_lv,
+    remove_zvol,
+    volume_name,
+    wait_argv,
+    zvol_argv,
+    zvols_bytes,
+)
+from pytest_vmstorage.units import format_about
+from pytest_vmstorage.workloads.image_operations import ImageOperations, Operation
+
+_MIB = 2**20
+
+
+class VolumeImage:
+    """What LVM's and ZFS's images have in common; `numbers` are those of the image's volume and of one made of it."""
+
+    kind: str
+
+    def __init__(
+        self, config: StorageConfig, folder: str, workload: ImageOperations, room: Room, run_id: str,
+        numbers: tuple[int, int],
+    ) -> None:  # fmt: skip
+        self.folder = folder
+        self._room = room
+        self._run_id = run_id
+        self._size = _up(config.size, max(room.unit_bytes, _MIB))
+        self._growth = _up(workload.data, max(room.unit_bytes, _MIB))
+        self._kept = _up(workload.data + workload.data // 50 + 4 * _MIB, room.unit_bytes)
+        self.names = tuple(f"{room.name}/{volume_name(run_id, number)}" for number in numbers)
+        self.path, self._other = (self._node(name) for name in self.names)
+        target = workload.target_format(config)
+        self._target = f"{folder}/converted.{target}"
+        self.image: tuple[str, str] = (self.path, "raw")
+        self.clone: tuple[str, str] = (self._other, "raw")
+        self.converted: tuple[str, str] = (self._target, target)
+        self.steps: Steps = dict(self._steps(config, target))
+
+    def _node(self, name: str) -> str:
+        raise NotImplementedError
+
+    def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, Step | Impossible]]:
+        line = argv_line(*convert_argv(config, self.path, target, self._target))
+        undo = (argv_line("rm", "-f", "--", self._target),)
+        yield "convert", Step((line,), f"qemu-img convert -O {target}, into a file", undo)
+
+    @property
+    def nodes(self) -> tuple[str, str]:
+        """The devices of the volumes that it makes, by names with the run's mark in a listed group or dataset."""
+        return (self.path, self._other)
+
+    def check_room(self) -> None:
+        """Raise SpaceError where the volume, its snapshot and what it grows by do not fit."""
+        need = self._size + self._kept + self._growth
+        if self._room.free_bytes < need:
+            raise SpaceError(
+                f"{self._room.name} has {format_about(self._room.free_bytes)} free, but the image operations need"
+                f" {format_about(need)}: the volume, its snapshot, and what it grows by.",
+                hint="Free some space there, or lower size or data.",
+            )
+
+
+class LvmImage(VolumeImage):
+    """A thick logical volume, its snapshots with room for all that is written anew."""
+
+    kind = "lvm"
+
+    def _node(self, name: str) -> str:
+        return f"/dev/{name}"
+
+    def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, Step | Impossible]]:
+        volume, snapshot = self.names
+        tag = f"vmstorage-{self._run_id}"
+        yield "create", Step((argv_line(*lvcreate_argv(volume, self._size, self._run_id)),), "lvcreate")
+        yield "preallocate", Impossible("a thick LVM volume has all its extents when it is made, and create times that")
+        keep = ("lvcreate", "--yes", "--snapshot", "--addtag", tag, "--size", f"{self._kept}b")
+        line = argv_line(*keep, "--name", snapshot.rpartition("/")[2], volume)
+        yield "snapshot", Step((line,), "lvcreate --snapshot")
+        # it asks the kernel at this interval whether the merge has ended; by default every 15 s
+        line = argv_line("lvconvert", "--yes", "--merge", "--interval", "0", snapshot)
+        yield "rollback", Step((line,), "lvconvert --merge")
+        yield "clone", Impossible("a clone of a thick LVM volume is its writable snapshot, which snapshot times")
+        line = argv_line("lvextend", "--size", f"+{self._growth}b", volume)
+        yield "resize", Step((line,), "lvextend")
+        yield "delete", Step((argv_line("lvremove", "--yes", "--force", volume),), "lvremove")
+        yield from super()._steps(config, target)
+
+    def taken(self, shell: Shell) -> int:
+        """Extents of volume and snapshot (lvs), and what the converted file takes."""
+        return lvs_bytes(shell, self._run_id, self.names) + files_bytes(shell, self.folder)
+
+    def clear(self, shell: Shell) -> None:
+        """Remove snapshot, volume and file."""
+        clear_folder(shell, self.folder)
+        for name in reversed(self.names):
+            remove_lv(shell, name, self._run_id)
+
+
+class ZvolImage(VolumeImage):
+    """A ZFS volume that is not sparse."""
+
+    kind = "zvol"
+
+    def _node(self, name: str) -> str:
+        return f"/dev/zvol/{name}"
+
+    def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, Step | Impossible]]:
+        volume, clone = self.names
+        snapshot = f"{volume}@s1"
+        create = argv_line(*zvol_argv(volume, self._size, self._run_id))
+        yield "create", Step((create, argv_line(*wait_argv(self.path))), "zfs create -V, until its node is there")
+        yield (
+            "preallocate",
+            Impossible("a ZFS volume is reserved when it is made, and create times that"),
+        )
+        yield "snapshot", Step((argv_line("zfs", "snapshot", snapshot),), "zfs snapshot")
+        yield "rollback", Step((argv_line("zfs", "rollback", snapshot),), "zfs rollback")
+        line = argv_line("zfs", "clone", "-o", f"{RUN_PROPERTY}={self._run_id}", snapshot, clone)
+        wait = argv_line(*wait_argv(self._other))
+        undo = (argv_line("zfs", "destroy", clone),)
+        yield "clone", Step((line, wait), "zfs clone, until its node is there", undo)
+        line = argv_line("zfs", "set", f"volsize={self._size + self._growth}", volume)
+        yield "resize", Step((line,), "zfs set volsize")
+        yield "delete", Step((argv_line("zfs", "destroy", "-r", volume),), "zfs destroy -r")
+        yield from super()._steps(config, target)
+
+    def taken(self, shell: Shell) -> int:
+        """`used` of volume and clone, snapshots and reservations with them, and what the converted file takes."""
+        return zvols_bytes(shell, self.names) + files_bytes(shell, self.folder)
+
+    def clear(self, shell: Shell) -> None:
+        """Destroy clone, volume and snapshot, and remove the file."""
+        clear_folder(shell, self.folder)
+        for name in reversed(self.names):
+            remove_zvol(shell, name, self._run_id)
+
+
+def _up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit

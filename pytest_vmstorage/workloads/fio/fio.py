@@ -1,0 +1,331 @@
+"""fio: random and sequential I/O at a queue depth, with latencies. Options carry fio's own names."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+
+from pydantic import Field, field_validator, model_validator
+
+from pytest_vmstorage.config.cell import Count
+from pytest_vmstorage.config.user_input import close_to
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.results.run import Metric
+from pytest_vmstorage.units import Bytes, MaybeBytes, MaybeSeconds, format_size
+from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.fio import output
+from pytest_vmstorage.workloads.fio.checks import slips
+from pytest_vmstorage.workloads.fio.job import GUESSED_SECONDS, LARGE_BS, FioJob
+from pytest_vmstorage.workloads.fio.output import ASYNC_ENGINES, REPORT, Reading, corruption
+
+Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
+Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]
+
+Verify = Literal["crc32c", "crc64", "crc32", "crc16", "crc7", "md5", "sha1", "sha256", "sha512", "xxhash"]
+
+_SIZES = ("bs", "size", "io_size", "offset_increment", "rate")
+_TIMES = ("runtime", "ramp_time", "ss_dur", "ss_ramp")
+
+FIO_DOES = {
+    "time_based": False, "norandommap": False, "refill_buffers": False, "randrepeat": True, "verify_fatal": False,
+    "end_fsync": False, "sync": False, "pre_read": False,
+    "gtod_reduce": False,
+}  # fmt: skip
+"""What fio does by itself, and need not be told."""
+
+
+def option_text(name: str, value: Any) -> str:
+    """An option's value: bytes with a binary suffix, seconds or milliseconds, 1 and 0."""
+    if name in _SIZES:
+        return format_size(value)
+    return _time(value) if name in _TIMES else str(int(value) if isinstance(value, bool) else value)
+
+
+def _time(seconds: float) -> str:
+    """Whole seconds, or milliseconds: "1.5" is 1 s for fio (tried with 3.33)."""
+    return f"{seconds:.0f}" if seconds == int(seconds) else f"{round(seconds * 1000)}ms"
+
+
+_KNOWN = {"rw": get_args(Rw), "ioengine": get_args(Engine), "verify": get_args(Verify)}
+_LABELLED = (
+    "rwmixread", "fsync", "fdatasync", "sync", "pre_read", "ioengine", "size", "io_size", "offset_increment",
+    "norandommap", "randrepeat", "randseed", "refill_buffers", "end_fsync", "rate", "rate_iops", "thinktime",
+    "thinktime_blocks", "random_distribution", "verify", "verify_fatal", "verify_backlog", "steadystate", "ss_dur",
+    "ss_ramp", "gtod_reduce",
+)  # fmt: skip
+
+
+class Fio(Workload):
+    """One fio job on the disk under test, e.g. `Fio(rw="randwrite", bs="4k", iodepth=32, runtime=10)`.
+
+    Sizes are bytes or texts such as "4k", times seconds or texts such as "90s". Raises ConfigError for a job
+    that cannot run or whose figures would mean nothing. Three defaults are not fio's: `direct` and
+    `ioengine="libaio"`, without which a queue depth is not reached, and `refill_buffers`, without which fio
+    3.33 writes data that gzip shrinks 45 times, so that a compressing layer would store next to nothing.
+    `randrepeat` gives every round the same order of blocks. `rate` is bytes a second and `thinktime` microseconds,
+    as fio counts them; `sync` is O_SYNC, `io_size` what a job moves where that is not `size`, and `pre_read` reads a
+    buffered job's blocks into the guest's page cache first. With `verify` a job reads back what it wrote, and corrupt
+    data is an error, no figure. A job file as it is runs with `Fio.from_job("file.fio")`. fio must be 3.18 or later.
+
+    Figures: `iops`, `bw` in MiB/s (both directions together), latencies in seconds: of submission, completion and
+    in total (`slat_p99`, `clat_p99`, `lat_p99`), of fsync (`fsync_p99`). A mixed job has them per direction
+    (`read_clat_p99`, `write_clat_p99`), since a mean of reads and writes describes neither. `runtime` is how long
+    it did I/O: with no `runtime=` its result, lower being better; otherwise what was asked for. `usr_cpu` and `sys_cpu`
+    are percent of one CPU in a job, `ctx` counts context switches. `iodepth_reached` is at least how many I/Os were
+    in flight. With `gtod_reduce`, as on published command lines, fio takes no time of an I/O: there are no latencies.
+    With `steadystate` there is `steadystate_attained` (100 % or 0 %), and the rates of its window.
+    """
+
+    tool: ClassVar[str] = "fio"
+    called: ClassVar[str] = "fio"
+
+    rw: Rw
+    bs: Bytes = 4096
+    bssplit: str | None = None
+    iodepth: Count = 1
+    numjobs: Count = 1
+    size: Bytes = 256 * 2**20
+    io_size: MaybeBytes = None
+    offset_increment: MaybeBytes = None
+    runtime: MaybeSeconds = None
+    ramp_time: MaybeSeconds = None
+    time_based: bool = False
+    ioengine: Engine = "libaio"
+    direct: bool = True
+    rwmixread: Annotated[int, Field(ge=1, le=99)] | None = None
+    fsync: Count | None = None
+    fdatasync: Count | None = None
+    end_fsync: bool = False
+    sync: bool = False
+    pre_read: bool = False
+    rate: MaybeBytes = None
+    rate_iops: Count | None = None
+    thinktime: Count | None = None
+    thinktime_blocks: Count | None = None
+    random_distribution: str | None = None
+    verify: Verify | None = None
+    verify_fatal: bool = False
+    verify_backlog: Count | None = None
+    steadystate: str | None = None
+    ss_dur: MaybeSeconds = None
+    ss_ramp: MaybeSeconds = None
+    refill_buffers: bool = True
+    norandommap: bool = False
+    randrepeat: bool = True
+    randseed: Annotated[int, Field(ge=0)] | None = None
+    percentile_list: str = "50:95:99:99.9"
+    gtod_reduce: bool = False
+
+    if TYPE_CHECKING:  # a type checker would refuse bs="4k", which a validator makes bytes of
+
+        def __init__(self, **options: Any) -> None: ...
+
+    @classmethod
+    def from_job(
+        cls, path: str | os.PathLike[str], *, shown: Sequence[str] | None = None, **variables: object
+    ) -> FioJob:
+        """The workload of a job file as it is, with all its jobs, and values for its `${NAME}`; see FioJob."""
+        return FioJob.read(path, shown=shown, **variables)
+
+    def over(self, **sweep: Sequence[object]) -> tuple[Fio, ...]:
+        """This job once for each combination of values, the last option's fastest: `job.over(iodepth=(1, 8, 32))`.
+
+        Each is a workload of its own, with a column of its own; the report shows three or more as one curve. Raises
+        ConfigError for an option without values, and for a combination that cannot run.
+        """
+        for name, values in sweep.items():
+            if isinstance(values, str) or not values:
+                raise ConfigError(
+                    f"Fio.over({name}={values!r}) has no values to go over.", hint=f"Write {name}=(1, 8, 32)."
+                )
+        said: dict[str, object] = {name: getattr(self, name) for name in self.model_fields_set}
+        said |= {"shown": self._chosen} if self._chosen else {}
+        return tuple(
+            type(self)(**said | dict(zip(sweep, values, strict=True))) for values in itertools.product(*sweep.values())
+        )
+
+    @field_validator("rw", "ioengine", "verify", mode="before")
+    @classmethod
+    def _known(cls, value: object, info: Any) -> object:
+        known = _KNOWN[info.field_name]
+        if value not in known and (value is not None or info.field_name != "verify"):
+            raise ConfigError(
+                f"Fio({info.field_name}={value!r}) is not known here.",
+                hint=f"{close_to(str(value), known)}It is one of: {', '.join(known)}.",
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _means_something(self) -> Fio:
+        for what, hint in slips(self):
+            raise ConfigError(f"Fio(rw={self.rw!r}): {what}.", hint=hint)
+        return self
+
+    @property
+    def is_random(self) -> bool:
+        """Whether blocks are met in random order."""
+        return self.rw.startswith("rand")
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """What it does: "read", "write", or both in a mixed job."""
+        return ("read", "write") if self.is_mixed else (self.rw.removeprefix("rand"),)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it reads and writes."""
+        return self.rw in ("rw", "readwrite", "randrw")
+
+    @property
+    def reads(self) -> bool:
+        """Whether one of its directions is reading."""
+        return "read" in self.directions
+
+    @property
+    def writes(self) -> bool:
+        """Whether one of its directions is writing."""
+        return "write" in self.directions
+
+    @property
+    def checks_data(self) -> bool:
+        """Whether it verifies."""
+        return self.verify is not None
+
+    @property
+    def fresh_is_possible(self) -> bool:
+        """Whether no block is written twice: not when time, jobs or chance bring it back to one."""
+        by_chance = self.is_random and (self.norandommap or self.random_distribution is not None)
+        again = self.time_based or by_chance or (self.io_size or 0) > self.size
+        return not self.reads and self.jobs_are_apart and not again
+
+    @property
+    def jobs_are_apart(self) -> bool:
+        """Whether each of `numjobs` has blocks of its own."""
+        return self.numjobs == 1 or (self.offset_increment or 0) >= self.size
+
+    @property
+    def label(self) -> str:
+        """Its shape, then whatever differs from the defaults; how long it is measured is left out."""
+        return self._named(f"qd{self.iodepth}", *([f"x{self.numjobs}"] if self.numjobs > 1 else []))
+
+    @property
+    def point(self) -> Mapping[str, float]:
+        """How much it has in flight, which sweeps go over."""
+        return {"iodepth": self.iodepth, "numjobs": self.numjobs}
+
+    @property
+    def shape(self) -> str:
+        """Its label without depth and jobs: the curve."""
+        return self._named()
+
+    def _named(self, *point: str) -> str:
+        parts = [self.called, self.rw, self.bssplit or format_size(self.bs), *point]
+        parts += [] if self.direct else ["buffered"]
+        for name in _LABELLED:
+            if getattr(self, name) != self._usual(name):
+                parts.append(f"{name}={self._text(name)}")
+        return " ".join(parts)
+
+    def _usual(self, name: str) -> object:
+        return type(self).model_fields[name].default
+
+    @property
+    def _reading(self) -> Reading:
+        return Reading(
+            directions=self.directions,
+            percentiles=tuple(self.percentile_list.split(":")),
+            has_slat=self.ioengine in ASYNC_ENGINES,
+            syncs=bool(self.fsync or self.fdatasync) and not self.gtod_reduce,
+            iodepth=self.iodepth,
+            steadystate=self.steadystate is not None,
+            verifies=self.verify is not None,
+            has_latencies=not self.gtod_reduce,
+            ends_by_size=self.runtime is None,
+        )
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Rates, latencies, CPU and depth, in the order in which they are worth reading."""
+        return self._reading.metrics
+
+    @property
+    def primary(self) -> str:
+        """`bw` for sequential blocks of 64k and more, else `iops`."""
+        return "bw" if not self.is_random and self.bs >= LARGE_BS else "iops"
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The rate and the 99th percentile of latency, that of writes in a mixed job; whether it became steady."""
+        reading = self._reading
+        names = (self.primary, f"{reading.prefixes[-1]}clat_p99", "steadystate_attained")
+        return tuple(name for name in names if name in {metric.name for metric in reading.metrics})
+
+    @property
+    def region_bytes(self) -> int:
+        """From the first job's first byte to the last's last; without `offset_increment` they share one."""
+        return self.size + (self.numjobs - 1) * (self.offset_increment or 0)
+
+    @property
+    def expected_seconds(self) -> float:
+        """Ramp, runtime (5 s where fio decides by size, twice that to verify) and a second for the rest."""
+        seconds = self.runtime or GUESSED_SECONDS
+        return (self.ramp_time or 0.0) + seconds * (2 if self.verify else 1) + 1.0
+
+    def output_file(self, target: Target) -> str:
+        """A file, because fio prints warnings where it prints results."""
+        return f"{target.scratch}/vmstorage-fio.json"
+
+    def argv(self, target: Target) -> tuple[str, ...]:
+        """The command line; fio never makes a file. Raises ConfigError where the region does not fit."""
+        if self.region_bytes > target.size_bytes:
+            raise ConfigError(
+                f"{self.label} needs {format_size(self.region_bytes)}, but {target.path} has"
+                f" {format_size(target.size_bytes)} for it.",
+                hint="Make the disk larger (the cell's size) or the workload's size smaller.",
+            )
+        return (
+            "fio",
+            "--name=vmstorage",
+            "--filename=" + target.path.replace(":", r"\:"),
+            f"--offset={format_size(target.offset_bytes)}",
+            *self._options(),
+            *(f"--{option}" for option in (() if self.gtod_reduce else REPORT)),
+            "--group_reporting",
+            "--fallocate=none",
+            "--allow_file_create=0",
+            "--output-format=json+",
+            f"--output={self.output_file(target)}",
+        )
+
+    def _options(self) -> Iterator[str]:
+        """Each field that says something fio would not do by itself, under fio's name."""
+        for name in type(self).model_fields:
+            if getattr(self, name) not in (None, FIO_DOES.get(name)) and not (name == "bs" and self.bssplit):
+                yield f"--{name}={self._text(name)}"
+        if self.verify:
+            # or it leaves a file behind, in whatever folder it was started
+            yield "--verify_state_save=0"
+
+    def _text(self, name: str) -> str:
+        return option_text(name, getattr(self, name))
+
+    def moved_bytes(self, text: str) -> int | None:
+        """All that fio counted, if its I/O was direct."""
+        return output.moved_bytes(text) if self.direct else None
+
+    def parse(self, text: str) -> Mapping[str, float]:
+        """Figures from fio's JSON, warnings before it allowed; raises WorkloadError with what fio said."""
+        (job,), said = output.entries(text, 1)
+        return self._reading.figures(job, said)
+
+    def failure(self, output: str) -> str:
+        """That data was corrupt, in fio's words with file and offset, where that is why it failed."""
+        words = corruption(output)
+        return f"found corrupt data: {words}" if words else ""
+
+    def remarks(self, text: str) -> tuple[str, ...]:
+        """That its queue depth was not reached, or its steady state not attained."""
+        (job,), _ = output.entries(text, 1)
+        return tuple(self._reading.remarks(job))
