@@ -161,12 +161,12 @@ class Seen:
     def is_orderly(self) -> bool:
         """Whether it ended as pytest does when it is interrupted, or by the signal itself where nothing else can be.
 
-        The second SIGINT may come when pytest has ended, and Python is about to.
+        It may come when the run ends by itself, or has ended and Python is about to.
         """
-        first, *others = SIGNALS[self.moment.signal]
+        first = SIGNALS[self.moment.signal][0]
         if self.moment.signal not in ORDERLY:
             return self.status == -first
-        return self.status == _INTERRUPTED or bool(others and self.status == -first and self.has_ended)
+        return self.status == _INTERRUPTED or (self.status in (0, -first) and self.has_ended)
 
     @property
     def is_right(self) -> bool:

@@ -61,8 +61,27 @@ def kill_session(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> No
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def processes_with(variable: str, value: str) -> Iterator[tuple[int, str]]:
+    """Pid and name of each process of this user whose environment has that variable with that value."""
+    for pid, name, environ in _environments():
+        if f"{variable}={value}".encode() in environ:
+            yield pid, name
+
+
 def left_processes(variable: str) -> Iterator[tuple[int, str]]:
     """Pid and name of each process whose environment has that variable, a `mark` of a process that is gone."""
+    for pid, name, environ in _environments():
+        marks = [
+            one.partition(b"=")[2].decode(errors="replace")
+            for one in environ
+            if one.startswith(f"{variable}=".encode())
+        ]
+        if any(_MARK.fullmatch(one) and _is_gone(one) for one in marks):
+            yield pid, name
+
+
+def _environments() -> Iterator[tuple[int, str, list[bytes]]]:
+    """Pid, name and environment of each process that this user may look at."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             environ = (folder / "environ").read_bytes().split(b"\0")
@@ -70,13 +89,7 @@ def left_processes(variable: str) -> Iterator[tuple[int, str]]:
         except OSError:
             # it ended meanwhile, or is another user's
             continue
-        marks = [
-            one.partition(b"=")[2].decode(errors="replace")
-            for one in environ
-            if one.startswith(f"{variable}=".encode())
-        ]
-        if any(_MARK.fullmatch(one) and _is_gone(one) for one in marks):
-            yield int(folder.name), name
+        yield int(folder.name), name, environ
 
 
 def _is_gone(marked: str) -> bool:

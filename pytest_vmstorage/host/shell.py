@@ -11,7 +11,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -21,7 +22,7 @@ from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.errors import LateError, ProvisionError
 from pytest_vmstorage.host.guard import Guard
 from pytest_vmstorage.host.ssh import SshConnection
-from pytest_vmstorage.leftovers import kill_session, left_processes, mark
+from pytest_vmstorage.leftovers import kill_session, left_processes, mark, processes_with
 from pytest_vmstorage.results.spans import waiting_for
 
 TIMED_OUT = 124
@@ -38,6 +39,9 @@ GRACE_S = 15.0
 
 OWNER = "VMSTORAGE_OWNER"
 """Variable in the environment of each command here: the mark of who began it, by which `sweep` finds it."""
+
+_COMMAND = "VMSTORAGE_COMMAND"
+"""Variable there that all processes of one command share, also those that leave its session, as fio's jobs do."""
 
 _DAEMONS = ("dmeventd", "lvmpolld", "zed")
 _KILLED = (TIMED_OUT, 128 + signal.SIGKILL)
@@ -256,17 +260,34 @@ def _run_alone(argv: Sequence[str], timeout_s: float | None, stdin: bytes) -> su
     It gets an empty input and not an inherited one: no command here may wait for the user's terminal.
     """
     pipe = subprocess.PIPE
-    environ = {**os.environ, OWNER: mark()}
-    with subprocess.Popen(
-        list(argv), stdin=pipe, stdout=pipe, stderr=pipe, env=environ, start_new_session=True
-    ) as process:
-        try:
-            out, err = process.communicate(stdin, timeout=timeout_s)
-        except BaseException:
-            kill_session(process)
-            process.wait()
-            raise
+    command = uuid.uuid4().hex
+    environ = {**os.environ, OWNER: mark(), _COMMAND: command}
+    try:
+        with subprocess.Popen(
+            list(argv), stdin=pipe, stdout=pipe, stderr=pipe, env=environ, start_new_session=True
+        ) as process:
+            try:
+                out, err = process.communicate(stdin, timeout=timeout_s)
+            except BaseException:
+                kill_session(process)
+                process.wait()
+                raise
+    except OSError:
+        # there is no process
+        raise
+    except BaseException:
+        # each job of fio has a session of its own; and Ctrl-C may come before Popen has told of its process
+        _kill_all(processes_with(_COMMAND, command))
+        raise
     return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
+
+
+def _kill_all(processes: Iterable[tuple[int, str]]) -> None:
+    """Kill these, but for what serves others, too: a host's daemons, and the ssh that holds a connection."""
+    for pid, name in processes:
+        if name not in (*_DAEMONS, "ssh"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def sweep(*, look_only: bool = False) -> list[str]:

@@ -29,7 +29,7 @@ class OrderlyEnd:
 
     CI systems send SIGTERM to what they cancel; SIGHUP comes when a terminal is closed or an ssh session is lost, and
     stays ignored where nohup has it so. The first of them interrupts; what comes while the run ends does not, for it
-    would cost the report, or leave what is just being removed.
+    would cost the report, or leave what is just being removed. That holds for a run that ends by itself, too.
     """
 
     def __init__(self) -> None:
@@ -54,9 +54,13 @@ class OrderlyEnd:
                 signal.signal(number, found)
         self._before.clear()
 
-    def pytest_keyboard_interrupt(self) -> None:
-        """The session ends: from now on nothing interrupts it."""
+    def begin(self) -> None:
+        """The session ends, whatever for: from now on nothing interrupts it."""
         self._is_ending = True
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """It ends because it was interrupted."""
+        self.begin()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del number, frame

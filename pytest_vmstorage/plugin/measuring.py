@@ -14,6 +14,8 @@ from pytest_vmstorage.plugin.options import value
 from pytest_vmstorage.plugin.stash import ASSERTED, SESSION, SPANS, asserts_between, is_storage_item
 from pytest_vmstorage.plugin.xdist.channel import post_of
 
+_ENDING = "vmstorage-ending"
+
 
 def record(config: pytest.Config) -> None:
     """Gather what tests measured, unless this is a worker of xdist, whose controller does."""
@@ -53,7 +55,7 @@ def _end_orderly(config: pytest.Config, *, has_own: bool) -> None:
     from pytest_vmstorage.plugin.ending import OrderlyEnd
 
     ending = OrderlyEnd()
-    config.pluginmanager.register(ending, "vmstorage-ending")
+    config.pluginmanager.register(ending, _ENDING)
     ending.install()
     # after pytest_unconfigure of all plugins, which takes a moment: Ctrl-C there would end a run in a traceback
     config.add_cleanup(ending.give_back)
@@ -77,6 +79,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Remove all that was made, also after Ctrl-C, before other plugins' summaries can fail."""
+    ending = session.config.pluginmanager.get_plugin(_ENDING)
+    if ending is not None:
+        ending.begin()
     storage_session = session.config.stash.get(SESSION, None)
     recorder = session.config.pluginmanager.get_plugin("vmstorage-recorder")
     controller = session.config.pluginmanager.get_plugin("vmstorage-controller")

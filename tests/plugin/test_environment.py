@@ -110,6 +110,31 @@ def test_only_a_run_that_measures_has_the_hooks_for_it(project, test, args, expe
     assert [name for name in line.split()[1:] if name.startswith("vmstorage-")] == expected
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_a_run_ends_by_itself_costs_nothing(two_cells, number):
+    """Guests are removed then: all of them are, and the report is written."""
+    two_cells.write(
+        conftest=f"""
+import os
+from pytest_vmstorage.plugin.session import StorageSession
+
+close = StorageSession.close
+
+def closed(self):
+    os.kill(os.getpid(), {number.value})
+    close(self)
+
+StorageSession.close = closed
+"""
+    )
+    result = two_cells.run(own_process=True)
+    result.assert_outcomes(passed=2)
+    assert "10k IOPS" in text_of(result)
+    assert "vmstorage: the run ends: what it made is removed" in result.stderr.str()
+    assert "Traceback" not in text_of(result)
+    assert [event for event in two_cells.events if event.startswith("close")]
+
+
 def test_ctrl_c_once_more_while_pytest_ends_is_no_traceback(project):
     """All is removed and reported by then, and pytest's exit status says that the run was interrupted."""
     project.write(

@@ -76,8 +76,10 @@ def until(state: Callable[[], bool]) -> bool:
     return True
 
 
-CHILDREN = 'sleep 600 & echo $! >"$1"; sleep 601 & echo $! >>"$1"; mv "$1" "$1.pids"; wait; true'
-"""Two processes below the shell, which writes their pids down."""
+CHILDREN = (
+    'sleep 600 & echo $! >"$1"; setsid sh -c \'echo $$ >>"$1"; mv "$1" "$1.pids"; exec sleep 601\' sh "$1" & wait; true'
+)
+"""Two processes below the shell, whose pids are written down; one has a session of its own, as each job of fio has."""
 
 
 @pytest.mark.parametrize("way", ["time limit", "Ctrl-C"])
