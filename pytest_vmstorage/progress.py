@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 def silent(_sentence: str) -> None:

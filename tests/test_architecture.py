@@ -259,6 +259,17 @@ def test_names_say_what_things_are() -> None:
     assert not broken, "\n".join(broken)
 
 
+def test_a_public_class_has_its_name_alone() -> None:
+    """Who reads `Row` need not ask which one."""
+    places: dict[str, list[str]] = {}
+    for name, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name)
+    broken = [f"{name} is a class in {' and '.join(those)}." for name, those in places.items() if len(those) > 1]
+    assert not broken, "\n".join(broken)
+
+
 def public(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
     """Public functions and classes of a module, and public methods of its public classes."""
     for node in tree.body:

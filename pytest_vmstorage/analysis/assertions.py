@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from pytest_vmstorage.analysis.cell_pairs import (
     Couple,
-    Row,
-    Scope,
+    MeasuredCell,
+    PairScope,
     couples_between,
     couples_of_rivals,
     has_place,
@@ -28,7 +28,7 @@ TOLERANCE = 0.02
 """What a step of a curve may lose without being one: rounds vary by as much."""
 
 
-class Beside(NamedTuple):
+class OtherWorkload(NamedTuple):
     """Another workload that the second side of a ratio is of: a pattern, and which of its metrics (None: the same)."""
 
     workload: str
@@ -36,12 +36,12 @@ class Beside(NamedTuple):
 
 
 def ratio(
-    scope: Scope,
+    scope: PairScope,
     one: CellSelector,
     other: CellSelector,
     bounds: Bounds,
     metric: str | None = None,
-    beside: Beside | None = None,
+    beside: OtherWorkload | None = None,
 ) -> Judgement:
     """Cells of one kind are so many times as fast as those of the other that are equal in all axes neither names.
 
@@ -66,7 +66,7 @@ def ratio(
 
 
 def _across(
-    scope: Scope, one: CellSelector, other: CellSelector, bounds: Bounds, metric: str | None, beside: Beside
+    scope: PairScope, one: CellSelector, other: CellSelector, bounds: Bounds, metric: str | None, beside: OtherWorkload
 ) -> Judgement:
     """The ratio of two workloads."""
     second = scope._replace(workload=beside.workload)
@@ -82,7 +82,7 @@ def _across(
     return _with_missing(weigh(claim, bounds, couples, scope.run, metric, beside.metric), failed)
 
 
-def fastest(scope: Scope, chosen: CellSelector, tolerance: float = 0.0, metric: str | None = None) -> Judgement:
+def fastest(scope: PairScope, chosen: CellSelector, tolerance: float = 0.0, metric: str | None = None) -> Judgement:
     """No cell is faster than the chosen one, by more than that fraction of its speed.
 
     Each chosen cell is held against those that are equal in all axes which the selector does not name; one that is
@@ -98,7 +98,7 @@ def fastest(scope: Scope, chosen: CellSelector, tolerance: float = 0.0, metric: 
 
 
 def monotonic(
-    scope: Scope, axis: str, *, falling: bool = False, tolerance: float = TOLERANCE, metric: str | None = None
+    scope: PairScope, axis: str, *, falling: bool = False, tolerance: float = TOLERANCE, metric: str | None = None
 ) -> Judgement:
     """No step to the next value of an axis is slower than the one before by more than that fraction.
 
@@ -117,7 +117,7 @@ def monotonic(
     return _with_missing(weigh(claim, bounds, couples, scope.run, metric), scope.failures(rows))
 
 
-def _axes_there(rows: Sequence[Row]) -> str:
+def _axes_there(rows: Sequence[MeasuredCell]) -> str:
     there = ordered_axes(rows)
     return f"These do: {', '.join(there)}." if there else "Nothing that has an order varies there."
 
@@ -136,7 +136,7 @@ def _with_missing(judgement: Judgement, failed: Sequence[Failure]) -> Judgement:
     return judgement.model_copy(update={"missing": tuple(map(missing_cell, failed))})
 
 
-def _without_couples(claim: str, scope: Scope, kinds: Sequence[CellSelector], why: str) -> Judgement:
+def _without_couples(claim: str, scope: PairScope, kinds: Sequence[CellSelector], why: str) -> Judgement:
     """INCONCLUSIVE where a cell failed or was left out that might have made a couple; raises ConfigError otherwise."""
     why = _absent(scope, kinds) or why
     lost = [
@@ -151,7 +151,7 @@ def _without_couples(claim: str, scope: Scope, kinds: Sequence[CellSelector], wh
     return Judgement(claim=claim, missing=(f"{why}: {'; '.join(missing)}",))
 
 
-def _absent(scope: Scope, kinds: Sequence[CellSelector]) -> str:
+def _absent(scope: PairScope, kinds: Sequence[CellSelector]) -> str:
     """What is not among the measurements at all, as a clause; empty where all of it is."""
     measured, rows = scope.run.measurements, scope.rows()
     if not measured:

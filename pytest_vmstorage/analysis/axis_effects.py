@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.analysis.cell_pairs import Row, Scope
+from pytest_vmstorage.analysis.cell_pairs import MeasuredCell, PairScope
 from pytest_vmstorage.analysis.gate.policy import log_seconds
 from pytest_vmstorage.config.cell import FIELDS
 from pytest_vmstorage.config.selector import value_text
@@ -84,7 +84,7 @@ def effects(run: Run) -> tuple[Moved, ...]:
     told beside each row. An axis's two values are those farthest apart, of those that surely are if there are any.
     """
     groups: dict[tuple[str, str, str], list[Measurement]] = {}
-    for row in Scope(run).rows():
+    for row in PairScope(run).rows():
         if not row.is_yardstick and _is_speed(row):
             m = row.measurement
             groups.setdefault((m.workload, row.test, m.host), []).append(m)
@@ -92,7 +92,7 @@ def effects(run: Run) -> tuple[Moved, ...]:
     return tuple(sorted((one for one in found if one.effects or one.tied), key=lambda one: one.rank))
 
 
-def _is_speed(row: Row) -> bool:
+def _is_speed(row: MeasuredCell) -> bool:
     m = row.measurement
     metric = m.metric(m.primary)
     return (metric.is_rate or metric.unit == "s") and all(0 < value < math.inf for value in m.values(m.primary))

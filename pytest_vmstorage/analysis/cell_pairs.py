@@ -14,7 +14,7 @@ from pytest_vmstorage.results.run import Failure, Measurement, Run, Sample
 from pytest_vmstorage.results.saved import host_of
 
 
-class Row(NamedTuple):
+class MeasuredCell(NamedTuple):
     """A measurement; `test` tells it from others of that workload in that cell, where there are any."""
 
     measurement: Measurement
@@ -38,7 +38,7 @@ class Couple(NamedTuple):
     second: Measurement
 
 
-class Scope(NamedTuple):
+class PairScope(NamedTuple):
     """What of a run is looked at: workloads that match the pattern, in cells that are meant; all of them by default.
 
     `unmeasured` is a clause about tests that could have measured more and were not run.
@@ -49,9 +49,9 @@ class Scope(NamedTuple):
     where: CellSelector | None = None
     unmeasured: str = ""
 
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[MeasuredCell, ...]:
         """All measurements that are looked at, in the order measured."""
-        rows = (Row(each.measurement, each.columns[0].test) for each in place(self.run) if each.columns)
+        rows = (MeasuredCell(each.measurement, each.columns[0].test) for each in place(self.run) if each.columns)
         return tuple(
             row for row in rows if fnmatchcase(row.measurement.workload, self.workload) and self.has(row.config)
         )
@@ -60,7 +60,7 @@ class Scope(NamedTuple):
         """Whether that cell is looked at."""
         return self.where is None or self.where.matches(config)
 
-    def failures(self, rows: Sequence[Row]) -> tuple[Failure, ...]:
+    def failures(self, rows: Sequence[MeasuredCell]) -> tuple[Failure, ...]:
         """Cells that would stand among these rows had their tests not failed; a cell that was skipped would not.
 
         What a test would have measured it does not say where it failed, so it counts where its function measured
@@ -78,7 +78,7 @@ class Scope(NamedTuple):
         )
 
 
-def are_alike(one: Row, other: Row) -> bool:
+def are_alike(one: MeasuredCell, other: MeasuredCell) -> bool:
     """Whether both are of the same workload, by the same test, on the same host."""
     a, b = one.measurement, other.measurement
     return (a.workload, one.test, a.host) == (b.workload, other.test, b.host)
@@ -94,7 +94,7 @@ def differ_only_in(one: StorageConfig, other: StorageConfig, names: Collection[s
 
 
 def couples_between(
-    rows: Sequence[Row], one: CellSelector, other: CellSelector, others: Sequence[Row] | None = None
+    rows: Sequence[MeasuredCell], one: CellSelector, other: CellSelector, others: Sequence[MeasuredCell] | None = None
 ) -> tuple[Couple, ...]:
     """Each cell of one kind with each of the other that is equal in all axes which neither of them names.
 
@@ -112,12 +112,12 @@ def couples_between(
     )
 
 
-def _are_apart(one: Row, other: Row) -> bool:
+def _are_apart(one: MeasuredCell, other: MeasuredCell) -> bool:
     """Whether both are of the same host and not the same row."""
     return one.measurement.host == other.measurement.host and one.measurement is not other.measurement
 
 
-def couples_of_rivals(rows: Sequence[Row], chosen: CellSelector) -> tuple[Couple, ...]:
+def couples_of_rivals(rows: Sequence[MeasuredCell], chosen: CellSelector) -> tuple[Couple, ...]:
     """Each chosen cell with all others that are equal in the axes which the selector does not name.
 
     One that is chosen alone has every other cell for a rival. A native row and a null one are rivals only where the
@@ -138,7 +138,7 @@ def couples_of_rivals(rows: Sequence[Row], chosen: CellSelector) -> tuple[Couple
     return tuple(couples)
 
 
-def steps_along(rows: Sequence[Row], axis: str) -> tuple[Couple, ...]:
+def steps_along(rows: Sequence[MeasuredCell], axis: str) -> tuple[Couple, ...]:
     """Each measurement with the one before it on that axis, all else equal: a field of the cell, or of a curve's point.
 
     A cell without a number there, such as QEMU's default, has no place on the axis.
@@ -156,7 +156,7 @@ def steps_along(rows: Sequence[Row], axis: str) -> tuple[Couple, ...]:
     )
 
 
-def _place_on(row: Row, axis: str) -> tuple[object, float] | None:
+def _place_on(row: MeasuredCell, axis: str) -> tuple[object, float] | None:
     """Which ladder the row is a rung of, and how high."""
     m = row.measurement
     if axis in FIELDS:
@@ -170,12 +170,12 @@ def _place_on(row: Row, axis: str) -> tuple[object, float] | None:
     return (m.shape, others, row.test, m.host, m.config), m.point[axis]
 
 
-def has_place(rows: Sequence[Row], axis: str) -> bool:
+def has_place(rows: Sequence[MeasuredCell], axis: str) -> bool:
     """Whether any of the rows has a number on that axis."""
     return any(_place_on(row, axis) for row in rows)
 
 
-def ordered_axes(rows: Sequence[Row]) -> tuple[str, ...]:
+def ordered_axes(rows: Sequence[MeasuredCell]) -> tuple[str, ...]:
     """What these rows can be put in order by: options of curves, and fields of the cell, with several values there."""
     values: dict[str, set[float]] = {}
     for row in rows:

@@ -21,7 +21,7 @@ _SHOWN = 3
 """How many cells a sentence names before it counts the rest."""
 
 
-class Rule(BaseModel):
+class MatrixRule(BaseModel):
     """An exclude or only rule: a cell matches it when each field named has one of the values."""
 
     model_config = ConfigDict(frozen=True)
@@ -34,7 +34,7 @@ class Rule(BaseModel):
         return all(fields[name] in values for name, values in self.values.items())
 
 
-class Cell(BaseModel):
+class MatrixCell(BaseModel):
     """One cell of the file: the swept values as they were written, in the axes' order, and what they make."""
 
     model_config = ConfigDict(frozen=True)
@@ -46,7 +46,7 @@ class Cell(BaseModel):
         return cell_text(self.values)
 
 
-class LeftOut(NamedTuple):
+class ExcludedCell(NamedTuple):
     """A combination that is not a cell, by its id, and why."""
 
     cell: str
@@ -58,8 +58,8 @@ class Expansion(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    cells: tuple[Cell, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    cells: tuple[MatrixCell, ...]
+    left_out: tuple[ExcludedCell, ...] = ()
     idle: tuple[str, ...] = ()
 
 
@@ -75,8 +75,8 @@ class Matrix(BaseModel):
     source: str
     axes: Mapping[str, tuple[Any, ...]]
     storage: Mapping[str, Any] = {}
-    exclude: tuple[Rule, ...] = ()
-    only: tuple[Rule, ...] = ()
+    exclude: tuple[MatrixRule, ...] = ()
+    only: tuple[MatrixRule, ...] = ()
     pairwise: bool = False
     seed: int = 0
     leaves_out_impossible: bool = False
@@ -91,25 +91,25 @@ class Matrix(BaseModel):
         fixed = {**self.storage, **(fixed or {})}
         axes = {name: values for name, values in self.axes.items() if name not in fixed}
         self._check_size(axes)
-        cells: list[Cell] = []
-        left_out: list[LeftOut] = []
-        impossible: list[LeftOut] = []
+        cells: list[MatrixCell] = []
+        left_out: list[ExcludedCell] = []
+        impossible: list[ExcludedCell] = []
         met: set[str] = set()
         for combination in itertools.product(*axes.values()):
             values = dict(zip(axes, combination, strict=True))
             config, refusal = _attempt({**fixed, **values})
             reason = self._reason(_fields({**fixed, **values}, config), met)
             if reason:
-                left_out.append(LeftOut(cell_text(values), reason))
+                left_out.append(ExcludedCell(cell_text(values), reason))
             elif config is None:
-                impossible.append(LeftOut(cell_text(values), refusal))
+                impossible.append(ExcludedCell(cell_text(values), refusal))
             else:
-                cells.append(Cell(values=values, config=config))
+                cells.append(MatrixCell(values=values, config=config))
         if impossible and not self.leaves_out_impossible:
             raise ConfigError(self._impossible(impossible), hint=_IMPOSSIBLE_HINT)
         left_out += impossible
         kept = reduced([cell.values for cell in cells], self.seed) if self.pairwise else range(len(cells))
-        left_out += [LeftOut(str(cell), _REDUCED) for n, cell in enumerate(cells) if n not in kept]
+        left_out += [ExcludedCell(str(cell), _REDUCED) for n, cell in enumerate(cells) if n not in kept]
         if not kept and is_whole:
             raise ConfigError(
                 f"{self.source} leaves out every cell; the first, {left_out[0].cell}, because of {left_out[0].reason}.",
@@ -144,7 +144,7 @@ class Matrix(BaseModel):
                 hint="Split it into files with fewer axes or values.",
             )
 
-    def _impossible(self, impossible: list[LeftOut]) -> str:
+    def _impossible(self, impossible: list[ExcludedCell]) -> str:
         groups = [f"{listed(cells, _SHOWN)} {reason}" for reason, cells in by_reason(impossible).items()]
         cells = "an impossible cell" if len(impossible) == 1 else f"{len(impossible)} impossible cells"
         return f"{self.source} has {cells}: {'; '.join(groups)}."
@@ -155,7 +155,7 @@ _CANNOT = " cannot exist: "
 _REDUCED = "pairwise: its pairs of values occur in cells that are kept"
 
 
-def by_reason(left_out: Iterable[LeftOut]) -> dict[str, list[str]]:
+def by_reason(left_out: Iterable[ExcludedCell]) -> dict[str, list[str]]:
     """The cells that each reason concerns, in order."""
     found: dict[str, list[str]] = {}
     for one in left_out:
@@ -262,14 +262,14 @@ def _storage(table: Mapping[str, Any], axes: Mapping[str, Any], where: str) -> d
     return dict(table)
 
 
-def _rules(document: Mapping[str, Any], kind: str, source: str) -> tuple[Rule, ...]:
+def _rules(document: Mapping[str, Any], kind: str, source: str) -> tuple[MatrixRule, ...]:
     tables = document.get(kind, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise ConfigError(f"{source}: {kind} is not a list of tables.", hint=f"Write [[{kind}]] above each rule.")
     return tuple(_rule(table, f"{source}, [[{kind}]] rule {number}") for number, table in enumerate(tables, 1))
 
 
-def _rule(table: Mapping[str, Any], where: str) -> Rule:
+def _rule(table: Mapping[str, Any], where: str) -> MatrixRule:
     _known(table, (*FIELDS, "reason"), where)
     reason = table.get("reason", "")
     if not isinstance(reason, str):
@@ -281,7 +281,7 @@ def _rule(table: Mapping[str, Any], where: str) -> Rule:
     }
     if not values or not all(values.values()):
         raise ConfigError(f"{where} names no value, so it says nothing.", hint='Write for example format = "raw".')
-    return Rule(values=values, reason=reason)
+    return MatrixRule(values=values, reason=reason)
 
 
 def _reduce(table: Mapping[str, Any], where: str) -> dict[str, Any]:

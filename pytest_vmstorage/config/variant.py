@@ -18,7 +18,7 @@ HOST = {"governor": "governor", "turbo": "turbo", "host-scheduler": "scheduler"}
 """What a recipe may say of the host, in the words of the options, and the wish that it is."""
 
 
-class Recipe(BaseModel):
+class Variant(BaseModel):
     """Values that replace those of a cell; `text` is how the user wrote them, `host` what it sets on the host."""
 
     model_config = ConfigDict(frozen=True)
@@ -48,7 +48,7 @@ class Recipe(BaseModel):
         return made
 
 
-def parse_recipe(text: str) -> Recipe:
+def parse_recipe(text: str) -> Variant:
     """The recipe in `cache=none,cluster_size=64k`; raises ConfigError, one sentence, for what is none."""
     values: dict[str, Any] = {}
     host: dict[str, str] = {}
@@ -68,7 +68,7 @@ def parse_recipe(text: str) -> Recipe:
             host[HOST[name]] = value
         else:
             values[name] = _plain(name, value)
-    return Recipe(text=text, values=values, host=host)
+    return Variant(text=text, values=values, host=host)
 
 
 def _plain(name: str, value: str) -> str | int | bool | None:

@@ -17,7 +17,7 @@ from pytest_vmstorage.guest.appliance.build import Appliance
 from pytest_vmstorage.guest.appliance.recipe import MODULES_BY_BUS, kernel_cmdline
 from pytest_vmstorage.guest.cloud_image.image import ImageBoot, PlacedImage, boot_of, make_boot, remove_boot
 from pytest_vmstorage.host.shell import CommandResult, Shell, check
-from pytest_vmstorage.progress import Say
+from pytest_vmstorage.progress import Progress
 from pytest_vmstorage.units import format_about
 
 PROGRESS_S = 5.0
@@ -73,7 +73,7 @@ def find_emulator(shell: Shell, host: str) -> str:
 
 
 def place_appliance(
-    host: LabHost, shell: Shell, appliance: Appliance, emulator: str, *, draft: str, say: Say
+    host: LabHost, shell: Shell, appliance: Appliance, emulator: str, *, draft: str, say: Progress
 ) -> BootFiles:
     """The appliance's files as the host's QEMU sees them.
 
@@ -96,7 +96,7 @@ def place_appliance(
     return BootFiles.model_validate({**known, **{name: f"{folder}/{path.name}" for name, path in paths.items()}})
 
 
-def _is_there(shell: Shell, folder: str, sums: str, host: str, say: Say) -> bool:
+def _is_there(shell: Shell, folder: str, sums: str, host: str, say: Progress) -> bool:
     if not shell.run(["test", "-e", folder]).ok:
         return False
     if _summed(shell, folder, sums).ok:
@@ -110,7 +110,7 @@ def _summed(shell: Shell, folder: str, sums: str) -> CommandResult:
     return shell.run(["sh", "-c", 'cd -- "$1" && sha256sum --quiet -c -', "sh", folder], stdin=sums.encode())
 
 
-def _copy(shell: Shell, paths: Sequence[Path], folder: str, host: str, say: Say) -> None:
+def _copy(shell: Shell, paths: Sequence[Path], folder: str, host: str, say: Progress) -> None:
     """Copy files into a folder that is made; QEMU may run as another user there, and is let read them."""
     total = sum(path.stat().st_size for path in paths)
     say(f"copying the guest appliance to {host} ({format_about(total)})")
@@ -124,7 +124,7 @@ def _copy(shell: Shell, paths: Sequence[Path], folder: str, host: str, say: Say)
 class _Progress:
     """Says how far a copy has come, every few seconds."""
 
-    def __init__(self, total: int, say: Say) -> None:
+    def __init__(self, total: int, say: Progress) -> None:
         self._total = total
         self._say = say
         self._done = 0

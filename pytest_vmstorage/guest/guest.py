@@ -15,11 +15,11 @@ from pytest_vmstorage.guest.cloud_image.guest import check_programs, settle
 from pytest_vmstorage.guest.cloud_image.network import Door
 from pytest_vmstorage.guest.facts import PROBE, GuestFacts, chosen_scheduler, read_facts
 from pytest_vmstorage.guest.file_system import GuestFs, make_guest_fs
-from pytest_vmstorage.guest.instance import Machine
+from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.guest.restore.parking import wait_until_awake
 from pytest_vmstorage.host.file_systems import MOUNTS, look_at, read_mounts
 from pytest_vmstorage.host.shell import CommandResult, Shell, SshShell
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.run import Proof
 from pytest_vmstorage.results.spans import span, waiting_for
 from pytest_vmstorage.units import format_duration
@@ -40,7 +40,7 @@ _NO_SSHD = (
 _AGAIN_S = 1.0
 
 
-def reach(machine: Machine, timeout_s: float) -> Shell:
+def reach(machine: StartedGuest, timeout_s: float) -> Shell:
     """Wait until the guest answers, and return the shell in it; raises BootTimeoutError, GuestDiedError."""
     image = machine.spec.image
     if image is not None and image.door.is_open:
@@ -50,7 +50,7 @@ def reach(machine: Machine, timeout_s: float) -> Shell:
     return AgentShell(machine.domain)
 
 
-def _by_ssh(machine: Machine, door: Door, timeout_s: float) -> Shell:
+def _by_ssh(machine: StartedGuest, door: Door, timeout_s: float) -> Shell:
     deadline = time.monotonic() + timeout_s
     shell = SshShell(door.target, door.options)
     while True:
@@ -66,7 +66,7 @@ def _by_ssh(machine: Machine, door: Door, timeout_s: float) -> Shell:
             return shell
 
 
-def _late(machine: Machine, timeout_s: float, hint: str) -> BootTimeoutError:
+def _late(machine: StartedGuest, timeout_s: float, hint: str) -> BootTimeoutError:
     return BootTimeoutError(
         f"The guest of {machine.config} did not answer within {format_duration(timeout_s)}.", hint=hint
     )
@@ -122,7 +122,7 @@ class Guest:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: StartedGuest,
         shell: Shell,
         facts: GuestFacts,
         ready_seconds: float,
@@ -168,7 +168,7 @@ class Guest:
         return f"<Guest {self.config.label}, {self.disk}>"
 
 
-def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str], say: Say = silent) -> Guest:
+def connect(machine: StartedGuest, *, timeout_s: float, tools: Mapping[str, str], say: Progress = silent) -> Guest:
     """Wait until the guest answers its first command, then give it the cell's scheduler and file system.
 
     Raises BootTimeoutError, GuestError with the console's tail; ConfigError and UnsupportedError for what the guest
@@ -192,7 +192,9 @@ def connect(machine: Machine, *, timeout_s: float, tools: Mapping[str, str], say
     return Guest(machine, shell, facts, ready_seconds, made)
 
 
-def _furnish(machine: Machine, shell: Shell, facts: GuestFacts, say: Say) -> tuple[GuestFs | None, GuestFacts]:
+def _furnish(
+    machine: StartedGuest, shell: Shell, facts: GuestFacts, say: Progress
+) -> tuple[GuestFs | None, GuestFacts]:
     """Choose the cell's scheduler and make its file system; the facts are those found afterwards."""
     config = machine.config
     if config.scheduler == "default" and config.guest_fs == "none":
@@ -218,7 +220,7 @@ def _look(facts: GuestFacts, shell: Shell, config: StorageConfig) -> GuestFacts:
     return facts.model_copy(update={"scheduler": scheduler, "mounted": mounted})
 
 
-def _probe(machine: Machine, shell: Shell, tools: Mapping[str, str], told: str | None) -> GuestFacts:
+def _probe(machine: StartedGuest, shell: Shell, tools: Mapping[str, str], told: str | None) -> GuestFacts:
     """The guest's facts; `told` is what it said already of its own accord."""
     deadline = time.monotonic() + DISK_S
     while True:
@@ -233,7 +235,7 @@ def _probe(machine: Machine, shell: Shell, tools: Mapping[str, str], told: str |
             told = None
 
 
-def _ask(machine: Machine, shell: Shell) -> str:
+def _ask(machine: StartedGuest, shell: Shell) -> str:
     done = shell.run(["/bin/sh", "-c", PROBE], timeout_s=COMMAND_S)
     if not done.ok:
         raise GuestError(f"The guest of {machine.config} could not be asked for its facts: {done.tail(1)}.")

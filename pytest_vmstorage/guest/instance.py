@@ -23,7 +23,7 @@ class Begun:
     is_restored: bool = False
 
 
-class Machine:
+class StartedGuest:
     """A guest that was started: its domain, its disk on the host, its console; `is_restored` if it was not booted."""
 
     def __init__(

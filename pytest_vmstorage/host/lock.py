@@ -23,7 +23,7 @@ from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.host.shell import Shell, SshShell
 from pytest_vmstorage.host.ssh import reach_error
 from pytest_vmstorage.leftovers import kill_session
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.spans import span
 from pytest_vmstorage.text import plain_line
 from pytest_vmstorage.units import format_duration
@@ -100,13 +100,13 @@ class HostLease:
         self._process: subprocess.Popen[str] | None = None
         self._is_kept = False
 
-    def keep(self, say: Say = silent) -> None:
+    def keep(self, say: Progress = silent) -> None:
         """Take the lease until `close`; says who holds it while it waits. Raises HostError that names the holder."""
         self._is_kept = True
         self._take(say)
 
     @contextlib.contextmanager
-    def alone(self, say: Say = silent) -> Iterator[None]:
+    def alone(self, say: Progress = silent) -> Iterator[None]:
         """Hold the lease; one that is kept is only looked after, and taken anew where it was lost before."""
         if self._lost() is not None:
             self._take(say)
@@ -148,7 +148,7 @@ class HostLease:
             return None
         return _pipe(self._process.stderr).read().strip() if self._process is not None else ""
 
-    def _take(self, say: Say) -> None:
+    def _take(self, say: Progress) -> None:
         self.close()
         is_far = isinstance(self._shell, SshShell)
         silence = str(SILENCE_S) if is_far else ""
@@ -174,7 +174,7 @@ class HostLease:
             self.close()
             raise
 
-    def _read(self, process: subprocess.Popen[str], say: Say) -> None:
+    def _read(self, process: subprocess.Popen[str], say: Progress) -> None:
         """Wait for the process's word that it holds the lease."""
         for line in _pipe(process.stdout):
             word, _, text = line.rstrip("\n").partition(" ")

@@ -10,8 +10,8 @@ from pytest_vmstorage.errors import GuestDiedError, HypervisorError
 from pytest_vmstorage.guest.acceleration import CANARY_S, CanaryCache, choose_accel, device_refusal
 from pytest_vmstorage.guest.protocol import Hypervisor
 from pytest_vmstorage.host.shell import Shell
-from pytest_vmstorage.lab.factory import GuestPool
-from pytest_vmstorage.progress import Say
+from pytest_vmstorage.lab.factory import GuestFactory
+from pytest_vmstorage.progress import Progress
 from pytest_vmstorage.results.spans import span
 
 
@@ -22,9 +22,9 @@ def find_accel(
     appliance_key: str,
     shell: Shell,
     hypervisor: Hypervisor,
-    pool: GuestPool,
+    pool: GuestFactory,
     cache: CanaryCache,
-    say: Say,
+    say: Progress,
     patience_s: float = CANARY_S,
 ) -> tuple[AccelChoice, Callable[[], None]]:
     """What guests of this run are to run under, and a function that remembers it once a guest has booted so.
@@ -50,7 +50,7 @@ def find_accel(
     return choice, lambda: cache.put(key, choice)
 
 
-def _try_kvm(pool: GuestPool, say: Say, limit_s: float) -> float | str:
+def _try_kvm(pool: GuestFactory, say: Progress, limit_s: float) -> float | str:
     """Seconds in which a KVM guest answered, or why none did."""
     say("trying KVM with a test guest")
     begin = time.monotonic()

@@ -17,7 +17,7 @@ from pytest_vmstorage.errors import GuestDiedError, SpaceError, VmStorageError
 from pytest_vmstorage.guest.boot import BootFiles
 from pytest_vmstorage.guest.disk_xml import nvme_limits
 from pytest_vmstorage.guest.domain_xml import GuestSpec, domain_xml
-from pytest_vmstorage.guest.instance import Begun, Machine
+from pytest_vmstorage.guest.instance import Begun, StartedGuest
 from pytest_vmstorage.guest.libvirt.confinement import Confinement, check_opens, is_unknown, let_open
 from pytest_vmstorage.guest.pinning import Pinner
 from pytest_vmstorage.guest.protocol import Hypervisor
@@ -25,7 +25,7 @@ from pytest_vmstorage.host.folders import FolderFacts, folder_facts
 from pytest_vmstorage.host.guard import guard_of
 from pytest_vmstorage.host.lease import HostSetting, Lease, LeaseBook
 from pytest_vmstorage.host.shell import Shell
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.spans import span
 from pytest_vmstorage.storage.block import needs_block
 from pytest_vmstorage.storage.disk import HostDisk, HostDisks
@@ -33,7 +33,7 @@ from pytest_vmstorage.storage.disk import HostDisk, HostDisks
 _MEMORY = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
 
 
-class GuestPool:
+class GuestFactory:
     """Makes guests in a run's own folder on the host, and removes all that it made."""
 
     def __init__(
@@ -60,7 +60,7 @@ class GuestPool:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vmstorage-teardown")
         self._teardowns: list[Future[None]] = []
         self._leftovers: list[BaseException] = []
-        self._alive: list[Machine | HostDisk] = []
+        self._alive: list[StartedGuest | HostDisk] = []
         self._numbers = itertools.count(1)
         self._undos: list[Callable[[], None]] = []
         self._begin: Callable[[GuestSpec], Begun] | None = None
@@ -101,11 +101,11 @@ class GuestPool:
         self,
         config: StorageConfig | None,
         accel: Accel,
-        say: Say = silent,
+        say: Progress = silent,
         *,
         fresh: bool = False,
         fill_bytes: int = 0,
-    ) -> Machine:
+    ) -> StartedGuest:
         """Make the cell's disk and start its guest, by a boot if `fresh`; a None config is one without disk (a canary).
 
         Before that so many bytes of the disk are written, unless it is filled by its guest. Raises ProvisionError,
@@ -134,7 +134,7 @@ class GuestPool:
         except BaseException:
             self._undo(domain_uuid, disk)
             raise
-        machine = Machine(spec, domain, disk, self._shell, is_restored=begun.is_restored)
+        machine = StartedGuest(spec, domain, disk, self._shell, is_restored=begun.is_restored)
         self._alive.append(machine)
         return machine
 
@@ -155,7 +155,7 @@ class GuestPool:
         """Have guests begin that way from now on, or each by a boot; it raises HypervisorError."""
         self._begin = begin
 
-    def make_disk(self, config: StorageConfig, say: Say = silent) -> HostDisk:
+    def make_disk(self, config: StorageConfig, say: Progress = silent) -> HostDisk:
         """Make the cell's disk without a guest; raises as `make` does."""
         with span("disk", cell=config):
             disk = self._make_disk(config, self.next_number(), say)
@@ -188,7 +188,7 @@ class GuestPool:
             # what made `make` fail is told first
             self._leftovers.append(error)
 
-    def _make_disk(self, config: StorageConfig, number: int, say: Say, fill_bytes: int = 0) -> HostDisk:
+    def _make_disk(self, config: StorageConfig, number: int, say: Progress, fill_bytes: int = 0) -> HostDisk:
         say("making disk")
         if needs_block(config):
             # the guest before this one may still have the device open
@@ -249,7 +249,7 @@ class GuestPool:
         """Have that done when all is removed, right before the lease goes; not where a guest is kept."""
         self._lasts.append(do)
 
-    def discard(self, made: Machine | HostDisk) -> None:
+    def discard(self, made: StartedGuest | HostDisk) -> None:
         """Tear a guest, or a disk without one, down in the background; `settle` waits for it."""
         if made in self._alive:
             self._alive.remove(made)
@@ -269,7 +269,7 @@ class GuestPool:
                 # not the fault of the cell at hand: told when the pool closes
                 self._leftovers.append(error)
 
-    def close(self, *, keep: Machine | None = None) -> None:
+    def close(self, *, keep: StartedGuest | None = None) -> None:
         """Remove every guest and the run's folder, then the lease; a kept guest keeps all three.
 
         Raises the first error of a teardown; the lease then stays, so that the next run tries again.
@@ -296,10 +296,10 @@ class GuestPool:
                 do()
             self._book.drop(self._lease)
 
-    def _tear_down(self, made: Machine | HostDisk) -> None:
+    def _tear_down(self, made: StartedGuest | HostDisk) -> None:
         disk = made if isinstance(made, HostDisk) else made.disk
         with span("teardown", cell=disk.config if disk is not None else ""):
-            if isinstance(made, Machine):
+            if isinstance(made, StartedGuest):
                 with contextlib.suppress(GuestDiedError):
                     made.domain.destroy()
                 self._boot.remove(self._shell, self.folder, made.domain_name)

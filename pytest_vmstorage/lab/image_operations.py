@@ -13,9 +13,9 @@ from pytest_vmstorage.host.folders import folder_facts
 from pytest_vmstorage.host.guard import guard_of
 from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.host.watch import HostWatch
-from pytest_vmstorage.lab.factory import GuestPool
+from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.measure.image_operations import Bench
-from pytest_vmstorage.progress import Say
+from pytest_vmstorage.progress import Progress
 from pytest_vmstorage.results.counters import IoCounters
 from pytest_vmstorage.storage.block import choose_listed
 from pytest_vmstorage.storage.operations.files import FileImage, ImagePlace, room_needed, shares_blocks
@@ -33,7 +33,7 @@ cp --version 2>/dev/null | sed -n '1s/.* /coreutils=/p'
 
 @contextlib.contextmanager
 def image_bench(
-    shell: Shell, host: LabHost, pool: GuestPool, config: StorageConfig, workload: ImageOperations, say: Say
+    shell: Shell, host: LabHost, pool: GuestFactory, config: StorageConfig, workload: ImageOperations, say: Progress
 ) -> Iterator[Bench]:
     """A bench for these operations; all that was made for it is gone at the end, also after Ctrl-C.
 
@@ -64,7 +64,7 @@ def image_bench(
 
 
 def _place(
-    shell: Shell, host: LabHost, pool: GuestPool, config: StorageConfig, workload: ImageOperations, folder: str
+    shell: Shell, host: LabHost, pool: GuestFactory, config: StorageConfig, workload: ImageOperations, folder: str
 ) -> ImagePlace:
     if config.backing_kind == "file":
         kind = folder_facts(shell, folder).file_system

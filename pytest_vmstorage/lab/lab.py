@@ -24,7 +24,7 @@ from pytest_vmstorage.errors import (
 from pytest_vmstorage.guest.appliance.build import Appliance
 from pytest_vmstorage.guest.emulator import check_emulator
 from pytest_vmstorage.guest.guest import Guest, connect
-from pytest_vmstorage.guest.instance import Machine
+from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.guest.libvirt.messages import null_lacks
 from pytest_vmstorage.guest.pinning import check_pinning
 from pytest_vmstorage.guest.protocol import Hypervisor
@@ -35,20 +35,20 @@ from pytest_vmstorage.host.lease import Lease
 from pytest_vmstorage.host.lock import HostLease
 from pytest_vmstorage.host.settings import HostSettings
 from pytest_vmstorage.host.shell import Shell
-from pytest_vmstorage.lab.factory import GuestPool
+from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.image_operations import image_bench
 from pytest_vmstorage.lab.machines import MachineRow, Machines
 from pytest_vmstorage.lab.native import Native, make_native
-from pytest_vmstorage.lab.observer import Looks
-from pytest_vmstorage.lab.pool import Row, Rows
-from pytest_vmstorage.lab.prefetch import Beside, make_beside
-from pytest_vmstorage.lab.systems import Subjects
+from pytest_vmstorage.lab.observer import HostObserver
+from pytest_vmstorage.lab.pool import GuestPool, Row
+from pytest_vmstorage.lab.prefetch import Prefetch, make_beside
+from pytest_vmstorage.lab.systems import SystemsUnderTest
 from pytest_vmstorage.measure.diagnosis import told
 from pytest_vmstorage.measure.image_operations import Bench
 from pytest_vmstorage.measure.proof.cell import attest, attest_guest, conclude
 from pytest_vmstorage.measure.proof.evidence import gather
-from pytest_vmstorage.measure.system import Subject
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.measure.system import SystemUnderTest
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.failures import Symptoms, named
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.results.spans import span
@@ -66,7 +66,7 @@ class Lab:
     host: LabHost
     shell: Shell
     hypervisor: Hypervisor
-    pool: GuestPool
+    pool: GuestFactory
     appliance: Appliance | None
     accel: AccelChoice
     facts: HostFacts
@@ -77,28 +77,28 @@ class Lab:
     host_lease: HostLease | None = None
     machines: Machines = field(default_factory=Machines)
     restoring: Restoring | None = None
-    _kept: Machine | None = None
+    _kept: StartedGuest | None = None
     _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
     _lost: LostError | None = None
 
     def __post_init__(self) -> None:
         self.looks = self._make_looks()
-        self._rows = Rows(self.pool, let_go=self._release, put_by=self.looks.put_by)
+        self._rows = GuestPool(self.pool, let_go=self._release, put_by=self.looks.put_by)
         provenance = Provenance(self.shell)
-        subjects = Subjects(
+        subjects = SystemsUnderTest(
             self.shell, self.host, self.pool, self.looks, self.host_settings, provenance, keep=self.settings.keep
         )
-        self._beside = Beside(self._rows, self.looks, subjects, is_emulated=self.accel.used == "tcg")
+        self._beside = Prefetch(self._rows, self.looks, subjects, is_emulated=self.accel.used == "tcg")
 
-    def _make_looks(self) -> Looks:
-        return Looks(self.shell, self.lease.root)
+    def _make_looks(self) -> HostObserver:
+        return HostObserver(self.shell, self.lease.root)
 
     def expect(self, upcoming: Sequence[StorageConfig], alike: Collection[StorageConfig] = ()) -> None:
         """The cells whose turn comes, in that order; those `alike` begin with the test at hand. Guests of others go."""
         self._rows.expect(upcoming)
         self._beside.alike = alike
 
-    def row(self, config: StorageConfig, say: Say = silent) -> Row:
+    def row(self, config: StorageConfig, say: Progress = silent) -> Row:
         """Where that cell's workloads run: its running guest, or the host; made if it is not the one at hand.
 
         A cell that failed once fails again with the same error, without another try.
@@ -116,7 +116,7 @@ class Lab:
         self._rows.drop()
         raise self._broken[config]
 
-    def _begin(self, config: StorageConfig, say: Say) -> Row:
+    def _begin(self, config: StorageConfig, say: Progress) -> Row:
         """Make that cell's row, and beside it guests whose turns come next."""
         self._rows.make_room(config)
         is_restored = self._is_to_be_restored(config)
@@ -140,7 +140,7 @@ class Lab:
             return False
         return is_meant_for(config, settings.boot, self.accel.used)
 
-    def _make_here(self, config: StorageConfig, say: Say) -> Row:
+    def _make_here(self, config: StorageConfig, say: Progress) -> Row:
         while True:
             try:
                 if config.is_machine:
@@ -169,16 +169,16 @@ class Lab:
         """Let the row at work go, so that the next round of its cell has a guest of its own; torn down meanwhile."""
         self._rows.drop()
 
-    def guest(self, config: StorageConfig, say: Say = silent) -> Guest:
+    def guest(self, config: StorageConfig, say: Progress = silent) -> Guest:
         """The running guest of that cell, which is none of backing=native."""
         row = self.row(config, say)
         assert isinstance(row, Guest), f"{config} has no guest"
         return row
 
-    def _make_native(self, config: StorageConfig, say: Say) -> Native:
+    def _make_native(self, config: StorageConfig, say: Progress) -> Native:
         return make_native(self.pool, self.shell, config, say)
 
-    def _make(self, config: StorageConfig, say: Say, *, fresh: bool = False) -> Guest:
+    def _make(self, config: StorageConfig, say: Progress, *, fresh: bool = False) -> Guest:
         if config.is_null and (lacking := null_lacks(config.bus, self.facts.libvirt)):
             raise UnsupportedError(f"backing=null cannot be had on {config.bus} here: {lacking}. Measure it on nvme.")
         if config.emulator:
@@ -204,7 +204,7 @@ class Lab:
             self._let_go(machine)
             raise
 
-    def _proven(self, config: StorageConfig, machine: Machine, say: Say) -> Guest:
+    def _proven(self, config: StorageConfig, machine: StartedGuest, say: Progress) -> Guest:
         # while it boots, and before it may be waited for in vain: a wrong controller's disk never comes
         with span("proof", cell=config):
             evidence = gather(machine, self.shell, self.looks.log(machine))
@@ -218,12 +218,12 @@ class Lab:
         self.remember_accel()
         return guest
 
-    def subject(self, row: Row) -> Subject:
+    def subject(self, row: Row) -> SystemUnderTest:
         """The row as the runner sees it; what was written to its disk is remembered as long as it lives."""
         return self._beside.subject(row)
 
     def images(
-        self, config: StorageConfig, workload: ImageOperations, say: Say = silent
+        self, config: StorageConfig, workload: ImageOperations, say: Progress = silent
     ) -> AbstractContextManager[Bench]:
         """Where operations on whole images of that cell are measured; another cell's guest is put by first."""
         self._rows.leave(config)
@@ -248,7 +248,7 @@ class Lab:
                 self.drop()
         return known
 
-    def alone(self, say: Say = silent, config: StorageConfig | None = None) -> AbstractContextManager[None]:
+    def alone(self, say: Progress = silent, config: StorageConfig | None = None) -> AbstractContextManager[None]:
         """Measure, and let no other job do so on the host, or the cell's machine, meanwhile; raises HostError."""
         if config is not None and config.is_machine and not self.machines.is_on(config, self.host):
             return self.machines.alone(config, say)
@@ -278,7 +278,7 @@ class Lab:
             self._kept = self._machine
 
     @property
-    def _machine(self) -> Machine | None:
+    def _machine(self) -> StartedGuest | None:
         """The guest at work, None where there is none."""
         held = self._rows.current
         return None if held is None or isinstance(held.row, Native) else held.row.machine
@@ -291,13 +291,13 @@ class Lab:
         else:
             self._let_go(row.machine)
 
-    def _let_go(self, machine: Machine, *, keep: bool = False) -> None:
+    def _let_go(self, machine: StartedGuest, *, keep: bool = False) -> None:
         if keep and self.settings.keep and self._kept is None:
             self._kept = machine
         if machine is not self._kept:
             self.pool.discard(machine)
 
-    def close(self) -> Machine | None:
+    def close(self) -> StartedGuest | None:
         """Remove all that was made; returns the one guest that is kept running, where the user wants one."""
         self._kept = self._kept or (self._machine if self.settings.keep else None)
         self._rows.drop_all()

@@ -11,12 +11,12 @@ from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.config.settings import AccelChoice, LabSettings
 from pytest_vmstorage.errors import UnsupportedError
 from pytest_vmstorage.guest.boot import BootFiles
-from pytest_vmstorage.guest.instance import Machine
+from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.guest.libvirt.confinement import Confinement
 from pytest_vmstorage.guest.protocol import Domain
 from pytest_vmstorage.host.lease import LIFETIME_S, Lease, LeaseBook, this_process
 from pytest_vmstorage.host.shell import LocalShell
-from pytest_vmstorage.lab.factory import GuestPool
+from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.machines import Machines
 from pytest_vmstorage.results.host import HostFacts
@@ -68,7 +68,7 @@ class MachineLab(Lab):
         """The machines: nothing is measured on this host."""
         return self.machines.all_facts
 
-    def close(self) -> Machine | None:
+    def close(self) -> StartedGuest | None:
         """Remove what was made on the machines; there is no guest to keep."""
         self._rows.drop_all()
         self.machines.close()
@@ -93,7 +93,7 @@ def make_machine_lab(settings: LabSettings, book: LeaseBook) -> MachineLab:
         host=host,
         shell=shell,
         hypervisor=hypervisor,
-        pool=GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book),
+        pool=GuestFactory(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book),
         appliance=None,
         accel=AccelChoice(used="tcg", requested=settings.accel, reason="no guest is made"),
         facts=HostFacts(name=host.name),

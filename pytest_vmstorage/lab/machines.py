@@ -24,7 +24,7 @@ from pytest_vmstorage.host.shell import LocalShell, Shell, SshShell, check
 from pytest_vmstorage.lab.machine_disk import check_tools, make_machine_disk, plan_disk, remove_machine_disk
 from pytest_vmstorage.lab.native import Native
 from pytest_vmstorage.measure.proof.without_guest import conclude_machine
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.results.run import Proof
 from pytest_vmstorage.storage.disk import HostDisk
@@ -203,7 +203,7 @@ class Machines:
         check_tools(shell, listed)
         return plan_disk(shell, listed, config, self._source)
 
-    def make(self, config: StorageConfig, say: Say = silent) -> MachineRow:
+    def make(self, config: StorageConfig, say: Progress = silent) -> MachineRow:
         """Make the cell's file on its machine, or take its disk; raises ConfigError, HostError, AttestationError."""
         listed = self.listed(config)
         say(f"reaching {listed.target}")
@@ -237,7 +237,7 @@ class Machines:
         """What is known of each machine that was asked for: of one that nobody reached what it is stated to be."""
         return tuple(self._facts.get(one.name, unreached(one)) for one in self._asked_for.values())
 
-    def alone(self, config: StorageConfig, say: Say = silent) -> AbstractContextManager[None]:
+    def alone(self, config: StorageConfig, say: Progress = silent) -> AbstractContextManager[None]:
         """Let no other job measure on the cell's machine meanwhile; raises HostError."""
         listed = self.listed(config)
         if listed.name not in self._measuring:

@@ -11,9 +11,9 @@ from pytest_vmstorage.host.device_node import node_facts
 from pytest_vmstorage.host.file_systems import look_at
 from pytest_vmstorage.host.shell import CommandResult, Shell, unguarded
 from pytest_vmstorage.host.watch import HostWatch
-from pytest_vmstorage.lab.factory import GuestPool
+from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.measure.proof.without_guest import conclude_native
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.counters import IoCounters
 from pytest_vmstorage.results.run import Proof
 from pytest_vmstorage.storage.disk import HostDisk
@@ -75,8 +75,8 @@ class Native:
         return f"<Native {self.config.label}, {self.disk}>"
 
 
-def make_native(pool: GuestPool, shell: Shell, config: StorageConfig, say: Say = silent) -> Native:
-    """Make the cell's disk on the host of that shell, and prove it; raises as `GuestPool.make_disk` does."""
+def make_native(pool: GuestFactory, shell: Shell, config: StorageConfig, say: Progress = silent) -> Native:
+    """Make the cell's disk on the host of that shell, and prove it; raises as `GuestFactory.make_disk` does."""
     disk = pool.make_disk(config, say)
     try:
         node = node_facts(shell, disk.path)

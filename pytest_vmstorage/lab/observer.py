@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_vmstorage.guest.agent import AgentShell
 from pytest_vmstorage.guest.guest import Guest
-from pytest_vmstorage.guest.instance import Machine
+from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.host.counters import HostLook, Look
 from pytest_vmstorage.host.shell import Shell, read_beginning
 from pytest_vmstorage.host.watch import HostWatch
@@ -23,7 +23,7 @@ CONSOLE_BYTES = 16 * 2**20
 """How much a guest may write to its serial console; a kernel in trouble writes a few hundred KiB."""
 
 
-class Looks:
+class HostObserver:
     """Looks through a host's shell; `root` is that of the embedded driver's state, "" where a daemon runs guests."""
 
     def __init__(self, shell: Shell, root: str) -> None:
@@ -31,7 +31,7 @@ class Looks:
         self._root = root
         self._watches: dict[str, HostWatch] = {}
 
-    def log(self, machine: Machine) -> str:
+    def log(self, machine: StartedGuest) -> str:
         """Path on the host of what libvirt and QEMU wrote about the guest."""
         folder = f"{self._root}/log/qemu" if self._root else DAEMON_LOGS
         return f"{folder}/{machine.domain_name}.log"

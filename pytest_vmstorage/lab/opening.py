@@ -33,13 +33,13 @@ from pytest_vmstorage.host.lock import HostLease
 from pytest_vmstorage.host.settings import HostSettings
 from pytest_vmstorage.host.shell import LocalShell, Shell, open_shell
 from pytest_vmstorage.lab.acceleration import find_accel
-from pytest_vmstorage.lab.factory import GuestPool
+from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.machine_lab import MachineLab, NoHypervisor, make_machine_lab
 from pytest_vmstorage.lab.machines import Machines
 from pytest_vmstorage.lab.reaper import Reaped, daemon_logs, leases_of, reap, reap_remote, remove_logs
 from pytest_vmstorage.leftovers import left_drafts
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.results.spans import span
 
@@ -47,7 +47,7 @@ MOST_AT_ONCE = 4
 """Guests that boot side by side at most, on as many cores."""
 
 
-def open_machines(settings: LabSettings, say: Say = silent) -> MachineLab:
+def open_machines(settings: LabSettings, say: Progress = silent) -> MachineLab:
     """A lab without a host for guests, where every cell is a machine that the plugin did not make."""
     book = lease_book()
     for sentence in _reap_here(book):
@@ -55,7 +55,7 @@ def open_machines(settings: LabSettings, say: Say = silent) -> MachineLab:
     return make_machine_lab(settings, book)
 
 
-def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
+def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
     """Connect to the host and find all that every cell needs; raises ConfigError, HostError, ProvisionError."""
     host = find_host(settings.host, settings.folder, settings.inventory)
     shell = open_shell(host)
@@ -90,7 +90,7 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
             keys = ImageKeys() if settings.image.reach == "ssh" else None
             placed = place_image(host, shell, settings.image, say, keys, draft=f"{lease.folder}/image")
             boot = boot.model_copy(update={"image": placed, "root_sha256": settings.image.sha256})
-        pool = GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book, pin=pin)
+        pool = GuestFactory(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book, pin=pin)
         undo.callback(pool.close)
         pool.at_last(lambda: _leave(host, shell, hypervisor, lease))
         host_settings = HostSettings(shell, lease, book, pool.note_settings)
@@ -135,7 +135,13 @@ def open_lab(settings: LabSettings, say: Say = silent) -> Lab:
 
 
 def _restoring(
-    host: LabHost, shell: Shell, hypervisor: Hypervisor, pool: GuestPool, facts: HostFacts, timeout_s: float, say: Say
+    host: LabHost,
+    shell: Shell,
+    hypervisor: Hypervisor,
+    pool: GuestFactory,
+    facts: HostFacts,
+    timeout_s: float,
+    say: Progress,
 ) -> Restoring:
     """What begins guests from saved ones; a state holds for this boot of the host and what runs there."""
     ours = {"parking": PARKING}
@@ -212,7 +218,7 @@ def _reap_states(host: LabHost, shell: Shell, *, look_only: bool) -> list[Reaped
     return [Reaped(told)] if count else []
 
 
-def _appliance(settings: LabSettings, shell: Shell, say: Say) -> Appliance | None:
+def _appliance(settings: LabSettings, shell: Shell, say: Progress) -> Appliance | None:
     """What guests boot; with an image of the user's only a canary needs it, and only where there may be KVM."""
     if settings.image is not None and (settings.accel == "tcg" or device_refusal(shell)):
         return None
@@ -264,7 +270,7 @@ def _lease(host: LabHost) -> Lease:
     )
 
 
-def _leased(host: LabHost, shell: Shell, settings: LabSettings, say: Say, undo: ExitStack) -> HostLease | None:
+def _leased(host: LabHost, shell: Shell, settings: LabSettings, say: Progress, undo: ExitStack) -> HostLease | None:
     """The host leased for as long as the lab is open, where that is wanted: a canary, too, disturbs a measurement."""
     if settings.wait_s is None:
         return None

@@ -24,7 +24,7 @@ AHEAD = 8
 """How many of the next cells are considered for each guest that is made ahead; a later one waits paused for longer."""
 
 
-class Room(Protocol):
+class FreeRoom(Protocol):
     """What a host has left for guests that wait, in bytes; None where it does not say."""
 
     def spare_memory_bytes(self) -> int | None:
@@ -46,14 +46,14 @@ class Held:
 
 
 @dataclass
-class Rows:
+class GuestPool:
     """Holds the rows; `let_go` tears one down, `put_by` makes one wait.
 
     `upcoming` are the cells that rounds will be taken in, in that order: a row whose cell is not among them is let go
     as soon as another one's turn comes.
     """
 
-    room: Room
+    room: FreeRoom
     let_go: Callable[[Row], None]
     put_by: Callable[[Row], None]
     upcoming: Sequence[StorageConfig] = ()

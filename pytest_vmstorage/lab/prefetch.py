@@ -14,10 +14,10 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.guest.guest import Guest
 from pytest_vmstorage.guest.restore.restoring import Restoring
-from pytest_vmstorage.lab.observer import Looks
-from pytest_vmstorage.lab.pool import Held, Row, Rows
-from pytest_vmstorage.lab.systems import Subjects
-from pytest_vmstorage.measure.system import Subject
+from pytest_vmstorage.lab.observer import HostObserver
+from pytest_vmstorage.lab.pool import GuestPool, Held, Row
+from pytest_vmstorage.lab.systems import SystemsUnderTest
+from pytest_vmstorage.measure.system import SystemUnderTest
 from pytest_vmstorage.results.spans import span
 from pytest_vmstorage.storage.fill import may_be_filled
 
@@ -60,14 +60,14 @@ def _stopping(restoring: Restoring | None) -> Iterator[None]:
         raise
 
 
-class Beside:
+class Prefetch:
     """The guest at work and those that wait: in cells that are `alike`, the first test is to need what this one needs.
 
     So it is where guests are emulated: there filling a disk takes its guest's processor, and a host has several. Under
     KVM it takes the disk, and each is filled alone, right before its rounds.
     """
 
-    def __init__(self, rows: Rows, looks: Looks, subjects: Subjects, *, is_emulated: bool) -> None:
+    def __init__(self, rows: GuestPool, looks: HostObserver, subjects: SystemsUnderTest, *, is_emulated: bool) -> None:
         self.alike: Collection[StorageConfig] = ()
         self._needs: dict[StorageConfig, int] = {}
         self._rows = rows
@@ -75,7 +75,7 @@ class Beside:
         self._subjects = subjects
         self._is_emulated = is_emulated
 
-    def subject(self, row: Row) -> Subject:
+    def subject(self, row: Row) -> SystemUnderTest:
         """The row at work as the runner sees it; what was written to its disk is remembered as long as it lives."""
         held = self._rows.current
         assert held is not None, f"{row.config} is not at work"
@@ -102,7 +102,7 @@ class Beside:
                 self._needs.setdefault(one, end)
 
     @contextmanager
-    def _alongside(self, do: Callable[[Subject], None]) -> Iterator[None]:
+    def _alongside(self, do: Callable[[SystemUnderTest], None]) -> Iterator[None]:
         """While this is entered, do that to those that wait, each in a thread; they wait again at its end.
 
         What fails there is tried again when its turn comes, and told then.
@@ -125,7 +125,7 @@ class Beside:
         for one in done:
             one.result()
 
-    def _do(self, row: Guest, held: Held, do: Callable[[Subject], None]) -> None:
+    def _do(self, row: Guest, held: Held, do: Callable[[SystemUnderTest], None]) -> None:
         with contextlib.suppress(VmStorageError):
             row.machine.domain.resume()
             try:

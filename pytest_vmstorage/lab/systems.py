@@ -13,13 +13,13 @@ from pytest_vmstorage.guest.guest import Guest
 from pytest_vmstorage.guest.provenance import Provenance
 from pytest_vmstorage.host.settings import HostSettings
 from pytest_vmstorage.host.shell import Shell
-from pytest_vmstorage.lab.factory import GuestPool
+from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.machines import BELOW, MachineRow
 from pytest_vmstorage.lab.native import Native
-from pytest_vmstorage.lab.observer import Looks
+from pytest_vmstorage.lab.observer import HostObserver
 from pytest_vmstorage.lab.pool import Row
 from pytest_vmstorage.measure.preconditioning import zeros_vanish
-from pytest_vmstorage.measure.system import Regions, Subject
+from pytest_vmstorage.measure.system import Regions, SystemUnderTest
 from pytest_vmstorage.storage.caches import sync_disk
 from pytest_vmstorage.storage.disk import HostDisk
 from pytest_vmstorage.storage.space import fragments
@@ -42,15 +42,15 @@ def file_note(disk: HostDisk, in_guest: GuestFs | None, *, keep: bool) -> Mappin
     return {}
 
 
-class Subjects:
+class SystemsUnderTest:
     """The subjects of one lab; rounds are counted over all of them. With `keep` a guest may outlive the run."""
 
     def __init__(
         self,
         shell: Shell,
         host: LabHost,
-        pool: GuestPool,
-        looks: Looks,
+        pool: GuestFactory,
+        looks: HostObserver,
         host_settings: HostSettings | None,
         provenance: Provenance,
         *,
@@ -65,7 +65,7 @@ class Subjects:
         self._keep = keep
         self._order = itertools.count(1)
 
-    def of(self, row: Row, regions: Regions) -> Subject:
+    def of(self, row: Row, regions: Regions) -> SystemUnderTest:
         """The row as the runner sees it; `regions` is what was written to its disk."""
         if isinstance(row, MachineRow):
             made = self._machine(row, regions)
@@ -73,9 +73,9 @@ class Subjects:
             made = self._native(row, regions) if isinstance(row, Native) else self._guest(row, regions)
         return dataclasses.replace(made, settle=self._pool.settle)
 
-    def _guest(self, row: Guest, regions: Regions) -> Subject:
+    def _guest(self, row: Guest, regions: Regions) -> SystemUnderTest:
         made, watch = row.file_system, self._looks.watch(row)
-        return Subject(
+        return SystemUnderTest(
             shell=row.shell,
             disk=made.path if made is not None else row.disk,
             is_file=made is not None,
@@ -106,8 +106,8 @@ class Subjects:
             notes=self._notes(row, row.machine.notes),
         )
 
-    def _native(self, row: Native, regions: Regions) -> Subject:
-        return Subject(
+    def _native(self, row: Native, regions: Regions) -> SystemUnderTest:
+        return SystemUnderTest(
             shell=row.shell,
             disk=row.disk,
             config=row.config,
@@ -129,8 +129,8 @@ class Subjects:
             fragments=lambda: fragments(self._shell, row.config, row.disk),
         )
 
-    def _machine(self, row: MachineRow, regions: Regions) -> Subject:
-        return Subject(
+    def _machine(self, row: MachineRow, regions: Regions) -> SystemUnderTest:
+        return SystemUnderTest(
             shell=row.shell,
             disk=row.disk,
             config=row.config,

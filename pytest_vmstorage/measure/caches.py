@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_vmstorage.config.settings import Hygiene
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.host.shell import check_time, run_line
-from pytest_vmstorage.measure.system import Subject
+from pytest_vmstorage.measure.system import SystemUnderTest
 from pytest_vmstorage.workloads.base import Target, Workload
 
 # the disk's own cached pages, once they are written, and no others (BLKFLSBUF): the tools are not read anew in each
@@ -25,7 +25,7 @@ KEEP_PAGES = f"sync; {_STALE}"
 KEEP_DIRTY = _STALE
 
 
-def forget_in_guest(subject: Subject, workload: Workload, target: Target, hygiene: Hygiene) -> None:
+def forget_in_guest(subject: SystemUnderTest, workload: Workload, target: Target, hygiene: Hygiene) -> None:
     """Drop cached pages where the workload runs, as far as the user wants it; raises WorkloadError."""
     # the output file goes too: a stale result is never read as a new one
     output = workload.output_file(target) or ""
@@ -41,7 +41,7 @@ def forget_in_guest(subject: Subject, workload: Workload, target: Target, hygien
         raise WorkloadError(f"{what} failed.", output=done.tail())
 
 
-def forget_on_host(subject: Subject, hygiene: Hygiene) -> str:
+def forget_on_host(subject: SystemUnderTest, hygiene: Hygiene) -> str:
     """Drop what the host cached of the disk, as far as the user wants it; what was done."""
     if hygiene.has("host-caches"):
         return subject.drop_host_caches()

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pytest_vmstorage.errors import DiskMissingError, GuestDiedError, GuestError, LostError, VmStorageError
 from pytest_vmstorage.guest.agent import AgentShell
 from pytest_vmstorage.guest.file_system import MOUNTPOINT
-from pytest_vmstorage.guest.instance import Machine
+from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.guest.kernel_log import disk_trouble, last_error, read_only_mount
 from pytest_vmstorage.guest.protocol import Domain
 from pytest_vmstorage.host.folders import folder_facts
@@ -24,7 +24,7 @@ _ROOM = ("stat", "-f", "-c", "%a %S %c %d", MOUNTPOINT)
 Found = TypeVar("Found")
 
 
-def told(machine: Machine, host: Shell, error: VmStorageError) -> VmStorageError:
+def told(machine: StartedGuest, host: Shell, error: VmStorageError) -> VmStorageError:
     """The error with its name, the evidence and the guest's console."""
     if isinstance(error, LostError):
         return named(error, Symptoms())
@@ -34,7 +34,7 @@ def told(machine: Machine, host: Shell, error: VmStorageError) -> VmStorageError
     return known
 
 
-def look_for_symptoms(machine: Machine, host: Shell, error: VmStorageError) -> Symptoms:
+def look_for_symptoms(machine: StartedGuest, host: Shell, error: VmStorageError) -> Symptoms:
     """What there is to be seen of that guest, its disk and its folder on the host after that error."""
     guest = AgentShell(machine.domain)
     is_asked = machine.spec.image is None or not machine.spec.image.door.is_open
@@ -73,14 +73,14 @@ def _kernel_log(guest: Shell, error: VmStorageError) -> str:
     return last_error(guest) if not trouble and isinstance(error, DiskMissingError) else trouble
 
 
-def _free_bytes(machine: Machine, host: Shell) -> int | None:
+def _free_bytes(machine: StartedGuest, host: Shell) -> int | None:
     disk = machine.disk
     if disk is None or disk.is_block:
         return None
     return folder_facts(host, str(PurePosixPath(machine.spec.disk).parent)).free_bytes
 
 
-def _room(machine: Machine, guest: Shell) -> Room | None:
+def _room(machine: StartedGuest, guest: Shell) -> Room | None:
     if machine.config.guest_fs == "none":
         return None
     done = guest.run(_ROOM, timeout_s=10)

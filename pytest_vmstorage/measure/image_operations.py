@@ -14,7 +14,7 @@ from pytest_vmstorage.host.shell import CommandResult, Shell, check, check_time
 from pytest_vmstorage.measure.proof.evidence import image_chain
 from pytest_vmstorage.measure.proof.without_guest import prove_image
 from pytest_vmstorage.measure.system import Plan
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.cautions import host_cautions
 from pytest_vmstorage.results.counters import total
 from pytest_vmstorage.results.failures import Symptoms, named
@@ -25,7 +25,7 @@ from pytest_vmstorage.storage.caches import drop_caches
 from pytest_vmstorage.storage.encryption import TRIES, secret_argv
 from pytest_vmstorage.storage.image import image_facts, is_block
 from pytest_vmstorage.storage.layers import Piece, pattern, put_bytes, write
-from pytest_vmstorage.storage.operations.files import ImagePlace, Impossible, Step
+from pytest_vmstorage.storage.operations.files import ImagePlace, Impossible, OperationStep
 from pytest_vmstorage.units import format_size
 from pytest_vmstorage.workloads.image_operations import ImageOperations, Operation, taken_line
 from pytest_vmstorage.workloads.shell_timer import TIMED, bash
@@ -60,7 +60,7 @@ def measure_images(
     workload: ImageOperations,
     plan: Plan,
     *,
-    say: Say = silent,
+    say: Progress = silent,
     keep_sample: Callable[[Sample], None] = lambda _sample: None,
 ) -> Measurement:
     """Run the plan and return all samples; `keep_sample` gets each one before the next begins.
@@ -69,7 +69,7 @@ def measure_images(
     what the cell says, ProvisionError.
     """
     steps = {name: bench.place.steps[name] for name in workload.operations}
-    done = {name: step for name, step in steps.items() if isinstance(step, Step)}
+    done = {name: step for name, step in steps.items() if isinstance(step, OperationStep)}
     cannot = {name: step.why for name, step in steps.items() if isinstance(step, Impossible)}
     if not done:
         raise WorkloadError(f"{workload.label} has nothing to time: {'; '.join(dict.fromkeys(cannot.values()))}.")
@@ -198,7 +198,7 @@ class _Round:
         if self._sampled(place.image) != written:
             raise self._invalid("rollback", "the data of before the snapshot did not come back")
 
-    def _do(self, operation: Operation, *, always: bool = False) -> Step | None:
+    def _do(self, operation: Operation, *, always: bool = False) -> OperationStep | None:
         """Do the operation if it is chosen or needed, and can be; timed, and told of, if it is chosen."""
         step = self._bench.place.steps[operation]
         is_chosen = operation in self._workload.operations
@@ -227,7 +227,7 @@ class _Round:
         check_time(done, what)
         raise WorkloadError(f"{what} failed with exit status {done.returncode}.", output=done.tail(15))
 
-    def _undo(self, step: Step | None) -> None:
+    def _undo(self, step: OperationStep | None) -> None:
         for line in step.undo if step is not None else ():
             check(self._bench.shell.run(["sh", "-c", line]), "removing what an operation made")
 

@@ -14,8 +14,8 @@ from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.guest.restore.parking import end_parked_fio, run_fio
 from pytest_vmstorage.host.file_systems import FileSystem, look_at
 from pytest_vmstorage.host.shell import Shell, check_time
-from pytest_vmstorage.measure.system import Plan, Subject
-from pytest_vmstorage.progress import Say
+from pytest_vmstorage.measure.system import Plan, SystemUnderTest
+from pytest_vmstorage.progress import Progress
 from pytest_vmstorage.results.run import Proof
 from pytest_vmstorage.results.spans import span
 from pytest_vmstorage.storage.block import BlockPlace
@@ -55,7 +55,7 @@ def end_of_fill(region_bytes: int, size_bytes: int) -> int:
     return min(-(-region_bytes // FILL_BYTES) * FILL_BYTES, size_bytes)
 
 
-def write_disk(subject: Subject, argv: str, begin: int, end: int, plan: Plan) -> None:
+def write_disk(subject: SystemUnderTest, argv: str, begin: int, end: int, plan: Plan) -> None:
     """Write the disk from that byte to that one by FILL_ARGV or AGE_ARGV; raises WorkloadError, LateError."""
     # a disk that ends within a block is filled in blocks of the largest power of two that its size is a multiple of
     rest = (end - begin) % FILL_BYTES
@@ -153,7 +153,7 @@ def _check_bytes(workload: Workload, there: int, but: str, hint: str, *, rounds:
         )
 
 
-def _check_room(subject: Subject, workload: Workload, plan: Plan) -> None:
+def _check_room(subject: SystemUnderTest, workload: Workload, plan: Plan) -> None:
     """Raise ConfigError where the file system has less room than the workload's files take; nothing is made before."""
     if not workload.needs_folder or workload.bytes_on_disk is None:
         return
@@ -173,7 +173,7 @@ def _check_needs_no_data(workload: Workload) -> None:
         )
 
 
-def check_folder(subject: Subject, workload: Workload) -> None:
+def check_folder(subject: SystemUnderTest, workload: Workload) -> None:
     """Raise ConfigError where a workload that makes files has no file system to make them on, or no room there."""
     if not workload.needs_folder:
         return
@@ -189,7 +189,7 @@ def check_folder(subject: Subject, workload: Workload) -> None:
         )
 
 
-def check_zeros(subject: Subject, workload: Workload, plan: Plan) -> str:
+def check_zeros(subject: SystemUnderTest, workload: Workload, plan: Plan) -> str:
     """What the row says of zeros that a workload writes, "" where it writes none; raises ConfigError if they vanish."""
     if not workload.writes_zeros:
         return ""
@@ -205,7 +205,7 @@ def check_zeros(subject: Subject, workload: Workload, plan: Plan) -> str:
     return "written like data: no layer here is known to store them as nothing"
 
 
-def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple[Target, int]:
+def prepare(subject: SystemUnderTest, workload: Workload, plan: Plan, say: Progress) -> tuple[Target, int]:
     """Bring the disk into its state; the region for the first round, and how many warm-up rounds there may be."""
     regions, config = subject.regions, subject.config
     _make_way(subject, workload, plan)
@@ -238,14 +238,14 @@ def prepare(subject: Subject, workload: Workload, plan: Plan, say: Say) -> tuple
     return _target(subject, region), plan.warmup_rounds
 
 
-def _region_bytes(subject: Subject, workload: Workload) -> int:
+def _region_bytes(subject: SystemUnderTest, workload: Workload) -> int:
     return subject.regions.size_bytes if workload.region_bytes is None else workload.region_bytes
 
 
-def _alongside(subject: Subject, workload: Workload, plan: Plan) -> AbstractContextManager[None]:
+def _alongside(subject: SystemUnderTest, workload: Workload, plan: Plan) -> AbstractContextManager[None]:
     """Fill the disks of those that wait, too, where theirs is to be filled."""
 
-    def fill(other: Subject) -> None:
+    def fill(other: SystemUnderTest) -> None:
         config, region = other.config, _region_bytes(other, workload)
         is_to_be = config.state == "filled" and not config.arrives_filled and not config.is_null
         # a disk with a limit takes its time, and that is to be its own cell's
@@ -260,7 +260,7 @@ def _alongside(subject: Subject, workload: Workload, plan: Plan) -> AbstractCont
     return subject.alongside(fill) if plan.hygiene.has("host-caches") else nullcontext()
 
 
-def _fill(subject: Subject, region: int, plan: Plan) -> None:
+def _fill(subject: SystemUnderTest, region: int, plan: Plan) -> None:
     """Write from its start what of that region was not written yet."""
     regions = subject.regions
     end = end_of_fill(region, regions.size_bytes)
@@ -268,7 +268,7 @@ def _fill(subject: Subject, region: int, plan: Plan) -> None:
     regions.written_bytes = end
 
 
-def _make_way(subject: Subject, workload: Workload, plan: Plan) -> None:
+def _make_way(subject: SystemUnderTest, workload: Workload, plan: Plan) -> None:
     """Empty a test file that other workloads filled, where it takes most of the room that this one's files need.
 
     The next workload that uses it fills it again. Blocks that nothing has written yet are not won back so.
@@ -285,7 +285,7 @@ def _make_way(subject: Subject, workload: Workload, plan: Plan) -> None:
     regions.written_bytes = 0
 
 
-def _target(subject: Subject, region: int, offset: int = 0) -> Target:
+def _target(subject: SystemUnderTest, region: int, offset: int = 0) -> Target:
     return Target(
         path=subject.disk,
         size_bytes=region,
@@ -297,7 +297,7 @@ def _target(subject: Subject, region: int, offset: int = 0) -> Target:
     )
 
 
-def _check_untouched(subject: Subject, workload: Workload, needed: int) -> None:
+def _check_untouched(subject: SystemUnderTest, workload: Workload, needed: int) -> None:
     regions = subject.regions
     if regions.written_bytes + needed > regions.size_bytes:
         raise ConfigError(
@@ -307,7 +307,7 @@ def _check_untouched(subject: Subject, workload: Workload, needed: int) -> None:
         )
 
 
-def _condition(subject: Subject, plan: Plan, say: Say) -> None:
+def _condition(subject: SystemUnderTest, plan: Plan, say: Progress) -> None:
     """Bring the whole disk into its state, once in its life: it is about the disk, and not about a region."""
     regions = subject.regions
     if regions.written_bytes == regions.size_bytes:
@@ -322,7 +322,7 @@ def _condition(subject: Subject, plan: Plan, say: Say) -> None:
     regions.written_bytes = regions.size_bytes
 
 
-def prove_state(subject: Subject) -> tuple[Proof, ...]:
+def prove_state(subject: SystemUnderTest) -> tuple[Proof, ...]:
     """The subject's proof, with what became of the disk's state since: that is made here, after the proof.
 
     Raises WorkloadError where an aged disk lies in one piece: the host put its blocks in order.
@@ -334,7 +334,7 @@ def prove_state(subject: Subject) -> tuple[Proof, ...]:
     return tuple(made if proof.field == "state" else proof for proof in subject.proof)
 
 
-def _state_proof(subject: Subject) -> Proof:
+def _state_proof(subject: SystemUnderTest) -> Proof:
     config, written = subject.config, format_size(subject.regions.written_bytes)
     where = "exit status of the fill"
     if config.arrives_filled:
@@ -353,7 +353,7 @@ def _state_proof(subject: Subject) -> Proof:
     return Proof(field="state", asked=config.state, found=found, status="proven", where=where)
 
 
-def _aged_proof(subject: Subject) -> Proof:
+def _aged_proof(subject: SystemUnderTest) -> Proof:
     pieces = subject.fragments()
     where = "qemu-img map, filefrag"
     if pieces is None:

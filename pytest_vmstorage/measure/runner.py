@@ -24,8 +24,8 @@ from pytest_vmstorage.measure.preconditioning import (
     prove_state,
     uses_untouched,
 )
-from pytest_vmstorage.measure.system import Plan, Subject
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.measure.system import Plan, SystemUnderTest
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.cautions import WorkingSet, host_cautions
 from pytest_vmstorage.results.counters import impossible, stored, total, unflushed
 from pytest_vmstorage.results.host import HostState
@@ -42,7 +42,7 @@ class Taken:
 
     def __init__(
         self,
-        subject: Subject,
+        subject: SystemUnderTest,
         target: Target,
         command: str,
         hygiene: Mapping[str, str],
@@ -89,7 +89,7 @@ def remarks(workload: Workload, samples: Sequence[Sample]) -> Mapping[str, str]:
     return {"not as asked": ", ".join(told)} if told else {}
 
 
-def hygiene_words(subject: Subject, warmup: int, host_caches: str, hygiene: Hygiene) -> Mapping[str, str]:
+def hygiene_words(subject: SystemUnderTest, warmup: int, host_caches: str, hygiene: Hygiene) -> Mapping[str, str]:
     """What was done before each round, by name; `host_caches` says what was done on the host."""
     judged = hygiene.words("steady-state", done="", left_out="not judged")
     return {
@@ -109,11 +109,11 @@ _FIRST_LINES, _LAST_LINES = 9, 6
 
 
 def measure(
-    subject: Subject,
+    subject: SystemUnderTest,
     workload: Workload,
     plan: Plan,
     *,
-    say: Say = silent,
+    say: Progress = silent,
     keep_sample: Callable[[Sample], None] = lambda _sample: None,
 ) -> Measurement:
     """Run the plan and return all samples; `keep_sample` gets each one before the next begins.
@@ -147,7 +147,7 @@ class Measuring:
         """The primary figure of each sample."""
         return tuple(sample.figures[self.workload.primary] for sample in self.samples)
 
-    def take(self, subject: Subject, count: int, say: Say = silent) -> None:
+    def take(self, subject: SystemUnderTest, count: int, say: Progress = silent) -> None:
         """Take so many rounds; raises as `measure` does, and the samples before stay."""
         begin = time.monotonic()
         workload, plan = self.workload, self._plan.model_copy(update={"rounds": count})
@@ -176,11 +176,11 @@ class Measuring:
     def _take(
         self,
         taken: Taken,
-        subject: Subject,
+        subject: SystemUnderTest,
         numbers: Sequence[int],
         plan: Plan,
         watching: Callable[[], object],
-        say: Say,
+        say: Progress,
     ) -> None:
         """Take the rounds of these numbers, of which those below 0 warm up."""
         target, moves_on = taken.target, uses_untouched(subject.config, self.workload)
@@ -259,14 +259,14 @@ class Measuring:
         )
 
 
-def _watched(subject: Subject) -> Callable[[], HostState]:
+def _watched(subject: SystemUnderTest) -> Callable[[], HostState]:
     """Begin to watch the host once the guests of earlier rows are gone: they are none of the others on it."""
     subject.settle()
     return subject.watch()
 
 
 def _whole_round(
-    subject: Subject, workload: Workload, target: Target, plan: Plan, watching: Callable[[], object], step: str
+    subject: SystemUnderTest, workload: Workload, target: Target, plan: Plan, watching: Callable[[], object], step: str
 ) -> tuple[str, Sample]:
     """A round with what the workload needs before and after it; also how the host forgot what it had cached.
 
@@ -292,24 +292,26 @@ def _whole_round(
     return host_caches, sample
 
 
-def _after(subject: Subject, workload: Workload, target: Target) -> Sequence[Sequence[str]]:
+def _after(subject: SystemUnderTest, workload: Workload, target: Target) -> Sequence[Sequence[str]]:
     """What a workload needs after a round that went well; on a fresh disk its files keep their blocks."""
     # on the host they would stay for good
     keeps_blocks = subject.config.guest_fs != "none" and uses_untouched(subject.config, workload)
     return workload.set_aside(target) if keeps_blocks else workload.cleanup(target)
 
 
-def _facts(subject: Subject, workload: Workload) -> Mapping[str, str]:
+def _facts(subject: SystemUnderTest, workload: Workload) -> Mapping[str, str]:
     version = subject.tools.get(workload.package or workload.tool, "unknown version")
     return {**subject.facts, workload.tool: version}
 
 
-def shell_for(subject: Subject, workload: Workload) -> Shell:
+def shell_for(subject: SystemUnderTest, workload: Workload) -> Shell:
     """What the workload's commands go through: on a host one of the user's own may write where the user says."""
     return subject.shell if type(workload).__module__.startswith(_OURS) else unguarded(subject.shell)
 
 
-def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[str]], plan: Plan, *, when: str) -> None:
+def _run_all(
+    subject: SystemUnderTest, workload: Workload, commands: Sequence[Sequence[str]], plan: Plan, *, when: str
+) -> None:
     """What a workload needs before its rounds, or after; the first command that fails ends the measurement.
 
     It is told by the workload's name and the tool's own last words: a command may be a script of many lines.
@@ -325,7 +327,7 @@ def _run_all(subject: Subject, workload: Workload, commands: Sequence[Sequence[s
             raise WorkloadError(f"{what} failed with exit status {done.returncode}{words}.", output=output)
 
 
-def _look_within(subject: Subject, plan: Plan) -> Callable[[], Callable[[], Look]]:
+def _look_within(subject: SystemUnderTest, plan: Plan) -> Callable[[], Callable[[], Look]]:
     """A look before a round, as far as it can be taken while the host drops its caches; the rest is what is returned.
 
     Where all caches are dropped, guest and QEMU move nothing meanwhile; else all of the look is left for later.
@@ -337,7 +339,7 @@ def _look_within(subject: Subject, plan: Plan) -> Callable[[], Callable[[], Look
 
 
 def _round(
-    subject: Subject, workload: Workload, target: Target, plan: Plan, step: str, look: Callable[[], Look]
+    subject: SystemUnderTest, workload: Workload, target: Target, plan: Plan, step: str, look: Callable[[], Look]
 ) -> Sample:
     """One round; `look` takes what is still to be taken of the look before it."""
     started = datetime.datetime.now(datetime.UTC)
@@ -377,7 +379,7 @@ def _status(result: CommandResult, text: Sequence[str]) -> str:
     return f"failed with exit status {result.returncode}{words and f': {words}'}"
 
 
-def _raw_output(subject: Subject, workload: Workload, target: Target, result: CommandResult) -> str:
+def _raw_output(subject: SystemUnderTest, workload: Workload, target: Target, result: CommandResult) -> str:
     check_time(result, workload.label)
     text = result.stdout + result.stderr
     output = workload.output_file(target)

@@ -42,7 +42,7 @@ class Regions:
 
 
 @dataclass
-class Subject:
+class SystemUnderTest:
     """Where a workload runs: a shell, the disk there, the cell it is with its proof, how the host forgets its cache.
 
     `sync_host` makes the host write back what it holds of the disk, and forget nothing. `zeros_vanish` says which layer
@@ -76,7 +76,7 @@ class Subject:
     look: Callable[[], Look] = Look
     begin_look: Callable[[], Callable[[], Look]] | None = None
     settle: Callable[[], None] = field(default=lambda: None)
-    alongside: Callable[[Callable[[Subject], None]], AbstractContextManager[None]] = field(
+    alongside: Callable[[Callable[[SystemUnderTest], None]], AbstractContextManager[None]] = field(
         default=lambda _do: nullcontext()
     )
     note_need: Callable[[int], None] = field(default=lambda _bytes: None)

@@ -14,7 +14,7 @@ from pytest_vmstorage.plugin.options import value
 from pytest_vmstorage.plugin.stash import ASSERTED, DESELECTED, REFUSAL, asserts_between, is_storage_item
 
 if TYPE_CHECKING:
-    from pytest_vmstorage.analysis.cell_pairs import Scope
+    from pytest_vmstorage.analysis.cell_pairs import PairScope
     from pytest_vmstorage.analysis.ratios import Judgement
     from pytest_vmstorage.config.selector import CellSelector
     from pytest_vmstorage.results.run import Run
@@ -71,12 +71,12 @@ class Cells:
         both sides may be the same cell: a write past the page cache against one through it.
         """
         __tracebackhide__ = True
-        from pytest_vmstorage.analysis.assertions import Beside, ratio
+        from pytest_vmstorage.analysis.assertions import OtherWorkload, ratio
         from pytest_vmstorage.analysis.ratios import Bounds
 
-        beside = None if other_workload is None else Beside(other_workload, other_metric)
+        beside = None if other_workload is None else OtherWorkload(other_workload, other_metric)
 
-        def judge(scope: Scope) -> Judgement:
+        def judge(scope: PairScope) -> Judgement:
             if beside is None and other_metric is not None:
                 raise ConfigError(
                     f"other_metric={other_metric!r} is of no other workload.", hint="Name one by other_workload."
@@ -122,7 +122,7 @@ class Cells:
         __tracebackhide__ = True
         from pytest_vmstorage.analysis.assertions import monotonic
 
-        def judge(scope: Scope) -> Judgement:
+        def judge(scope: PairScope) -> Judgement:
             return monotonic(scope, axis, falling=falling, tolerance=tolerance, metric=metric)
 
         self._assert(judge, workload, where, inconclusive)
@@ -134,15 +134,15 @@ class Cells:
         return run
 
     def _assert(
-        self, judge: Callable[[Scope], Judgement], workload: str, where: CellSelector | None, policy: Policy | None
+        self, judge: Callable[[PairScope], Judgement], workload: str, where: CellSelector | None, policy: Policy | None
     ) -> None:
         __tracebackhide__ = True
-        from pytest_vmstorage.analysis.cell_pairs import Scope
+        from pytest_vmstorage.analysis.cell_pairs import PairScope
         from pytest_vmstorage.analysis.ratios import Outcome
 
         config = self._item.config
         strict = _is_strict(config, policy)
-        scope = Scope(self._run, workload, where, _unmeasured(config))
+        scope = PairScope(self._run, workload, where, _unmeasured(config))
         try:
             judgement = judge(scope)
         except VmStorageError as error:

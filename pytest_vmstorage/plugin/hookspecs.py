@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.analysis.gate.verdicts import Comparison
     from pytest_vmstorage.config.settings import LabSettings
     from pytest_vmstorage.lab.lab import Lab
-    from pytest_vmstorage.progress import Say
+    from pytest_vmstorage.progress import Progress
     from pytest_vmstorage.results.run import Run
 
 
@@ -23,7 +23,7 @@ def pytest_vmstorage_report(config: pytest.Config, run: Run, comparison: Compari
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_vmstorage_open_lab(config: pytest.Config, settings: LabSettings, say: Say) -> Lab | None:
+def pytest_vmstorage_open_lab(config: pytest.Config, settings: LabSettings, say: Progress) -> Lab | None:
     """Open the lab that this process measures in; None leaves it to the next, at last to the real one.
 
     Called once in each process that runs storage tests, before the first of them. It lets tests of tests run

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.workloads.base import Columns
 if TYPE_CHECKING:
     from pytest_vmstorage.analysis.gate.policy import GatePolicy, Undecided, Unsure
-    from pytest_vmstorage.config.variant import Recipe
+    from pytest_vmstorage.config.variant import Variant
 if TYPE_CHECKING:
     from pytest_vmstorage.config.guest_image import ListedImage
     from pytest_vmstorage.config.settings import LabSettings
@@ -322,7 +322,7 @@ def _undecided(config: pytest.Config, name: str) -> Undecided:
     raise ConfigError(f"--vm-{name}={given} is not known.", hint="It is fail or warn.")
 
 
-def recipe(config: pytest.Config) -> Recipe | None:
+def recipe(config: pytest.Config) -> Variant | None:
     """What each cell is paired with, or None; raises ConfigError."""
     from pytest_vmstorage.analysis.gate.policy import HISTORY
     from pytest_vmstorage.config.variant import parse_recipe

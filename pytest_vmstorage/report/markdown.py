@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from pytest_vmstorage.report.curves import Curves
-from pytest_vmstorage.report.table import BEST, Cell, Table
+from pytest_vmstorage.report.table import BEST, Table, TableCell
 from pytest_vmstorage.text import plain_markdown
 
 _FAILED_WIDTH = 48
@@ -41,7 +41,7 @@ def _line(texts: Sequence[str]) -> str:
     return f"| {' | '.join(texts)} |"
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: TableCell) -> str:
     if cell.failure:
         return plain_markdown(textwrap.shorten(cell.text, _FAILED_WIDTH, placeholder="…"))
     if cell.mark != BEST:

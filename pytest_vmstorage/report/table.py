@@ -25,7 +25,7 @@ from pytest_vmstorage.units import format_figure, format_size
 BEST, WORST = "▲", "▼"
 
 
-class Cell(BaseModel):
+class TableCell(BaseModel):
     """What stands at a row and column, in parts, so that a form can align them; all empty: not measured."""
 
     model_config = ConfigDict(frozen=True)
@@ -57,13 +57,13 @@ class Cell(BaseModel):
         return f"{self.outcome}: {name}" if name in OUTCOMES else ""
 
 
-class Row(BaseModel):
+class TableRow(BaseModel):
     """A configuration on a host: the values of the table's axes, and a cell for each column."""
 
     model_config = ConfigDict(frozen=True)
 
     axes: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
 
 
 class Table(BaseModel):
@@ -78,7 +78,7 @@ class Table(BaseModel):
     caption: str
     axes: tuple[str, ...]
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     legend: str
     tests: str = ""
     time: str = ""
@@ -115,7 +115,7 @@ class _Place(NamedTuple):
         return "bus" not in self.lacking
 
 
-_Grid = dict[tuple[_Place, Column], Cell]
+_Grid = dict[tuple[_Place, Column], TableCell]
 
 
 def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = False) -> Table:
@@ -137,9 +137,9 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         axes=axes,
         columns=columns,
         rows=tuple(
-            Row(
+            TableRow(
                 axes=tuple(_axis(row, name) for name in axes),
-                cells=tuple(grid.get((row, column), Cell()) for column in columns),
+                cells=tuple(grid.get((row, column), TableCell()) for column in columns),
             )
             for row in rows
         ),
@@ -163,7 +163,7 @@ def _fill(
         for one in m.left_out:
             # it is seen where other rows have the figure
             column = each.columns[0].model_copy(update={"metric": one.metric})
-            grid.setdefault((row, column), Cell(failure=one.why, outcome="left out"))
+            grid.setdefault((row, column), TableCell(failure=one.why, outcome="left out"))
         mark = mark_of(m, comparison.of(each.key, m.host, m.primary) if comparison else None)
         for name, column in zip(m.shown, each.columns, strict=True):
             verdict = comparison.of(each.key, m.host, name) if comparison else None
@@ -193,11 +193,11 @@ def _cells_of_curves(run: Run, axes: Sequence[str]) -> tuple[Sequence[str], Call
     return names, lambda m: tuple(_axis(_row_of(m, run), name) for name in names)
 
 
-def _cell(figure: Figure, verdict: Verdict | None) -> Cell:
+def _cell(figure: Figure, verdict: Verdict | None) -> TableCell:
     if not all(math.isfinite(value) for value in figure.values):
-        return Cell(figure="no number", change=change_text(verdict))
+        return TableCell(figure="no number", change=change_text(verdict))
     text = format_figure(figure, figure.metric.unit)
-    return Cell(figure=text, spread=spread_text(figure), change=change_text(verdict))
+    return TableCell(figure=text, spread=spread_text(figure), change=change_text(verdict))
 
 
 def change_text(verdict: Verdict | None) -> str:
@@ -249,7 +249,9 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
         row = _place(failure, run)
         function = function_of(failure.nodeid)
         for column in columns.get(function, {Column(workload=function): None}):
-            grid.setdefault((row, column), Cell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome))
+            grid.setdefault(
+                (row, column), TableCell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome)
+            )
 
 
 def _order(row: _Place, run: Run) -> tuple[object, ...]:
@@ -328,7 +330,7 @@ def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
     return f"{which}: {', '.join(texts)}" if texts else ""
 
 
-def _legend(cells: Iterable[Cell], rows: Sequence[_Place]) -> str:
+def _legend(cells: Iterable[TableCell], rows: Sequence[_Place]) -> str:
     there = list(cells)
     spread = "± half of smallest to largest round, in % of the median" if any("±" in c.spread for c in there) else ""
     single = "n=1 one round, spread unknown" if any(c.spread == "n=1" for c in there) else ""

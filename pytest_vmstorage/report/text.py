@@ -11,7 +11,7 @@ from tabulate import tabulate
 from pytest_vmstorage.analysis.columns import Column
 from pytest_vmstorage.report.curves import Curves
 from pytest_vmstorage.report.maps import Map
-from pytest_vmstorage.report.table import Cell, Table
+from pytest_vmstorage.report.table import Table, TableCell
 from pytest_vmstorage.text import plain
 
 _GAP = 2
@@ -195,7 +195,7 @@ def _column(column: Column, table: Table, index: int) -> _Lines:
     return ["\n".join(head), *(text.ljust(width) for text in shown)]
 
 
-def _aligned(cells: Sequence[Cell]) -> _Lines:
+def _aligned(cells: Sequence[TableCell]) -> _Lines:
     """Each cell's parts below each other: figures and spreads to the right, marks and changes to the left."""
     plain = [cell.parts for cell in cells if not cell.failure]
     widths = [max((len(part) for part in parts), default=0) for parts in zip(*plain, strict=True)]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_vmstorage.progress import Say
+from pytest_vmstorage.progress import Progress
 from pytest_vmstorage.results.timeline import MEANINGS, STEPS, Span, Timeline
 
 SLOW_FACTOR = 10
@@ -171,7 +171,7 @@ _RECORDERS: list[SpanRecorder] = []
 
 
 @contextlib.contextmanager
-def recording(recorder: SpanRecorder, say: Say) -> Iterator[None]:
+def recording(recorder: SpanRecorder, say: Progress) -> Iterator[None]:
     """Within it steps are recorded there, and `say` is told of each that is slow while it goes on."""
     _RECORDERS.append(recorder)
     is_over = threading.Event()
@@ -185,7 +185,7 @@ def recording(recorder: SpanRecorder, say: Say) -> Iterator[None]:
         _RECORDERS.remove(recorder)
 
 
-def _watch(recorder: SpanRecorder, say: Say, is_over: threading.Event) -> None:
+def _watch(recorder: SpanRecorder, say: Progress, is_over: threading.Event) -> None:
     while not is_over.wait(_LOOK_S):
         for sentence in recorder.slow():
             say(sentence)

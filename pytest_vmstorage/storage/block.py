@@ -21,7 +21,7 @@ from pytest_vmstorage.storage.device import DeviceFacts, describe, device_facts,
 from pytest_vmstorage.storage.host_file_system import host_fs_bytes
 from pytest_vmstorage.storage.space import bytes_on_device
 from pytest_vmstorage.storage.volume import (
-    Room,
+    VolumeRoom,
     find_dataset,
     find_group,
     leftover_lvs,
@@ -206,7 +206,7 @@ def _find_device(shell: Shell, host: LabHost, listed: ListedDevice, needed: int)
     )
 
 
-def _find_room(shell: Shell, listed: ListedGroup | ListedDataset, config: StorageConfig) -> tuple[Room, int]:
+def _find_room(shell: Shell, listed: ListedGroup | ListedDataset, config: StorageConfig) -> tuple[VolumeRoom, int]:
     """The group or dataset, and the bytes that the cell's volume takes there."""
     room = find_group(shell, listed) if isinstance(listed, ListedGroup) else find_dataset(shell, listed)
     size = -(-needed_bytes(config) // room.unit_bytes) * room.unit_bytes
@@ -224,7 +224,7 @@ def _signatures(facts: DeviceFacts) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{one.what} (on {one.on})" for one in facts.signatures))
 
 
-def _volume_place(listed: ListedGroup | ListedDataset, room: Room, size: int, note: str) -> BlockPlace:
+def _volume_place(listed: ListedGroup | ListedDataset, room: VolumeRoom, size: int, note: str) -> BlockPlace:
     description = f"{listed.kind} {listed.name}: {_WHERE[listed.kind]} {room.name}, {note}"
     return BlockPlace(path="", kind=listed.kind, name=listed.name, description=description, size_bytes=size)
 

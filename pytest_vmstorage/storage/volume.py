@@ -37,7 +37,7 @@ _NAME = re.compile(r"vms-(?P<run>\w+)-\d+")
 _RUN = re.compile(r"\w+")
 
 
-class Room(BaseModel):
+class VolumeRoom(BaseModel):
     """Where a volume can be made: the group's or dataset's full name, free bytes, the unit sizes are rounded up to."""
 
     model_config = ConfigDict(frozen=True)
@@ -66,7 +66,7 @@ def volume_name(run_id: str, number: int) -> str:
 # LVM
 
 
-def find_group(shell: Shell, listed: ListedGroup) -> Room:
+def find_group(shell: Shell, listed: ListedGroup) -> VolumeRoom:
     """The listed volume group; raises UnsupportedError without LVM, HostError where there is no such group."""
     _check_device_mapper(shell)
     # a selection, and not the name as an argument: that could be read as an option, and fails for a group that is gone
@@ -80,10 +80,10 @@ def find_group(shell: Shell, listed: ListedGroup) -> Room:
             hint="`vgs -o vg_name,vg_uuid` shows them; list it by vg_uuid where several have one name.",
         )
     row = rows[0]
-    return Room(name=row["vg_name"], free_bytes=int(row["vg_free"]), unit_bytes=int(row["vg_extent_size"]))
+    return VolumeRoom(name=row["vg_name"], free_bytes=int(row["vg_free"]), unit_bytes=int(row["vg_extent_size"]))
 
 
-def make_lv(shell: Shell, room: Room, size_bytes: int, *, run_id: str, number: int) -> Volume:
+def make_lv(shell: Shell, room: VolumeRoom, size_bytes: int, *, run_id: str, number: int) -> Volume:
     """Make the volume in that group; raises ProvisionError, and then leaves none.
 
     Signatures of what lay there before are wiped.
@@ -155,7 +155,7 @@ def _rows(done: CommandResult) -> list[dict[str, Any]]:
 # ZFS
 
 
-def find_dataset(shell: Shell, listed: ListedDataset) -> Room:
+def find_dataset(shell: Shell, listed: ListedDataset) -> VolumeRoom:
     """The listed dataset; raises UnsupportedError without ZFS, HostError where there is no such file system."""
     done = shell.run(["zfs", "list", "-Hp", "-t", "filesystem", "-o", "name,available", listed.dataset])
     said = done.tail(1)
@@ -169,10 +169,10 @@ def find_dataset(shell: Shell, listed: ListedDataset) -> Room:
             hint="`zfs list -t filesystem` shows those there are.",
         )
     name, free = done.stdout.rstrip("\n").split("\t")
-    return Room(name=name, free_bytes=int(free))
+    return VolumeRoom(name=name, free_bytes=int(free))
 
 
-def zvol_reserves(shell: Shell, room: Room, size_bytes: int) -> int:
+def zvol_reserves(shell: Shell, room: VolumeRoom, size_bytes: int) -> int:
     """Bytes of the pool that a volume of that size would reserve, its metadata with it, by a trial that makes nothing.
 
     ZFS's own reckoning, which goes by the pool's layout (zfs-create(8), -n -P); the size where it tells none.
@@ -184,7 +184,7 @@ def zvol_reserves(shell: Shell, room: Room, size_bytes: int) -> int:
     return max([size_bytes, *(int(text) for text in told if text.isdigit())])
 
 
-def make_zvol(shell: Shell, room: Room, size_bytes: int, *, run_id: str, number: int) -> Volume:
+def make_zvol(shell: Shell, room: VolumeRoom, size_bytes: int, *, run_id: str, number: int) -> Volume:
     """Make the volume below that dataset and wait for its node; raises ProvisionError, and then leaves none.
 
     ZFS rounds the size up to whole blocks of volblocksize (zfs-create(8)).

@@ -18,7 +18,7 @@ from pytest_vmstorage.guest.file_system import MOUNTPOINT
 from pytest_vmstorage.host.file_systems import MOUNTS
 from pytest_vmstorage.host.lease import Lease, LeaseBook, this_process
 from pytest_vmstorage.host.shell import CommandResult
-from pytest_vmstorage.lab.factory import GuestPool
+from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.measure.proof.guest import DRIVERS
 from pytest_vmstorage.testing.builders import make_host
@@ -150,7 +150,7 @@ def make_lab(
         host=host,
         shell=shell,
         hypervisor=hypervisor,
-        pool=GuestPool(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book),
+        pool=GuestFactory(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book),
         appliance=_appliance(),
         accel=AccelChoice(used="tcg", requested="tcg", reason="asked for"),
         facts=make_host("local", accel="tcg", accel_reason="asked for"),

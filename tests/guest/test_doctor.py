@@ -17,7 +17,7 @@ import pytest
 
 from pytest_vmstorage.cli.doctor.device import DEVICES, SCHEDULERS
 from pytest_vmstorage.cli.doctor.examine import Diagnosis, examine_lab, findings
-from pytest_vmstorage.cli.doctor.seen import Finding, Seen
+from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen
 from pytest_vmstorage.cli.doctor.trials import run_trials
 from pytest_vmstorage.config.cell import Cache, StorageConfig
 from pytest_vmstorage.errors import AttestationError, HypervisorError
@@ -39,7 +39,7 @@ def diagnosis(lab: Lab) -> Diagnosis:
     return examine_lab(lab)
 
 
-def found(diagnosis: Diagnosis, axis: str, value: str) -> Finding:
+def found(diagnosis: Diagnosis, axis: str, value: str) -> AxisFinding:
     """The finding of that value."""
     return next(one for one in diagnosis.findings if (one.axis, one.value) == (axis, value))
 
@@ -146,7 +146,7 @@ def mounted(folder: Path, *words: str | Path) -> Iterator[Path]:
         subprocess.run(["umount", folder], check=True)
 
 
-def judged(lab: Lab, folder: Path) -> dict[tuple[str, str], Finding]:
+def judged(lab: Lab, folder: Path) -> dict[tuple[str, str], AxisFinding]:
     """The findings for another folder than the lab's, by axis and value."""
     trials = run_trials(LocalShell(), str(folder / "doctor"), lab.pool.emulator)
     assert list(folder.glob("doctor")) == []

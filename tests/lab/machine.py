@@ -24,7 +24,7 @@ from machine_image import MachineImage
 
 from pytest_vmstorage.guest.appliance import build
 from pytest_vmstorage.host.shell import CommandResult, LocalShell
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 
 NAME = "labvm"
 ADDRESS = "192.0.2.20"
@@ -69,7 +69,7 @@ class Machine:
         self._console = self.folder / "console"
 
     @contextmanager
-    def running(self, say: Say = silent) -> Iterator[Machine]:
+    def running(self, say: Progress = silent) -> Iterator[Machine]:
         """The machine for as long as this is open: with KVM where that works, without it elsewhere."""
         self._make_disks()
         self.lab.controller.run("ip", "address", "add", f"{ADDRESS}/24", "dev", "lab")
@@ -88,7 +88,7 @@ class Machine:
         if not done.ok:
             raise RuntimeError(f"no group and no pool on {NAME}: {done.tail()}")
 
-    def _started(self, say: Say) -> subprocess.Popen[bytes]:
+    def _started(self, say: Progress) -> subprocess.Popen[bytes]:
         for accel in _MODELS:
             begin = time.monotonic()
             with (self.folder / f"qemu-{accel}").open("wb") as said:

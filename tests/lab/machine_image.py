@@ -24,7 +24,7 @@ from pytest_vmstorage.guest.appliance.initrd import vmlinux
 from pytest_vmstorage.guest.appliance.recipe import Recipe
 from pytest_vmstorage.host.folders import cache_folder
 from pytest_vmstorage.host.shell import LocalShell
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 
 HERE = Path(__file__).parent
 SETUP = HERE / "machine_setup.sh"
@@ -71,7 +71,7 @@ class MachineImage(BaseModel):
     modules_s: float = 0.0
 
 
-def machine_image(say: Say = silent) -> MachineImage:
+def machine_image(say: Progress = silent) -> MachineImage:
     """The image out of the cache, or built into it; raises RuntimeError with the last lines of what failed."""
     place = cache_folder() / "labvm" / f"image-{_key()}"
     with build._locked(place, say):
@@ -94,7 +94,7 @@ def _recipe() -> Recipe:
     )
 
 
-def _build(place: Path, say: Say) -> None:
+def _build(place: Path, say: Progress) -> None:
     if os.geteuid() != 0 or platform.machine() != "x86_64":
         raise RuntimeError("The image of labvm is built as root, on x86_64.")
     begin = time.monotonic()
@@ -130,7 +130,7 @@ def _write(tree: Path, made: Path, place: Path) -> MachineImage:
     return MachineImage(**paths, release=release, versions=versions)
 
 
-def _add_zfs(tree: Path, cache: Path, say: Say) -> float:
+def _add_zfs(tree: Path, cache: Path, say: Progress) -> float:
     """Put OpenZFS's modules for its kernel into the tree; for how long they were built, 0 where they were kept."""
     release = rootfs.kernel_release(tree)
     modules, seconds = _zfs_modules(release, cache, say)
@@ -139,7 +139,7 @@ def _add_zfs(tree: Path, cache: Path, say: Say) -> float:
     return seconds
 
 
-def _zfs_modules(release: str, cache: Path, say: Say) -> tuple[Path, float]:
+def _zfs_modules(release: str, cache: Path, say: Progress) -> tuple[Path, float]:
     """The folder with OpenZFS's modules for that kernel, and for how long they were built just now, in seconds."""
     key = hashlib.sha256(_BUILD_MODULES.encode()).hexdigest()[:16]
     place = cache / f"zfs-{release}-{key}"

@@ -260,9 +260,9 @@ def look_later(_looks, _guest, _watch):
 def fake_lab_type():
     """The lab itself with its ways to the world cut."""
     from pytest_vmstorage.lab.lab import Lab
-    from pytest_vmstorage.lab.observer import Looks
+    from pytest_vmstorage.lab.observer import HostObserver
 
-    class FakeLooks(Looks):
+    class FakeLooks(HostObserver):
         """Looks at nothing."""
 
         def drop_host_caches(self, path):

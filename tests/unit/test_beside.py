@@ -13,8 +13,8 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import GuestDiedError, VmStorageError, WorkloadError
 from pytest_vmstorage.guest.guest import Guest
 from pytest_vmstorage.lab.pool import Held, Row
-from pytest_vmstorage.lab.prefetch import Beside
-from pytest_vmstorage.measure.system import Regions, Subject
+from pytest_vmstorage.lab.prefetch import Prefetch
+from pytest_vmstorage.measure.system import Regions, SystemUnderTest
 from pytest_vmstorage.plugin.interleave import alike
 from pytest_vmstorage.testing.shell import FakeShell
 
@@ -31,7 +31,7 @@ class Bench:
         self.row = held[A].row
         rows = SimpleNamespace(current=held.pop(A), waiting=held)
         looks = SimpleNamespace(put_by=lambda row: self._note(row, "waits"))
-        self.beside = Beside(cast("Any", rows), cast("Any", looks), cast("Any", self), is_emulated=is_emulated)
+        self.beside = Prefetch(cast("Any", rows), cast("Any", looks), cast("Any", self), is_emulated=is_emulated)
         self.beside.alike = alike
 
     def _guest(self, config: StorageConfig) -> Guest:
@@ -45,9 +45,9 @@ class Bench:
     def _note(self, row: Row, what: str) -> None:
         self.events[row.config.format].append(what)
 
-    def of(self, row: Guest, regions: Regions) -> Subject:
+    def of(self, row: Guest, regions: Regions) -> SystemUnderTest:
         """As Subjects has it."""
-        return Subject(
+        return SystemUnderTest(
             shell=row.shell,
             disk=row.disk,
             config=row.config,
@@ -57,7 +57,7 @@ class Bench:
             drop_host_caches=lambda: "",
         )
 
-    def prepare(self, subject: Subject) -> None:
+    def prepare(self, subject: SystemUnderTest) -> None:
         """What is done to each."""
         self.events[subject.config.format].append("prepared")
         subject.regions.written_bytes = 2**20
@@ -146,7 +146,7 @@ def test_what_fails_beside_is_left_to_its_own_turn() -> None:
     """It stands still all the same; an error that is no user's and no guest's is not hidden."""
     bench = Bench(alike=(B,))
 
-    def fail(_one: Subject) -> None:
+    def fail(_one: SystemUnderTest) -> None:
         raise WorkloadError("No room.")
 
     with bench.beside.subject(bench.row).alongside(fail):
@@ -169,7 +169,7 @@ def test_ctrl_c_waits_for_none_of_them() -> None:
     """Their guests end, and with them what goes on there."""
     bench, begun = Bench(alike=(B,)), threading.Event()
 
-    def hang(_one: Subject) -> None:
+    def hang(_one: SystemUnderTest) -> None:
         begun.set()
         assert bench.is_dead.wait(60)
         error: VmStorageError = GuestDiedError("It ended.")

@@ -9,7 +9,7 @@ import pytest
 from pytest_vmstorage import StorageConfig, cell
 from pytest_vmstorage.analysis.cell_pairs import (
     Couple,
-    Scope,
+    PairScope,
     acceleration_obstacle,
     couples_between,
     couples_of_rivals,
@@ -38,7 +38,7 @@ GRID = tuple(measured(format=f, cache=c) for f in ("raw", "qcow2") for c in ("no
 
 def test_couples_are_equal_in_what_neither_names() -> None:
     """Formats are compared within each cache mode."""
-    rows = Scope(make_run(*GRID)).rows()
+    rows = PairScope(make_run(*GRID)).rows()
     assert names(couples_between(rows, cell("qcow2"), cell("raw"))) == [
         ("qcow2-none-virtio-blk-off", "raw-none-virtio-blk-off"),
         ("qcow2-writeback-virtio-blk-off", "raw-writeback-virtio-blk-off"),
@@ -50,7 +50,9 @@ def test_couples_are_equal_in_what_neither_names() -> None:
 
 def test_an_axis_that_one_side_names_may_differ() -> None:
     """A qcow2 of 64k clusters has a raw disk, which has none, to be compared with."""
-    rows = Scope(make_run(measured(), measured(format="qcow2", cluster_size="64k"), measured(format="qcow2"))).rows()
+    rows = PairScope(
+        make_run(measured(), measured(format="qcow2", cluster_size="64k"), measured(format="qcow2"))
+    ).rows()
     assert len(couples_between(rows, cell("qcow2", cluster_size="64k"), cell("raw"))) == 1
     assert len(couples_between(rows, cell("qcow2"), cell("raw"))) == 1
 
@@ -58,10 +60,10 @@ def test_an_axis_that_one_side_names_may_differ() -> None:
 def test_workloads_tests_and_hosts_are_kept_apart() -> None:
     """No couple of two workloads, of two tests of one workload, or of two hosts."""
     elsewhere = make_measurement(StorageConfig(format="qcow2"), host="lab02", iops=(1.0,))
-    rows = Scope(make_run(measured(), measured("dd", format="qcow2"), elsewhere)).rows()
+    rows = PairScope(make_run(measured(), measured("dd", format="qcow2"), elsewhere)).rows()
     assert couples_between(rows, cell("qcow2"), cell("raw")) == ()
     twice = [measured(test=f"test_it.py::test_{name}", format=f) for name in "ab" for f in ("raw", "qcow2")]
-    couples = couples_between(Scope(make_run(*twice)).rows(), cell("qcow2"), cell("raw"))
+    couples = couples_between(PairScope(make_run(*twice)).rows(), cell("qcow2"), cell("raw"))
     assert len(couples) == 2
     assert all(first.nodeid[:19] == second.nodeid[:19] for first, second in couples)
 
@@ -69,7 +71,7 @@ def test_workloads_tests_and_hosts_are_kept_apart() -> None:
 def test_the_native_row_is_a_side_like_any_other() -> None:
     """What it lacks tells nothing apart, what it has does."""
     guest, larger = measured(format="qcow2", vcpus=2), measured(format="qcow2", size="2G")
-    rows = Scope(make_run(guest, larger, measured(bus="ide"), measured(backing="native"))).rows()
+    rows = PairScope(make_run(guest, larger, measured(bus="ide"), measured(backing="native"))).rows()
     assert names(couples_between(rows, cell("virtio-blk"), cell(backing="native"))) == [
         ("qcow2-none-virtio-blk-off-vcpus=2", "native-off"),
     ]
@@ -78,30 +80,30 @@ def test_the_native_row_is_a_side_like_any_other() -> None:
 def test_a_scope_has_a_pattern_and_cells() -> None:
     """Both leave out rows."""
     run = make_run(*GRID, measured("dd write 1M"), measured("dd read 1M"))
-    assert len(Scope(run, "dd *").rows()) == 2
-    assert len(Scope(run, "dd write 1M").rows()) == 1
-    assert len(Scope(run, where=cell("none", "raw")).rows()) == 3
-    assert Scope(run, "fio").rows() == ()
+    assert len(PairScope(run, "dd *").rows()) == 2
+    assert len(PairScope(run, "dd write 1M").rows()) == 1
+    assert len(PairScope(run, where=cell("none", "raw")).rows()) == 3
+    assert PairScope(run, "fio").rows() == ()
 
 
 def test_rivals_are_equal_in_what_the_selector_does_not_name() -> None:
     """raw against qcow2 within each cache mode; of one cell alone all others are rivals."""
-    rows = Scope(make_run(*GRID)).rows()
+    rows = PairScope(make_run(*GRID)).rows()
     assert len(couples_of_rivals(rows, cell("raw"))) == 2
     assert names(couples_of_rivals(rows, cell("raw", "none"))) == [
         ("raw-none-virtio-blk-off", "raw-writeback-virtio-blk-off"),
         ("raw-none-virtio-blk-off", "qcow2-none-virtio-blk-off"),
         ("raw-none-virtio-blk-off", "qcow2-writeback-virtio-blk-off"),
     ]
-    uneven = Scope(make_run(measured(), measured(format="qcow2", cache="writeback"))).rows()
+    uneven = PairScope(make_run(measured(), measured(format="qcow2", cache="writeback"))).rows()
     assert len(couples_of_rivals(uneven, cell("raw"))) == 1
 
 
 def test_yardsticks_are_no_rivals_unless_the_backing_is_named() -> None:
     """The host itself is faster than its guests, and that is not what is asked."""
-    rows = Scope(make_run(*GRID, measured(backing="native"), measured(backing="null"))).rows()
+    rows = PairScope(make_run(*GRID, measured(backing="native"), measured(backing="null"))).rows()
     assert len(couples_of_rivals(rows, cell("raw"))) == 2
-    rows = Scope(make_run(measured(), measured(backing="native"))).rows()
+    rows = PairScope(make_run(measured(), measured(backing="native"))).rows()
     assert couples_of_rivals(rows, cell("raw")) == ()
     assert len(couples_of_rivals(rows, cell(backing="native"))) == 1
 
@@ -115,7 +117,7 @@ def curve(depth: int, jobs: int = 1, **fields: Any) -> Measurement:
 def test_steps_of_a_curve() -> None:
     """Each point with the one before it, in the order of the values and not of measuring; cells and jobs apart."""
     points = [curve(16), curve(1), curve(4), curve(4, jobs=2), curve(1, format="qcow2"), curve(4, format="qcow2")]
-    steps = steps_along(Scope(make_run(*points)).rows(), "iodepth")
+    steps = steps_along(PairScope(make_run(*points)).rows(), "iodepth")
     assert [(first.point["iodepth"], second.point["iodepth"], first.config.format) for first, second in steps] == [
         (4, 1, "raw"),
         (16, 4, "raw"),
@@ -126,12 +128,12 @@ def test_steps_of_a_curve() -> None:
 def test_steps_of_a_field() -> None:
     """Of numbers, sizes, yes and no; a default is no number, and a word has no order."""
     cells = [measured(queues=queues, cache=c) for queues in (4, 1, None, 2) for c in ("none", "unsafe")]
-    rows = Scope(make_run(*cells)).rows()
+    rows = PairScope(make_run(*cells)).rows()
     steps = steps_along(rows, "queues")
     assert [(first.config.queues, second.config.queues) for first, second in steps] == [(2, 1), (4, 2)] * 2
     assert steps_along(rows, "cache") == ()
     assert ordered_axes(rows) == ("queues",)
-    threads = Scope(make_run(measured(iothread=True), measured(iothread=False))).rows()
+    threads = PairScope(make_run(measured(iothread=True), measured(iothread=False))).rows()
     assert [first.config.iothread for first, _ in steps_along(threads, "iothread")] == [True]
 
 
@@ -187,10 +189,10 @@ def test_failures_that_would_stand_among_the_rows() -> None:
     failed = make_failure(ide, test="test_it.py::test_write")
     skipped = make_failure(sata, test="test_it.py::test_write").model_copy(update={"outcome": "skipped"})
     run = make_run(*rows, failures=[failed, skipped])
-    fio, dd = Scope(run, "fio *"), Scope(run, "dd")
+    fio, dd = PairScope(run, "fio *"), PairScope(run, "dd")
     assert fio.failures(fio.rows()) == (failed,)
     assert dd.failures(dd.rows()) == ()
-    assert Scope(run, "fio *", where=cell("virtio-blk")).failures(fio.rows()) == ()
+    assert PairScope(run, "fio *", where=cell("virtio-blk")).failures(fio.rows()) == ()
 
 
 def test_a_failure_of_another_parameter_is_another_tests() -> None:
@@ -201,5 +203,5 @@ def test_a_failure_of_another_parameter_is_another_tests() -> None:
     failed = failed.model_copy(update={"nodeid": "test_it.py::test_write[qcow2-randread]"})
     run = make_run(*reads, *writes, failures=[failed])
     for pattern, found in (("fio randread", (failed,)), ("fio randwrite", ())):
-        scope = Scope(run, pattern)
+        scope = PairScope(run, pattern)
         assert scope.failures(scope.rows()) == found

@@ -13,7 +13,7 @@ import pytest
 from pytest_vmstorage.cli.command import main
 from pytest_vmstorage.cli.doctor import examine as examining
 from pytest_vmstorage.cli.doctor.examine import Diagnosis, examine, examine_lab, findings
-from pytest_vmstorage.cli.doctor.seen import Finding, Seen
+from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen
 from pytest_vmstorage.cli.doctor.text import diagnosis_lines
 from pytest_vmstorage.cli.doctor.trials import Trial, read_trials, run_trials
 from pytest_vmstorage.config.cell import AXES, StorageConfig
@@ -59,7 +59,7 @@ def without_guests(**trials: str) -> Seen:
     return seen(trials, libvirt="", qemu="", buses={}, modules=frozenset(), tools={})
 
 
-def one(of: Seen, axis: str, value: str) -> Finding:
+def one(of: Seen, axis: str, value: str) -> AxisFinding:
     """The finding of that value."""
     return next(finding for finding in findings(of) if (finding.axis, finding.value) == (axis, value))
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_vmstorage.analysis.gate.by_days import compare
-from pytest_vmstorage.analysis.gate.policy import GatePolicy, Rule, Tolerated
+from pytest_vmstorage.analysis.gate.policy import GatePolicy, ToleranceRule, Tolerated
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Kind, Verdict
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.results.host import HostFacts
@@ -463,16 +463,16 @@ def test_what_is_better_neither_way_is_more_or_less() -> None:
     assert " is 10.0 % more than baseline 'main': " in shown.reason
 
 
-def by_rule(loss: float, cell: str = "*") -> tuple[Rule, ...]:
+def by_rule(loss: float, cell: str = "*") -> tuple[ToleranceRule, ...]:
     """A rule of a gate file."""
-    return (Rule(cell=cell, tolerated=Tolerated(fraction=loss)),)
+    return (ToleranceRule(cell=cell, tolerated=Tolerated(fraction=loss)),)
 
 
 @pytest.mark.parametrize(
     ("rules", "mark", "tolerated"),
     [((), "", 0.3), ((), "20%", 0.2), (by_rule(0.15), "20%", 0.15), (by_rule(0.15, "other*"), "20%", 0.2)],
 )
-def test_what_a_cell_may_lose(rules: tuple[Rule, ...], mark: str, tolerated: float) -> None:
+def test_what_a_cell_may_lose(rules: tuple[ToleranceRule, ...], mark: str, tolerated: float) -> None:
     """As the file says of it, else as its test is marked, else as all."""
     policy = GatePolicy(tolerated=Tolerated(fraction=0.3), rules=rules)
     found = verdict(make_measurement(iops=rounds(1000), tolerated=mark), saved(), policy)

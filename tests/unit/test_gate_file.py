@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from pytest_vmstorage.analysis.gate.policy import GatePolicy, Rule, Tolerated, Waiver
+from pytest_vmstorage.analysis.gate.policy import GatePolicy, ToleranceRule, Tolerated, Waiver
 from pytest_vmstorage.analysis.gate.policy_file import load_gate_file
 from pytest_vmstorage.errors import ConfigError
 
@@ -39,13 +39,13 @@ def test_a_gate_file_says_what_may_be_lost_and_what_is_waived() -> None:
             "tolerated": Tolerated(fraction=0.08),
             "day_spread": 0.03,
             "rules": (
-                Rule(
+                ToleranceRule(
                     cell="t.py::*[qcow2-*]",
                     workload="fio *",
                     tolerated=Tolerated(fraction=0.15),
                     where="gate.toml, [[cells]] 1",
                 ),
-                Rule(cell="*", tolerated=Tolerated(fraction=None), where="gate.toml, [[cells]] 2"),
+                ToleranceRule(cell="*", tolerated=Tolerated(fraction=None), where="gate.toml, [[cells]] 2"),
             ),
             "waivers": (
                 Waiver(

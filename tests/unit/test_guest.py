@@ -16,7 +16,7 @@ from pytest_vmstorage.guest import guest as guest_module
 from pytest_vmstorage.guest.domain_xml import GuestSpec
 from pytest_vmstorage.guest.facts import PROBE, read_facts
 from pytest_vmstorage.guest.guest import Guest, connect
-from pytest_vmstorage.guest.instance import Machine
+from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.host.file_systems import read_mounts
 from pytest_vmstorage.host.shell import CommandResult
 from pytest_vmstorage.testing.guest import FakeDomain
@@ -36,7 +36,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest_module, "DISK_S", 0.01)
 
 
-def machine(domain: FakeDomain, console: str = "one\r\n[ 1.0] Kernel panic\r\n") -> Machine:
+def machine(domain: FakeDomain, console: str = "one\r\n[ 1.0] Kernel panic\r\n") -> StartedGuest:
     """A started guest of that cell."""
     spec = GuestSpec(
         name="vms-1",
@@ -51,7 +51,7 @@ def machine(domain: FakeDomain, console: str = "one\r\n[ 1.0] Kernel panic\r\n")
         accel="tcg",
         emulator="q",
     )
-    return Machine(spec, domain, None, FakeShell().answer(TAIL, console))
+    return StartedGuest(spec, domain, None, FakeShell().answer(TAIL, console))
 
 
 def connected(shell: FakeShell | None = None) -> Guest:

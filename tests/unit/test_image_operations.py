@@ -9,7 +9,7 @@ import pytest
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.measure.image_operations import operation_script
-from pytest_vmstorage.storage.operations.files import FileImage, Impossible, Step, room_needed, shared_sectors
+from pytest_vmstorage.storage.operations.files import FileImage, Impossible, OperationStep, room_needed, shared_sectors
 from pytest_vmstorage.units import format_figure
 from pytest_vmstorage.workloads.base import Target
 from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations, check_cell, taken_line
@@ -24,7 +24,7 @@ def steps(*, shares_blocks: bool = False, convert_to: str | None = None, **cell:
     kind = "xfs" if shares_blocks else "ext4"
     place = FileImage(config, "/srv/i", work, kind=kind, shares_blocks=shares_blocks)
     return {
-        name: "; ".join(step.lines) if isinstance(step, Step) else f"NO: {step.why}"
+        name: "; ".join(step.lines) if isinstance(step, OperationStep) else f"NO: {step.why}"
         for name, step in place.steps.items()
     }
 

@@ -19,7 +19,7 @@ from pytest_vmstorage.guest.cloud_image.seed import seed_texts
 from pytest_vmstorage.guest.disk_xml import QEMU_NAMESPACE
 from pytest_vmstorage.guest.domain_xml import GuestSpec, domain_xml
 from pytest_vmstorage.guest.guest import reach
-from pytest_vmstorage.guest.instance import Machine
+from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.host.shell import SshShell
 
 needs_ssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="keys are made by ssh-keygen")
@@ -108,14 +108,14 @@ def test_the_guest_gets_one_network_device_with_one_port(bus: str) -> None:
     assert domain.find("devices/interface") is None
 
 
-def machine(*, alive: bool = True) -> Machine:
+def machine(*, alive: bool = True) -> StartedGuest:
     """A guest that ssh reaches, as far as this needs one."""
     door = Door(port=20001, mac="52:54:00:00:00:01", folder="/keys")
     image = boot_of(IMAGE, "/run", "vms-1").model_copy(update={"door": door})
     known: Any = SimpleNamespace(
         spec=SimpleNamespace(image=image), config=StorageConfig(), domain=SimpleNamespace(is_active=lambda: alive)
     )
-    return cast("Machine", known)
+    return cast("StartedGuest", known)
 
 
 @pytest.fixture

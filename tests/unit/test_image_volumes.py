@@ -12,9 +12,9 @@ import pytest
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import SpaceError
-from pytest_vmstorage.storage.operations.files import Step
+from pytest_vmstorage.storage.operations.files import OperationStep
 from pytest_vmstorage.storage.operations.volumes import LvmImage, VolumeImage, ZvolImage
-from pytest_vmstorage.storage.volume import Room
+from pytest_vmstorage.storage.volume import VolumeRoom
 from pytest_vmstorage.testing.shell import FakeShell
 from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations
 
@@ -24,19 +24,19 @@ WORK = ImageOperations(data="8M")
 
 def zvol(free_bytes: int = 2**40) -> ZvolImage:
     """A ZFS volume of 1 GiB below tank/vms."""
-    room = Room(name="tank/vms", free_bytes=free_bytes)
+    room = VolumeRoom(name="tank/vms", free_bytes=free_bytes)
     return ZvolImage(StorageConfig(backing="zvol", size="1G"), "/srv/i", WORK, room, "r1", (3, 4))
 
 
 def lvm() -> LvmImage:
     """A logical volume of 50 MiB in vg0, with extents of 4 MiB."""
-    room = Room(name="vg0", free_bytes=2**40, unit_bytes=4 * MIB)
+    room = VolumeRoom(name="vg0", free_bytes=2**40, unit_bytes=4 * MIB)
     return LvmImage(StorageConfig(backing="lvm", size="50M"), "/srv/i", WORK, room, "r1", (3, 4))
 
 
 def lines(place: VolumeImage) -> dict[str, str]:
     """The first line of each operation, or why it cannot be."""
-    return {name: step.lines[0] if isinstance(step, Step) else step.why for name, step in place.steps.items()}
+    return {name: step.lines[0] if isinstance(step, OperationStep) else step.why for name, step in place.steps.items()}
 
 
 def test_zfs_has_all_but_preallocation() -> None:
@@ -51,7 +51,7 @@ def test_zfs_has_all_but_preallocation() -> None:
     assert done["delete"] == "zfs destroy -r tank/vms/vms-r1-3"
     assert done["preallocate"].startswith("a ZFS volume is reserved when it is made")
     clone = zvol().steps["clone"]
-    assert isinstance(clone, Step)
+    assert isinstance(clone, OperationStep)
     assert clone.undo == ("zfs destroy tank/vms/vms-r1-4",)
     assert "/dev/zvol/tank/vms/vms-r1-4" in clone.lines[1]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.analysis.gate.policy import Look, Loss, differences, log_seconds, percent
+from pytest_vmstorage.analysis.gate.policy import InterimLook, Loss, differences, log_seconds, percent
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results.run import Metric
 
@@ -16,9 +16,9 @@ IOPS = Metric(name="iops", unit="IOPS", better="higher")
 SECONDS = Metric(name="latency", unit="s", better="lower")
 
 
-def looks(*counts: int, pass_risk: float = 0.005) -> tuple[Look, ...]:
+def looks(*counts: int, pass_risk: float = 0.005) -> tuple[InterimLook, ...]:
     """Looks at so many pairs."""
-    return tuple(Look(pairs=count, pass_risk=pass_risk) for count in counts)
+    return tuple(InterimLook(pairs=count, pass_risk=pass_risk) for count in counts)
 
 
 def test_a_loss_is_of_time_whatever_way_the_metric_goes() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from pytest_vmstorage.analysis.cell_pairs import Scope
+from pytest_vmstorage.analysis.cell_pairs import PairScope
 from pytest_vmstorage.analysis.gate.by_days import compare
 from pytest_vmstorage.analysis.gate.policy import GatePolicy
 from pytest_vmstorage.analysis.gate.verdicts import Kind
@@ -146,7 +146,7 @@ def test_a_machine_is_no_yardstick_of_ours_and_has_none() -> None:
     machine = rows.measurements[1]
     assert Yardsticks(rows).native_of(machine) is None
     assert Yardsticks(rows).null_of(machine) is None
-    assert [row.is_yardstick for row in Scope(rows).rows()] == [False, True]
+    assert [row.is_yardstick for row in PairScope(rows).rows()] == [False, True]
     natives, lab = Natives(), HOSTS[0]
     uncached = IoCounters(layer_read_bytes=2**30, layer_written_bytes=0, host_read_bytes=2**30, host_written_bytes=0)
     slow = make_measurement(StorageConfig(backing="native:esx"), iops=(10,) * 3, host="lab")

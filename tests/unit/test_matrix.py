@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vmstorage.config import matrix as module
 from pytest_vmstorage.config.cell import AXES, StorageConfig
-from pytest_vmstorage.config.matrix import LeftOut, Matrix, load_matrix, value_of
+from pytest_vmstorage.config.matrix import ExcludedCell, Matrix, load_matrix, value_of
 from pytest_vmstorage.config.selection import pairs_of, reduced, varying
 from pytest_vmstorage.errors import ConfigError
 
@@ -278,7 +278,7 @@ def test_pairs_of_one_axis_are_its_values() -> None:
 def test_a_left_out_combination_has_the_id_it_would_have_had() -> None:
     """So that it can be looked for."""
     text = SWEEP + '[[exclude]]\nbus = "ide"\n'
-    assert load(text).expand().left_out[0] == LeftOut("qcow2-none-ide", "exclude rule 1")
+    assert load(text).expand().left_out[0] == ExcludedCell("qcow2-none-ide", "exclude rule 1")
 
 
 @pytest.mark.parametrize("axis", AXES)

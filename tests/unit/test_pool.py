@@ -17,7 +17,7 @@ from pytest_vmstorage.guest.boot import BootFiles
 from pytest_vmstorage.host.guard import Guard
 from pytest_vmstorage.host.lease import Lease, LeaseBook, this_process
 from pytest_vmstorage.host.shell import CommandResult
-from pytest_vmstorage.lab.factory import GuestPool
+from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
 from pytest_vmstorage.testing.lab import make_guest_shell, make_host_shell
 from pytest_vmstorage.testing.shell import Asked, FakeShell
@@ -39,7 +39,7 @@ class Place:
         lease = Lease(
             run_id="0123456789", owner=this_process(), expires=4e9, uri=None, ssh=None, folder=FOLDER, root="/tmp/r"
         )
-        self.pool = GuestPool(
+        self.pool = GuestFactory(
             shell=self.shell,
             host=LabHost(name="local", uri=None, ssh=None, folder="/srv/vm"),
             hypervisor=self.hypervisor,

@@ -27,7 +27,7 @@ from pytest_vmstorage import (
 )
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.measure.preconditioning import check_fits, prepare
-from pytest_vmstorage.measure.system import Plan, Regions, Subject
+from pytest_vmstorage.measure.system import Plan, Regions, SystemUnderTest
 from pytest_vmstorage.testing.shell import FakeShell
 from pytest_vmstorage.workloads.base import Target
 
@@ -135,11 +135,11 @@ def test_what_takes_longer_than_anybody_waits_is_refused(workload: Workload, sen
         check_fits(StorageConfig(), workload, PLAN)
 
 
-def subject_with(free: str, folder: str = "/mnt/vmstorage", config: StorageConfig = FILES) -> Subject:
+def subject_with(free: str, folder: str = "/mnt/vmstorage", config: StorageConfig = FILES) -> SystemUnderTest:
     """A subject whose df says so."""
     shell = FakeShell()
     shell.answer(re.compile("df -B1"), free)
-    return Subject(
+    return SystemUnderTest(
         shell=shell,
         disk=f"{folder}/test",
         is_file=True,

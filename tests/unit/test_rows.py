@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import GuestDiedError
-from pytest_vmstorage.lab.pool import Row, Rows
+from pytest_vmstorage.lab.pool import GuestPool, Row
 
 MIB = 2**20
 A, B, C = (StorageConfig(format=kind, size="64M", memory="512M") for kind in ("raw", "qcow2", "vdi"))
@@ -25,7 +25,7 @@ class Host:
         self.dead: set[StorageConfig] = set()
         self.asked = 0
         self.going_mib = 0
-        self.rows = Rows(self, let_go=self._note("gone"), put_by=self._put_by, upcoming=(A, B, C))
+        self.rows = GuestPool(self, let_go=self._note("gone"), put_by=self._put_by, upcoming=(A, B, C))
 
     def _note(self, what: str) -> Any:
         return lambda row: self.events.append(f"{what} {row.config.format}")

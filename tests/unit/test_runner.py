@@ -21,7 +21,7 @@ from pytest_vmstorage.host.guard import Guard
 from pytest_vmstorage.host.shell import TIMED_OUT, CommandResult, LocalShell
 from pytest_vmstorage.measure.preconditioning import AGE_SEED, check_fits
 from pytest_vmstorage.measure.runner import measure, shell_for
-from pytest_vmstorage.measure.system import Plan, Regions, Subject
+from pytest_vmstorage.measure.system import Plan, Regions, SystemUnderTest
 from pytest_vmstorage.results.cost import Process, Thread
 from pytest_vmstorage.results.counters import IoCounters
 from pytest_vmstorage.results.host import HostState
@@ -103,7 +103,7 @@ class Scene:
         self.shell.do(re.compile("fio --name=fill"), self._note("fill"))
         self.shell.do(re.compile("fio --name=age"), self._note("age"))
         self.shell.do(re.compile("flushbufs"), self._note("forget"))
-        self.subject = Subject(
+        self.subject = SystemUnderTest(
             shell=self.shell,
             disk=DISK,
             config=StorageConfig(state=state, size=size, **cell),
@@ -192,7 +192,7 @@ class Waiting(Scene):
         scene.subject.alongside = self._enter
 
     @contextlib.contextmanager
-    def _enter(self, do: Callable[[Subject], None]) -> Iterator[None]:
+    def _enter(self, do: Callable[[SystemUnderTest], None]) -> Iterator[None]:
         do(self.subject)
         self.events.append("both")
         yield

@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from pytest_vmstorage.analysis.gate.policy import Look, Loss
+from pytest_vmstorage.analysis.gate.policy import InterimLook, Loss
 from pytest_vmstorage.stats import (
     hodges_lehmann,
     lower_bound,
@@ -60,8 +60,10 @@ def test_p_values_with_equal_sizes_and_zeros() -> None:
     assert tied > 20
 
 
-@pytest.mark.parametrize("look", [*POLICY.screening, *POLICY.confirmation, Look(pairs=9, pass_risk=0.025)], ids=str)
-def test_bounds_are_where_scipys_test_rejects(look: Look) -> None:
+@pytest.mark.parametrize(
+    "look", [*POLICY.screening, *POLICY.confirmation, InterimLook(pairs=9, pass_risk=0.025)], ids=str
+)
+def test_bounds_are_where_scipys_test_rejects(look: InterimLook) -> None:
     """At the numbers of pairs and the risks of the gate's looks, and at others."""
     draw = random.Random(3)
     for _ in range(20):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_vmstorage.analysis.gate.by_pairs import compare_pairs
-from pytest_vmstorage.analysis.gate.policy import GatePolicy, Rule, Tolerated, Waiver
+from pytest_vmstorage.analysis.gate.policy import GatePolicy, ToleranceRule, Tolerated, Waiver
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.pull_request import render_summary
 from pytest_vmstorage.report.sections import summary_lines
@@ -79,6 +79,6 @@ def test_emulation_is_marked() -> None:
 @pytest.mark.parametrize("tolerated", [0.1, 2.0])
 def test_a_tolerated_loss_stands_beside_the_loss(tolerated: float) -> None:
     """What is tolerated in one cell need not be in another."""
-    policy = GatePolicy(rules=(Rule(cell="*", tolerated=Tolerated(fraction=tolerated)),))
+    policy = GatePolicy(rules=(ToleranceRule(cell="*", tolerated=Tolerated(fraction=tolerated)),))
     text = render_summary(a_run(), compare_pairs(a_run(), policy))
     assert f"| {tolerated * 100:g} % |" in text

@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from pytest_vmstorage.analysis.gate.by_days import compare
-from pytest_vmstorage.analysis.gate.policy import GatePolicy, Rule, Scope, Tolerated, Waiver, parse_tolerated
+from pytest_vmstorage.analysis.gate.policy import GatePolicy, Scope, ToleranceRule, Tolerated, Waiver, parse_tolerated
 from pytest_vmstorage.analysis.gate.verdicts import Kind
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.testing.builders import make_baseline, make_measurement, make_run
@@ -58,7 +58,7 @@ def test_a_pattern_takes_brackets_as_they_stand_in_a_node_id(cell: str, workload
 def test_the_first_rule_that_covers_a_cell_is_taken() -> None:
     """Then the mark, then what holds for all."""
     rules = tuple(
-        Rule(cell=cell, workload=workload, tolerated=Tolerated(fraction=fraction))
+        ToleranceRule(cell=cell, workload=workload, tolerated=Tolerated(fraction=fraction))
         for cell, workload, fraction in (("a*", "dd", 0.01), ("a*", "*", 0.02), ("*", "dd", 0.03))
     )
     policy = GatePolicy(rules=rules)
@@ -115,7 +115,7 @@ def test_a_waived_loss_is_still_a_loss(given: Waiver, fails: bool) -> None:
 
 def test_a_pattern_that_matches_no_test_is_told_with_its_place() -> None:
     """A misspelt cell would else be judged as all others are, or waived by nobody's knowledge."""
-    rule = Rule(cell="*::test_read[qcow2*", tolerated=Tolerated(fraction=0.2), where="gate.toml, [[cells]] 1")
+    rule = ToleranceRule(cell="*::test_read[qcow2*", tolerated=Tolerated(fraction=0.2), where="gate.toml, [[cells]] 1")
     slip = waiver(TODAY, cell="*::test_raed*").model_copy(update={"where": "gate.toml, [[waivers]] 1"})
     policy = GatePolicy(rules=(rule,), waivers=(slip,))
     assert policy.idle(["t.py::test_read[qcow2-none]"]) == (

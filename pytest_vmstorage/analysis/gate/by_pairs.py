@@ -16,7 +16,7 @@ from pytest_vmstorage.analysis.comparability import flaw, no_ratio
 from pytest_vmstorage.analysis.gate.policy import (
     Finding,
     GatePolicy,
-    Look,
+    InterimLook,
     Loss,
     Standing,
     above,
@@ -93,7 +93,7 @@ def confirm(
     }
 
 
-def _evidence(decided: Finding | None, pairs: Sequence[float], look: Look) -> float:
+def _evidence(decided: Finding | None, pairs: Sequence[float], look: InterimLook) -> float:
     """A suspect's p-value at that look: 0 if it was rejected before, 1 if it passed or has nothing to show.
 
     A suspect that has passed is a hypothesis that was kept. Counted as a rejected one it would lend its share of the
@@ -105,7 +105,7 @@ def _evidence(decided: Finding | None, pairs: Sequence[float], look: Look) -> fl
     return signed_rank_p(seen) if len(seen) == look.pairs and all(map(math.isfinite, seen)) else 1.0
 
 
-def _confirmed(pairs: Sequence[float], look: Look, p: float, policy: Loss) -> Finding | None:
+def _confirmed(pairs: Sequence[float], look: InterimLook, p: float, policy: Loss) -> Finding | None:
     """What one suspect is at that look; None where the next one is to decide."""
     seen = pairs[: look.pairs]
     if found := _obstacle(seen, look, policy) or _passed(seen, look, policy):
@@ -117,7 +117,7 @@ def _confirmed(pairs: Sequence[float], look: Look, p: float, policy: Loss) -> Fi
     return None
 
 
-def _obstacle(seen: Sequence[float], look: Look, policy: Loss) -> Finding | None:
+def _obstacle(seen: Sequence[float], look: InterimLook, policy: Loss) -> Finding | None:
     """Why that look cannot decide, or None."""
     for place, difference in enumerate(seen, 1):
         if not math.isfinite(difference):
@@ -131,7 +131,7 @@ def _obstacle(seen: Sequence[float], look: Look, policy: Loss) -> Finding | None
     return _undecided(seen, policy, f"{look.pairs} pairs are needed for the next look, ", wants)
 
 
-def _passed(seen: Sequence[float], look: Look, policy: Loss) -> Finding | None:
+def _passed(seen: Sequence[float], look: InterimLook, policy: Loss) -> Finding | None:
     bound = upper_bound(seen, look.pass_risk)
     if bound >= policy.limit:
         return None

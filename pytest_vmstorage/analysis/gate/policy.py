@@ -30,7 +30,7 @@ class Standing(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"
 
 
-class Look(BaseModel):
+class InterimLook(BaseModel):
     """So many pairs may decide; `pass_risk` is how likely a loss of just the tolerated size passes there."""
 
     model_config = ConfigDict(frozen=True)
@@ -39,8 +39,8 @@ class Look(BaseModel):
     pass_risk: float
 
 
-def _looks(*looks: tuple[int, float]) -> tuple[Look, ...]:
-    return tuple(Look(pairs=pairs, pass_risk=pass_risk) for pairs, pass_risk in looks)
+def _looks(*looks: tuple[int, float]) -> tuple[InterimLook, ...]:
+    return tuple(InterimLook(pairs=pairs, pass_risk=pass_risk) for pairs, pass_risk in looks)
 
 
 class Loss(BaseModel):
@@ -59,8 +59,8 @@ class Loss(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     tolerated: float = 0.10
-    screening: tuple[Look, ...] = _looks((6, 0.016), (12, 0.010), (18, 0.006), (24, 0.006))
-    confirmation: tuple[Look, ...] = _looks((12, 0.002), (24, 0.003), (48, 0.003), (72, 0.004))
+    screening: tuple[InterimLook, ...] = _looks((6, 0.016), (12, 0.010), (18, 0.006), (24, 0.006))
+    confirmation: tuple[InterimLook, ...] = _looks((12, 0.002), (24, 0.003), (48, 0.003), (72, 0.004))
     suspicion: float = 0.025
     last_suspicion: float = 0.10
     # 0.05 is promised; a fifth is kept back, as real pairs may depend on each other more than simulated ones do
@@ -105,7 +105,7 @@ class Loss(BaseModel):
         """Half of the tolerated loss as a shift of logarithms: a smaller estimate is no regression, however sure."""
         return math.log1p(self.tolerated / 2)
 
-    def suspicion_at(self, look: Look) -> float:
+    def suspicion_at(self, look: InterimLook) -> float:
         """Below which p-value that look of the screening suspects a cell."""
         return self.last_suspicion if look == self.screening[-1] else self.suspicion
 
@@ -256,7 +256,7 @@ class Scope(BaseModel):
         return _matches(nodeid, self.cell) and _matches(workload, self.workload)
 
 
-class Rule(Scope):
+class ToleranceRule(Scope):
     """What some cells may lose."""
 
     tolerated: Tolerated
@@ -289,7 +289,7 @@ class GatePolicy(BaseModel):
 
     tolerated: Tolerated = Tolerated()
     day_spread: float | None = None
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ToleranceRule, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     inconclusive: Unsure = "suspect"
     missing: Undecided = "warn"

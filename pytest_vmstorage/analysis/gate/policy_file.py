@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pytest_vmstorage.analysis.gate.policy import GatePolicy, Rule, Tolerated, Waiver, parse_tolerated
+from pytest_vmstorage.analysis.gate.policy import GatePolicy, ToleranceRule, Tolerated, Waiver, parse_tolerated
 from pytest_vmstorage.config.user_input import parse_toml
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.units import parse_percent
@@ -63,10 +63,10 @@ def _share(table: Mapping[str, Any], key: str, where: str) -> str:
     return value
 
 
-def _rule(table: Mapping[str, Any], where: str) -> Rule:
+def _rule(table: Mapping[str, Any], where: str) -> ToleranceRule:
     _known(table, ("cell", "workload", "tolerated"), where)
     tolerated = _tolerated(table, where)
-    return Rule(
+    return ToleranceRule(
         cell=_text(table, "cell", where),
         workload=_text(table, "workload", where, "*"),
         tolerated=tolerated,

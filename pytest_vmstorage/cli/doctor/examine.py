@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.cli.doctor import backing, device, image
 from pytest_vmstorage.cli.doctor.device import MACHINES
-from pytest_vmstorage.cli.doctor.seen import Finding, Seen, look_at_listed, look_at_machines
+from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen, look_at_listed, look_at_machines
 from pytest_vmstorage.cli.doctor.trials import run_trials
 from pytest_vmstorage.config.cell import AXES
 from pytest_vmstorage.config.inventory import Inventory, LabHost, find_host
@@ -23,10 +23,10 @@ from pytest_vmstorage.host.lease import LIFETIME_S, Lease, this_process
 from pytest_vmstorage.host.shell import open_shell
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import lease_book, open_lab
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.host import HostFacts
 
-_JUDGES: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
+_JUDGES: tuple[Callable[[Seen], Iterator[AxisFinding]], ...] = (
     *(image.formats, image.subformats, image.preallocations, image.cluster_sizes, image.lazy_refcounts),
     *(image.extended_l2, image.l2_cache_sizes, image.compressions, image.encryptions, image.backing_chains),
     *(image.snapshots, device.caches, device.buses, device.machines, device.ios, device.iothreads, device.queues),
@@ -35,7 +35,7 @@ _JUDGES: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
 )
 
 
-def findings(seen: Seen) -> tuple[Finding, ...]:
+def findings(seen: Seen) -> tuple[AxisFinding, ...]:
     """Every value of every axis, as far as values can be listed."""
     found = [finding for judge in _JUDGES for finding in judge(seen)]
     return tuple(sorted(found, key=lambda finding: AXES.index(finding.axis)))
@@ -58,10 +58,10 @@ class Diagnosis(BaseModel):
     free_bytes: int = 0
     drops_caches: bool = False
     io_helper: str = ""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[AxisFinding, ...] = ()
 
 
-def examine(settings: LabSettings, say: Say = silent) -> Diagnosis:
+def examine(settings: LabSettings, say: Progress = silent) -> Diagnosis:
     """Open the host's lab and try it out; where that fails, what can be told without guests.
 
     Raises ConfigError where no host of that name can be.
@@ -104,7 +104,7 @@ def examine_lab(lab: Lab) -> Diagnosis:
     )
 
 
-def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[Finding, ...]:
+def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[AxisFinding, ...]:
     """The findings that need no guest; none where the host's shell or folder cannot be used either."""
     shell, run_id = open_shell(host), uuid.uuid4().hex[:10]
     try:

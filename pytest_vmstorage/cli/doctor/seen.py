@@ -19,7 +19,7 @@ from pytest_vmstorage.storage.block import find_block, plan_line
 Status = Literal["yes", "limited", "no"]
 
 
-class Finding(BaseModel):
+class AxisFinding(BaseModel):
     """`status` of one value, or one range of values, of an axis: "limited" where it can be, but not in every cell."""
 
     model_config = ConfigDict(frozen=True)
@@ -30,35 +30,35 @@ class Finding(BaseModel):
     why: str
 
 
-def look_at_listed(shell: Shell, host: LabHost) -> tuple[Finding, ...]:
+def look_at_listed(shell: Shell, host: LabHost) -> tuple[AxisFinding, ...]:
     """A finding for each entry, as `backing` names it; nothing is written."""
     return tuple(_look(shell, host))
 
 
-def look_at_machines(inventory: Inventory | None) -> tuple[Finding, ...]:
+def look_at_machines(inventory: Inventory | None) -> tuple[AxisFinding, ...]:
     """A finding for each machine that the plugin did not make; each is reached, and nothing is written."""
     machines = Machines(inventory)
     return tuple(_look_at_machine(machines, name) for name in (inventory.machines if inventory else ()))
 
 
-def _look_at_machine(machines: Machines, name: str) -> Finding:
+def _look_at_machine(machines: Machines, name: str) -> AxisFinding:
     backing = f"machine:{name}"
     try:
         said = machines.plan(StorageConfig(backing=backing, size=SMALLEST_BYTES))
     except VmStorageError as error:
-        return Finding(axis="backing", value=backing, status="no", why=str(error))
-    return Finding(axis="backing", value=backing, status="yes", why=said)
+        return AxisFinding(axis="backing", value=backing, status="no", why=str(error))
+    return AxisFinding(axis="backing", value=backing, status="yes", why=said)
 
 
-def _look(shell: Shell, host: LabHost) -> Iterator[Finding]:
+def _look(shell: Shell, host: LabHost) -> Iterator[AxisFinding]:
     for entry in host.listed():
         backing = f"{entry.kind}:{entry.name}"
         try:
             place = find_block(shell, host, StorageConfig(backing=backing, size=SMALLEST_BYTES))
         except VmStorageError as error:
-            yield Finding(axis="backing", value=backing, status="no", why=str(error))
+            yield AxisFinding(axis="backing", value=backing, status="no", why=str(error))
         else:
-            yield Finding(axis="backing", value=backing, status="yes", why=plan_line(place))
+            yield AxisFinding(axis="backing", value=backing, status="yes", why=plan_line(place))
 
 
 NO_GUEST = "no guest can run here"
@@ -82,7 +82,7 @@ class Seen(BaseModel):
     buses: Mapping[str, frozenset[str]] = {}
     modules: frozenset[str] = frozenset()
     tools: Mapping[str, str] = {}
-    listed: tuple[Finding, ...] = ()
+    listed: tuple[AxisFinding, ...] = ()
 
     def trial(self, name: str) -> Trial:
         """The trial of that name, a failed one where it was not tried."""
@@ -103,12 +103,14 @@ class Seen(BaseModel):
         """Whether guests can run, as far as is known."""
         return bool(self.libvirt)
 
-    def tried(self, axis: str, value: str, name: str, done: str) -> Finding:
+    def tried(self, axis: str, value: str, name: str, done: str) -> AxisFinding:
         """Yes with what was `done` where that trial succeeded, no with what it said where it failed."""
         trial = self.trial(name)
-        return Finding(axis=axis, value=value, status="yes" if trial.ok else "no", why=done if trial.ok else trial.said)
+        return AxisFinding(
+            axis=axis, value=value, status="yes" if trial.ok else "no", why=done if trial.ok else trial.said
+        )
 
-    def needs_guest(self, axis: str, value: str, why: str) -> Finding:
+    def needs_guest(self, axis: str, value: str, why: str) -> AxisFinding:
         """Yes where guests can run."""
         ok = self.has_guests
-        return Finding(axis=axis, value=value, status="yes" if ok else "no", why=why if ok else NO_GUEST)
+        return AxisFinding(axis=axis, value=value, status="yes" if ok else "no", why=why if ok else NO_GUEST)

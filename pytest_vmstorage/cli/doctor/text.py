@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from pytest_vmstorage.cli.doctor.examine import Diagnosis
-from pytest_vmstorage.cli.doctor.seen import Finding
+from pytest_vmstorage.cli.doctor.seen import AxisFinding
 from pytest_vmstorage.guest.libvirt.messages import IO_HELPER, IO_HELPER_PACKAGE
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.units import format_about
@@ -37,7 +37,7 @@ def _header(found: Diagnosis, facts: HostFacts) -> Iterator[str]:
     yield f"host caches   {dropped}"
 
 
-def _table(findings: Sequence[Finding], width: int) -> Iterator[str]:
+def _table(findings: Sequence[AxisFinding], width: int) -> Iterator[str]:
     if not findings:
         return
     rows = [("axis", "value", "here", "why"), *((one.axis, one.value, one.status, one.why) for one in findings)]

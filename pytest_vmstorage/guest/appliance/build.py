@@ -34,7 +34,7 @@ from pytest_vmstorage.guest.appliance.recipe import (
 )
 from pytest_vmstorage.host.folders import cache_folder
 from pytest_vmstorage.host.shell import Shell, check
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 
 __all__ = [
     "MODULES_BY_BUS",
@@ -103,7 +103,7 @@ def current_recipe(os_release: Path = Path("/etc/os-release")) -> Recipe:
     return recipe(debian.host_suite(text))
 
 
-def ensure(shell: Shell, *, folder: Path | None = None, say: Say = silent) -> Appliance:
+def ensure(shell: Shell, *, folder: Path | None = None, say: Progress = silent) -> Appliance:
     """The appliance from the cache, or built into it; `shell` is this machine's, `say` is told what takes long.
 
     Several processes may call it at once: one builds, the others wait for it. Raises ProvisionError.
@@ -139,7 +139,7 @@ def load(folder: Path, key: str) -> Appliance:
     return Appliance(**paths, root_format=manifest.root_format, manifest=manifest)
 
 
-def build(wanted: Recipe, folder: Path, shell: Shell, say: Say = silent) -> Appliance:
+def build(wanted: Recipe, folder: Path, shell: Shell, say: Progress = silent) -> Appliance:
     """Build the appliance beside `folder`, which must not exist, and rename it; the caller holds the lock.
 
     Needs the Debian archive, about 1 GB of room for half a minute, and no root rights. Raises ProvisionError.
@@ -159,7 +159,7 @@ def build(wanted: Recipe, folder: Path, shell: Shell, say: Say = silent) -> Appl
     return load(folder, wanted.key)
 
 
-def _make(wanted: Recipe, made: Path, tree: Path, shell: Shell, say: Say) -> Manifest:
+def _make(wanted: Recipe, made: Path, tree: Path, shell: Shell, say: Progress) -> Manifest:
     say("Building the guest appliance: downloading Debian packages (once, about half a minute) ...")
     sources = debian.debian_sources(debian.host_sources(), wanted.suite)
     versions = debian.unpack(wanted.packages, sources, wanted.suite, tree, shell, root=os.geteuid() == 0)
@@ -194,7 +194,7 @@ def _unzstd(packed: bytes, tree: Path, shell: Shell) -> bytes:
     return target.read_bytes()
 
 
-def _cached(place: Path, key: str, say: Say) -> Appliance | None:
+def _cached(place: Path, key: str, say: Progress) -> Appliance | None:
     """The appliance in `place`; a damaged one is removed. The caller holds the lock."""
     if not place.exists():
         return None
@@ -270,7 +270,7 @@ def _scratch(place: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _locked(place: Path, say: Say) -> Iterator[None]:
+def _locked(place: Path, say: Progress) -> Iterator[None]:
     """Hold the lock of this recipe; the kernel drops it with its owner, so there is no stale one."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

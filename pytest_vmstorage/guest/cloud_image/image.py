@@ -19,7 +19,7 @@ from pytest_vmstorage.guest.cloud_image.network import Door, ImageKeys, door_of,
 from pytest_vmstorage.guest.cloud_image.seed import check_seed_tools, make_seed, seed_texts
 from pytest_vmstorage.host.shell import LocalShell, Shell, check
 from pytest_vmstorage.leftovers import temporary
-from pytest_vmstorage.progress import Say
+from pytest_vmstorage.progress import Progress
 from pytest_vmstorage.units import format_about
 
 _COPY_S = 3600.0
@@ -56,7 +56,7 @@ class ImageBoot(BaseModel):
 
 
 def place_image(
-    host: LabHost, shell: Shell, image: ListedImage, say: Say, keys: ImageKeys | None = None, *, draft: str
+    host: LabHost, shell: Shell, image: ListedImage, say: Progress, keys: ImageKeys | None = None, *, draft: str
 ) -> PlacedImage:
     """Check the image, and copy it once to a host that is another machine, under a name made of its checksum.
 
@@ -108,7 +108,7 @@ def _kind(path: Path) -> Literal["qcow2", "raw"]:
     return "qcow2" if told["format"] == "qcow2" else "raw"
 
 
-def _copied(host: LabHost, shell: Shell, image: ListedImage, draft: str, say: Say) -> str:
+def _copied(host: LabHost, shell: Shell, image: ListedImage, draft: str, say: Progress) -> str:
     target = f"{host.folder}/image-{image.sha256[:32]}"
     line = f"{image.sha256}  {target}\n".encode()
     check_argv = ["sha256sum", "--quiet", "-c", "-"]

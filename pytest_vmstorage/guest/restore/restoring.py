@@ -16,7 +16,7 @@ from pytest_vmstorage.guest.libvirt.messages import IO_HELPER, IO_HELPER_PACKAGE
 from pytest_vmstorage.guest.protocol import Domain, Hypervisor
 from pytest_vmstorage.guest.restore.parking import park, wake
 from pytest_vmstorage.guest.restore.states import PROVEN, State, States, is_proven, is_restorable
-from pytest_vmstorage.progress import Say, silent
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.spans import span, waiting_for
 from pytest_vmstorage.units import format_duration
 
@@ -36,7 +36,7 @@ class Restoring:
         xml_of: Callable[[GuestSpec], str],
         note: Callable[[str], None],
         timeout_s: float,
-        say: Say = silent,
+        say: Progress = silent,
     ) -> None:
         self._hypervisor = hypervisor
         self._states = states

@@ -15,7 +15,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import GuestError
 from pytest_vmstorage.guest.disk_xml import TEST_ALIAS
 from pytest_vmstorage.guest.emulator import RunningEmulator, running_emulator
-from pytest_vmstorage.guest.instance import Machine
+from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.guest.protocol import Domain
 from pytest_vmstorage.host.counters import HostLook
 from pytest_vmstorage.host.device_node import NodeFacts, node_facts
@@ -74,7 +74,7 @@ _LIMITS = ("iops", "bps")
 _FALLBACK = re.compile("falling back", re.IGNORECASE)
 
 
-def gather(machine: Machine, shell: Shell, log: str) -> Evidence:
+def gather(machine: StartedGuest, shell: Shell, log: str) -> Evidence:
     """Ask libvirt, QEMU, and qemu-img on the host; `log` is the path of the guest's QEMU log there.
 
     Raises GuestError with the console's tail where the guest ends meanwhile, HypervisorError, ProvisionError.
@@ -86,7 +86,7 @@ def gather(machine: Machine, shell: Shell, log: str) -> Evidence:
         raise
 
 
-def _gather(machine: Machine, shell: Shell, log: str) -> Evidence:
+def _gather(machine: StartedGuest, shell: Shell, log: str) -> Evidence:
     domain, disk = machine.domain, machine.spec.disk
     blocks = [one for one in domain.monitor("query-block") if TEST_ALIAS in one.get("qdev", "")]
     path = _path(blocks[0]["qdev"]) if blocks else f"/machine/peripheral/{TEST_ALIAS}"
@@ -127,7 +127,7 @@ def _version(told: Mapping[str, Any]) -> str:
     return f"{number} ({package})" if package else number
 
 
-def _emulator(machine: Machine, shell: Shell) -> RunningEmulator | None:
+def _emulator(machine: StartedGuest, shell: Shell) -> RunningEmulator | None:
     named = machine.config.emulator
     return running_emulator(shell, named, machine.spec.uuid) if named else None
 
@@ -203,7 +203,7 @@ def _written(domain: Domain) -> int | None:
     return None
 
 
-def block_counters(machine: Machine) -> Mapping[str, int]:
+def block_counters(machine: StartedGuest) -> Mapping[str, int]:
     """What QEMU's block layer has moved so far for the guest's disk; nothing where QEMU does not count for it."""
     stats = [one for one in machine.domain.monitor("query-blockstats") if TEST_ALIAS in one.get("qdev", "")]
     return read_block_stats(stats[0]["stats"]) if stats else {}

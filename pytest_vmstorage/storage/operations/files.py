@@ -24,7 +24,7 @@ _SECTOR = 512
 _EXTENT = re.compile(r"^ *\d+:[^:]*: *(\d+)\.\.[^:]*: *(\d+):", re.MULTILINE)
 
 
-class Step(NamedTuple):
+class OperationStep(NamedTuple):
     """How an operation is done: lines of bash, in which "$1" is the images' folder, and in a few words by what.
 
     `undo` are lines that remove what it made, once it was looked at.
@@ -41,7 +41,7 @@ class Impossible(NamedTuple):
     why: str
 
 
-Steps = Mapping[Operation, Step | Impossible]
+Steps = Mapping[Operation, OperationStep | Impossible]
 
 
 class ImagePlace(Protocol):
@@ -91,24 +91,24 @@ class FileImage:
         self.converted = own if target == config.format else (self._target, target)
         self.steps: Steps = dict(self._steps(name, target, workload.data))
 
-    def _steps(self, name: str, target: Format, growth: int) -> Iterator[tuple[Operation, Step | Impossible]]:
+    def _steps(self, name: str, target: Format, growth: int) -> Iterator[tuple[Operation, OperationStep | Impossible]]:
         config = self._config
-        yield "create", Step((argv_line(*create_argv(config, self.path)),), "qemu-img create")
+        yield "create", OperationStep((argv_line(*create_argv(config, self.path)),), "qemu-img create")
         yield "preallocate", self._preallocate()
         snapshot = ("qemu-img", "snapshot", *secret_argv(config), "-q")
         if config.format == "qcow2":
-            yield "snapshot", Step((argv_line(*snapshot, "-c", _SNAPSHOT, name),), "qemu-img snapshot -c")
-            yield "rollback", Step((argv_line(*snapshot, "-a", _SNAPSHOT, name),), "qemu-img snapshot -a")
+            yield "snapshot", OperationStep((argv_line(*snapshot, "-c", _SNAPSHOT, name),), "qemu-img snapshot -c")
+            yield "rollback", OperationStep((argv_line(*snapshot, "-a", _SNAPSHOT, name),), "qemu-img snapshot -a")
         else:
             yield "snapshot", self._reflink(self.path, self._kept, "internal snapshots, which only qcow2 has")
             yield "rollback", self._reflink(self._kept, self.path, "internal snapshots, which only qcow2 has")
         yield "clone", self._clone()
         convert = convert_argv(config, name, target, self._target)
-        yield "convert", Step((argv_line(*convert),), f"qemu-img convert -O {target}", _removal(self._target))
+        yield "convert", OperationStep((argv_line(*convert),), f"qemu-img convert -O {target}", _removal(self._target))
         yield "resize", self._resize(name, growth)
-        yield "delete", Step(('rm -f -- "$1"/*',), "rm")
+        yield "delete", OperationStep(('rm -f -- "$1"/*',), "rm")
 
-    def _preallocate(self) -> Step | Impossible:
+    def _preallocate(self) -> OperationStep | Impossible:
         config = self._config
         if "full" not in PREALLOCATIONS.get(config.format, ()):
             return Impossible(f"qemu-img takes preallocation=full for {config.format} and does nothing")
@@ -116,26 +116,28 @@ class FileImage:
             return Impossible("the cell's own preallocation is full, and create times it")
         path = f"{self.folder}/full.{config.format}"
         line = argv_line(*create_argv(config.model_copy(update={"preallocation": "full"}), path))
-        return Step((line,), "qemu-img create -o preallocation=full", _removal(path))
+        return OperationStep((line,), "qemu-img create -o preallocation=full", _removal(path))
 
-    def _clone(self) -> Step | Impossible:
+    def _clone(self) -> OperationStep | Impossible:
         config = self._config
         if config.format not in ("qcow2", "qed", "vmdk") or config.subformat in (*EXTENTS, "streamOptimized"):
             return self._reflink(self.path, self._copy, "backing files", undo=self._copy)
         # what lies in the image below cannot be allocated once more
         above = config.model_copy(update={"preallocation": "off"})
         line = argv_line(*create_argv(above, self._copy, self.path))
-        return Step((line,), "qemu-img create -b", _removal(self._copy))
+        return OperationStep((line,), "qemu-img create -b", _removal(self._copy))
 
-    def _reflink(self, source: str, target: str, lacks: str, undo: str = "") -> Step | Impossible:
+    def _reflink(self, source: str, target: str, lacks: str, undo: str = "") -> OperationStep | Impossible:
         if self._reflinks:
-            return Step((argv_line(*_REFLINK.split(), "--", source, target),), _REFLINK, _removal(undo) if undo else ())
+            return OperationStep(
+                (argv_line(*_REFLINK.split(), "--", source, target),), _REFLINK, _removal(undo) if undo else ()
+            )
         name = " ".join(filter(None, (self._config.format, self._config.subformat)))
         if self._config.subformat in (*EXTENTS, "streamOptimized"):
             return Impossible(f"{name} takes no {lacks}, and a copy of its file alone is no image to write to")
         return Impossible(f"{name} has no {lacks}, and {self._kind} shares no blocks between files")
 
-    def _resize(self, name: str, growth: int) -> Step | Impossible:
+    def _resize(self, name: str, growth: int) -> OperationStep | Impossible:
         config = self._config
         if config.format not in _RESIZED:
             return Impossible(f"QEMU's {config.format} driver does not support resize")
@@ -143,7 +145,7 @@ class FileImage:
         if config.preallocation != "off":
             chosen += (f"--preallocation={config.preallocation}",)
         line = argv_line("qemu-img", "resize", *secret_argv(config), *chosen, "-q", name, f"+{growth}")
-        return Step((line,), "qemu-img resize")
+        return OperationStep((line,), "qemu-img resize")
 
     def taken(self, shell: Shell) -> int:
         """Allocated blocks of all files in the folder (stat), those that several share counted once (filefrag)."""

@@ -13,7 +13,7 @@ from pytest_vmstorage.errors import SpaceError
 from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.storage.operations.files import (
     Impossible,
-    Step,
+    OperationStep,
     Steps,
     argv_line,
     clear_folder,
@@ -22,7 +22,7 @@ from pytest_vmstorage.storage.operations.files import (
 )
 from pytest_vmstorage.storage.volume import (
     RUN_PROPERTY,
-    Room,
+    VolumeRoom,
     lvcreate_argv,
     lvs_bytes,
     remove_lv,
@@ -44,7 +44,7 @@ class VolumeImage:
     kind: str
 
     def __init__(
-        self, config: StorageConfig, folder: str, workload: ImageOperations, room: Room, run_id: str,
+        self, config: StorageConfig, folder: str, workload: ImageOperations, room: VolumeRoom, run_id: str,
         numbers: tuple[int, int],
     ) -> None:  # fmt: skip
         self.folder = folder
@@ -65,10 +65,10 @@ class VolumeImage:
     def _node(self, name: str) -> str:
         raise NotImplementedError
 
-    def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, Step | Impossible]]:
+    def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, OperationStep | Impossible]]:
         line = argv_line(*convert_argv(config, self.path, target, self._target))
         undo = (argv_line("rm", "-f", "--", self._target),)
-        yield "convert", Step((line,), f"qemu-img convert -O {target}, into a file", undo)
+        yield "convert", OperationStep((line,), f"qemu-img convert -O {target}, into a file", undo)
 
     @property
     def nodes(self) -> tuple[str, str]:
@@ -94,21 +94,21 @@ class LvmImage(VolumeImage):
     def _node(self, name: str) -> str:
         return f"/dev/{name}"
 
-    def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, Step | Impossible]]:
+    def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, OperationStep | Impossible]]:
         volume, snapshot = self.names
         tag = f"vmstorage-{self._run_id}"
-        yield "create", Step((argv_line(*lvcreate_argv(volume, self._size, self._run_id)),), "lvcreate")
+        yield "create", OperationStep((argv_line(*lvcreate_argv(volume, self._size, self._run_id)),), "lvcreate")
         yield "preallocate", Impossible("a thick LVM volume has all its extents when it is made, and create times that")
         keep = ("lvcreate", "--yes", "--snapshot", "--addtag", tag, "--size", f"{self._kept}b")
         line = argv_line(*keep, "--name", snapshot.rpartition("/")[2], volume)
-        yield "snapshot", Step((line,), "lvcreate --snapshot")
+        yield "snapshot", OperationStep((line,), "lvcreate --snapshot")
         # it asks the kernel at this interval whether the merge has ended; by default every 15 s
         line = argv_line("lvconvert", "--yes", "--merge", "--interval", "0", snapshot)
-        yield "rollback", Step((line,), "lvconvert --merge")
+        yield "rollback", OperationStep((line,), "lvconvert --merge")
         yield "clone", Impossible("a clone of a thick LVM volume is its writable snapshot, which snapshot times")
         line = argv_line("lvextend", "--size", f"+{self._growth}b", volume)
-        yield "resize", Step((line,), "lvextend")
-        yield "delete", Step((argv_line("lvremove", "--yes", "--force", volume),), "lvremove")
+        yield "resize", OperationStep((line,), "lvextend")
+        yield "delete", OperationStep((argv_line("lvremove", "--yes", "--force", volume),), "lvremove")
         yield from super()._steps(config, target)
 
     def taken(self, shell: Shell) -> int:
@@ -130,24 +130,27 @@ class ZvolImage(VolumeImage):
     def _node(self, name: str) -> str:
         return f"/dev/zvol/{name}"
 
-    def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, Step | Impossible]]:
+    def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, OperationStep | Impossible]]:
         volume, clone = self.names
         snapshot = f"{volume}@s1"
         create = argv_line(*zvol_argv(volume, self._size, self._run_id))
-        yield "create", Step((create, argv_line(*wait_argv(self.path))), "zfs create -V, until its node is there")
+        yield (
+            "create",
+            OperationStep((create, argv_line(*wait_argv(self.path))), "zfs create -V, until its node is there"),
+        )
         yield (
             "preallocate",
             Impossible("a ZFS volume is reserved when it is made, and create times that"),
         )
-        yield "snapshot", Step((argv_line("zfs", "snapshot", snapshot),), "zfs snapshot")
-        yield "rollback", Step((argv_line("zfs", "rollback", snapshot),), "zfs rollback")
+        yield "snapshot", OperationStep((argv_line("zfs", "snapshot", snapshot),), "zfs snapshot")
+        yield "rollback", OperationStep((argv_line("zfs", "rollback", snapshot),), "zfs rollback")
         line = argv_line("zfs", "clone", "-o", f"{RUN_PROPERTY}={self._run_id}", snapshot, clone)
         wait = argv_line(*wait_argv(self._other))
         undo = (argv_line("zfs", "destroy", clone),)
-        yield "clone", Step((line, wait), "zfs clone, until its node is there", undo)
+        yield "clone", OperationStep((line, wait), "zfs clone, until its node is there", undo)
         line = argv_line("zfs", "set", f"volsize={self._size + self._growth}", volume)
-        yield "resize", Step((line,), "zfs set volsize")
-        yield "delete", Step((argv_line("zfs", "destroy", "-r", volume),), "zfs destroy -r")
+        yield "resize", OperationStep((line,), "zfs set volsize")
+        yield "delete", OperationStep((argv_line("zfs", "destroy", "-r", volume),), "zfs destroy -r")
         yield from super()._steps(config, target)
 
     def taken(self, shell: Shell) -> int:
