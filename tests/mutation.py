@@ -182,7 +182,7 @@ def contexts(root: Path) -> dict[str, dict[int, list[str]]]:
             words = ("-q", "-n", str(WORKERS), "--dist", "worksteal", "-p", "no:cacheprovider")
             rc = f"--rcfile={folder}/rc"
             # that one is slow, and runs no line that no other test runs
-            where = ("tests/unit", "--ignore=tests/unit/test_gate_simulation.py")
+            where = ("tests/unit", "--ignore=tests/unit/analysis/gate/test_simulation.py")
             done = run(tree, "coverage", "run", rc, "-m", "pytest", *words, *where)
             if not done.returncode:
                 # one that fails anyway would seem to catch every mutant that reaches it

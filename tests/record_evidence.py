@@ -1,4 +1,4 @@
-"""Records what real guests say of themselves, for tests/unit/test_attest.py; each file's name has QEMU's version.
+"""Records what real guests say of themselves, for unit/measure/proof/test_cell.py; each file's name has QEMU's version.
 
     python tests/record_evidence.py             # all recordings there are, anew
     python tests/record_evidence.py CELL...     # these, by the cells in their names

@@ -1,173 +1,136 @@
-"""The matrix on a terminal: exact text, and no line wider than asked."""
+"""What others wrote cannot command a terminal, a forge or a spreadsheet, wherever it is shown."""
 
 from __future__ import annotations
 
-import re
-from itertools import product
-from pathlib import Path
+import csv
+import io
 
 import pytest
 
-from pytest_vmstorage.analysis.gate.by_days import compare
-from pytest_vmstorage.analysis.gate.policy import GatePolicy
-from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.errors import GuestError, HypervisorError, VmStorageError, WorkloadError
+from pytest_vmstorage.report.csv import render_csv
 from pytest_vmstorage.report.markdown import render_markdown
+from pytest_vmstorage.report.pull_request import render_summary
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
-from pytest_vmstorage.results.failures import OUTCOMES
-from pytest_vmstorage.results.run import Run
-from pytest_vmstorage.results.saved import Baseline
-from pytest_vmstorage.testing.builders import make_failure, make_host, make_measurement, make_run
+from pytest_vmstorage.testing.builders import make_measurement, make_run
+from pytest_vmstorage.text import plain, plain_cell, plain_line, plain_markdown
 
-SMALL = """\
-all rows: none, virtio-blk, preallocation off, size 1G
-
-format  accel  fio randwrite 4k      fio randwrite 4k
-               qd32                  qd32
-               iops [IOPS]           clat_p99 [s]
-               higher is better      lower is better
-------  -----  --------------------  --------------------
-raw     tcg    14.2k IOPS ±3 %       1.84 ms ±1 %
-qcow2   tcg    failed: The guest…    failed: The guest…
-
-± half of smallest to largest round, in % of the median
-
-failed cells:
-  test_random_write on qcow2-none-virtio-blk-off 1G, local: The guest did not
-    answer within 60 s.
-
-host local:
-  Example CPU 3.0 GHz, 2 cores, 8 GiB memory, governor unknown
-  kernel 6.1.0, QEMU 7.2.9, libvirt 9.0.0
-  acceleration tcg (asked: auto; no /dev/kvm)
-  disks in /srv/vm on ext4, device unknown
-  Guests ran under software emulation (TCG): these figures are no statement
-    about performance.
-"""
-
-
-def test_a_small_run_at_80() -> None:
-    """The whole text, as a reader sees it."""
-    measured = make_measurement(iops=(13800, 14200, 14600), clat_p99=(0.00182, 0.00184, 0.00186))
-    failed = make_failure(StorageConfig(format="qcow2"))
-    run = make_run(measured, failures=[failed], hosts=[make_host(accel="tcg", accel_reason="no /dev/kvm")])
-    assert render_text(build_table(run), 80) == SMALL
-
-
-def test_parts_of_a_column_stand_below_each_other() -> None:
-    """Figures and spreads are right-aligned, marks and changes left-aligned."""
-    qcow2 = StorageConfig(format="qcow2")
-    run = make_run(make_measurement(iops=(13800, 14600)), make_measurement(qcow2, iops=(900, 1100)))
-    then = make_run(make_measurement(iops=(14000,)), make_measurement(qcow2, iops=(1001,)))
-    comparison = compare(run, Baseline(name="main", path=Path("x"), run=then), GatePolicy(day_spread=0.02))
-    lines = render_text(build_table(run, comparison), 80).splitlines()
-    assert lines[5:8] == [
-        "------  --------------------------------------",
-        "raw     14.2k IOPS  ±3 % ▲ +1.4 % INCONCLUSIVE",
-        "qcow2    1000 IOPS ±10 % ▼ -0.1 % INCONCLUSIVE",
-    ]
-
-
-@pytest.mark.parametrize("name", OUTCOMES)
-def test_the_name_of_a_failure_stands_in_the_cell_in_full(name: str) -> None:
-    """In both forms of the matrix; the sentence and its evidence stand below it."""
-    failed = make_failure(StorageConfig(format="qcow2"), reason=f"{name}: fio failed: (its agent answers).")
-    table = build_table(make_run(make_measurement(iops=(1,), clat_p99=(0.002,)), failures=[failed]))
-    text = render_text(table, 80)
-    assert f"qcow2   failed: {name}" in text
-    assert max(map(len, text.splitlines())) <= 80
-    assert f"local: {name}: fio failed: (its agent answers)." in " ".join(text.split())
-    assert f"| failed: {name}: " in render_markdown(table)
-
-
-def big_run() -> Run:
-    """16 configurations, three workloads, a failed cell, emulated."""
-    cells = [
-        StorageConfig(format=f, cache=c, bus=b, preallocation=p)  # type: ignore[arg-type]
-        for f, c, b, p in product(
-            ("raw", "qcow2"), ("none", "writeback"), ("virtio-blk", "virtio-scsi"), ("off", "full")
-        )
-    ]
-    measured = [
-        measurement
-        for n, cell in enumerate(cells[1:])
-        for measurement in (
-            make_measurement(cell, iops=(14000.0 + n,) * 3, clat_p99=(0.002 - n / 1e6,) * 3),
-            make_measurement(cell, workload="dd write 1M", bw=(350.0 + n,) * 3),
-            make_measurement(cell, workload="hdparm -t", buffered_read=(1300.0 + n,)),
-        )
-    ]
-    return make_run(*measured, failures=[make_failure(cells[0])], hosts=[make_host(accel="tcg")])
-
-
-@pytest.mark.parametrize(("width", "blocks"), [(60, 4), (80, 2), (120, 2), (200, 1)])
-def test_no_line_is_wider_than_the_terminal(width: int, blocks: int) -> None:
-    """What does not fit is split by columns into few blocks; every block repeats its rows."""
-    text = render_text(build_table(big_run()), width)
-    assert max(map(len, text.splitlines())) <= width
-    assert text.partition("what moves what:")[0].count("hdparm -t") == 1
-    assert sum(line.startswith("--") for line in text.splitlines()) == blocks
-
-
-def test_every_width_is_kept_to() -> None:
-    """Also those at which a column only just fits, or only just does not."""
-    table = build_table(big_run())
-    widths = range(40, 160)
-    assert [w for w in widths if max(map(len, render_text(table, w).splitlines())) > w] == []
-
-
-def test_on_a_very_narrow_terminal_rows_are_numbered() -> None:
-    """The axes stand in tables of their own, each with its name above, and no figure is cut."""
-    text = render_text(build_table(big_run()), 36)
-    assert max(map(len, text.splitlines())) <= 36
-    assert "#   format  cache" in text
-    assert "16  qcow2   writeback" in text
-    assert "16  14k IOPS ±0 % ▲" in text
-
-
-MANY = (
-    StorageConfig(format="qcow2"),
-    StorageConfig(bus="virtio-scsi", iothread=True, queues=2, vcpus=2),
-    StorageConfig(format="qcow2", cluster_size=2**21, lazy_refcounts=True),
-    StorageConfig(format="qcow2", extended_l2=True, cluster_size=2**17),
-    StorageConfig(format="qcow2", compression="zstd"),
-    StorageConfig(format="qcow2", encryption="luks", backing_chain=2),
-    StorageConfig(io="native", queue_size=64),
-    StorageConfig(guest_fs="xfs", guest_mkfs="-m crc=0", scheduler="none"),
+EVIL = (
+    "\x1b]0;PWNED-TITLE\x07\x1b[31mRED\x1b[2J <script>alert(1)</script> ![x](http://evil.example/x.png)"
+    " [click](javascript:alert(1)) @everyone | a | b\r\nline2\r"
 )
-"""Cells that differ in sixteen axes."""
+"""What a guest's fio said in an attack that was tried on real guests."""
 
 
-def above_sections(text: str) -> str:
-    """What stands above the first section: the tables."""
-    return text.partition("what moves what:")[0].partition("host local:")[0]
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07after", "after"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bP1$r0m\x1b\\after", "after"),
+        ("\x9b31mred", "red"),
+        ("\x1b(0lines", "lines"),
+        ("\x1bc", ""),
+        ("ends in \x1b", "ends in "),
+        # a string without an end takes its line, and no more
+        ("\x1b]0;title\nnext", "\nnext"),
+        ("a\rb", "a\N{REPLACEMENT CHARACTER}b"),
+        ("half a pair \ud800", "half a pair \N{REPLACEMENT CHARACTER}"),
+        ("a\r\nb\tc", "a\nb\tc"),
+        ("back\b\b\b\bnul\0", "back" + "\N{REPLACEMENT CHARACTER}" * 4 + "nul\N{REPLACEMENT CHARACTER}"),
+        ("\u202egnp.exe", "\N{REPLACEMENT CHARACTER}gnp.exe"),
+        ("4 \xb5s, \xe9, \u4e2d", "4 \xb5s, \xe9, \u4e2d"),
+    ],
+)
+def test_no_terminal_obeys_it(text: str, shown: str) -> None:
+    """Escape sequences go, other control characters are seen; words of any language stay."""
+    assert plain(text) == shown
 
 
-@pytest.mark.parametrize("width", [60, 80, 100])
-def test_names_of_many_axes_stand_in_the_table(width: int) -> None:
-    """A value that is none of the four that everybody knows stands behind its name, a usual one above the table."""
-    cells = [make_measurement(cell, iops=(14000.0 + n,), clat_p99=(0.002,)) for n, cell in enumerate(MANY)]
-    table = build_table(make_run(*cells, hosts=[make_host(accel="tcg")]))
-    text = render_text(table, width)
-    assert max(map(len, text.splitlines())) <= width
-    assert len(table.axes) == 16 + len(("accel",))
-    tables = " ".join(above_sections(text).split())
-    assert [name for name in table.axes if not re.search(rf"\b{name}\b", tables)] == []
-    assert "unless a row says otherwise: io=threads, iothread=no, queues=default, queue_size=default," in tables
-    unusual = ("guest_fs=xfs", 'guest_mkfs="-m', 'crc=0"', "io=native", "encryption=luks", "cluster_size=2M")
-    assert [word for word in unusual if word not in tables] == []
+def test_one_line_stays_one() -> None:
+    """Whatever it has between its words."""
+    assert plain_line(" a\n\n b\t c\r\n") == "a b c"
 
 
-def test_names_of_axes_stand_at_every_width() -> None:
-    """Of few axes in columns of their own, in one column with their names above, or with rows that are numbered."""
-    table = build_table(big_run())
-    for width in range(30, 130):
-        text = render_text(table, width)
-        # a name may be broken in two above its column
-        tables = above_sections(text).replace("preallo-", "preallocation")
-        assert [name for name in table.axes if name not in tables] == [], width
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("![x](http://e.x/y.png)", r"!\[x\](http\://e.x/y.png)"),
+        ("![x]", r"!\[x\]"),
+        ("[a](javascript:x)", r"\[a\](javascript:x)"),
+        ("see https://e.x and www.e.x", r"see https\://e.x and www\.e.x"),
+        ("<img src=x>", r"\<img src=x\>"),
+        ("a | b", r"a \| b"),
+        ("# big", r"\# big"),
+        ("1. item", r"1\. item"),
+        ("- item", r"\- item"),
+        ("1.5 s", "1.5 s"),
+        ("+3 %", "+3 %"),
+        ("by jane@example.org, @all", "by jane@example.org, @\N{WORD JOINER}all"),
+        ("a\n\n# b", "a # b"),
+        ("~~gone~~ **loud** `code`", r"\~\~gone\~\~ \*\*loud\*\* \`code\`"),
+    ],
+)
+def test_no_forge_makes_markup_of_it(text: str, shown: str) -> None:
+    """No link, image, mention, heading, list, column or HTML; what is shown is what was there."""
+    assert plain_markdown(text) == shown
 
 
-def test_a_run_without_cells() -> None:
-    """Says so and draws no empty table."""
-    assert render_text(build_table(make_run()), 80) == "nothing was measured\n"
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ('=HYPERLINK("http://e.x")', '\'=HYPERLINK("http://e.x")'),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("+1+1", "'+1+1"),
+        ("-1-1", "'-1-1"),
+        ("\t=1", "'\t=1"),
+        ("-1.5", "-1.5"),
+        ("+3e2", "+3e2"),
+        ("fio --name=x", "fio --name=x"),
+        ("", ""),
+    ],
+)
+def test_no_spreadsheet_takes_it_for_a_formula(text: str, cell: str) -> None:
+    """Numbers stay numbers."""
+    assert plain_cell(text) == cell
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        VmStorageError(EVIL, hint=EVIL),
+        HypervisorError(EVIL),
+        GuestError("It ended.", console=EVIL),
+        WorkloadError("It failed.", output=EVIL),
+        VmStorageError("It failed.").retold(EVIL),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_that_quotes_it_is_plain(error: VmStorageError) -> None:
+    """It goes to the terminal, to JUnit files and to reports."""
+    assert "\x1b" not in str(error)
+    assert "\x07" not in f"{error}{error.args}"
+    assert "RED" in str(error)
+
+
+def test_reports_of_a_guest_that_names_itself_so_are_plain() -> None:
+    """Its kernel, its tools, the command, the names of tests: all that a report repeats."""
+    measured = make_measurement().model_copy(
+        update={"guest": {"kernel": EVIL, "fio": '=HYPERLINK("http://evil.example")'}, "command": f"=1+1 {EVIL}"}
+    )
+    run = make_run(measured)
+    table = build_table(run)
+    rendered = [render_text(table, 100), render_markdown(table), render_summary(run), render_csv(run)]
+    for text in rendered:
+        assert "RED" in text
+        assert not set("\x1b\x07\r\x9b") & set(text)
+    for text in rendered[1:3]:
+        assert "![x]" not in text
+        assert "[click]" not in text
+        assert "<script>" not in text
+        assert "http://" not in text
+    cells = [cell for row in csv.reader(io.StringIO(rendered[3])) for cell in row]
+    assert not [cell for cell in cells if cell.startswith(("=", "@"))]
+    assert '\'=HYPERLINK("http://evil.example")' in cells

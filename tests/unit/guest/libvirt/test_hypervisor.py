@@ -1,0 +1,60 @@
+"""In which order guests are begun through libvirt; none is begun, real ones are in tests/guest."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
+
+import pytest
+
+from pytest_vmstorage.guest.domain_xml import domain_xml
+from pytest_vmstorage.guest.libvirt import hypervisor as hypervisor_module
+from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtHypervisor
+from unit.guest.restore.test_states import spec
+
+
+@pytest.mark.parametrize(("encryption", "alone"), [("luks", True), ("off", False)])
+def test_a_guest_with_a_passphrase_is_begun_alone(
+    monkeypatch: pytest.MonkeyPatch, encryption: str, alone: bool
+) -> None:
+    """Restored or booted: the process knows the passphrase, and would forget it for another one."""
+    pytest.importorskip("libvirt_qemu")
+    connection = SimpleNamespace(current=lambda: None, close=lambda: None)
+    monkeypatch.setattr(hypervisor_module, "Connection", lambda *_args, **_options: connection)
+    monkeypatch.setattr(hypervisor_module, "start_event_loop", lambda _libvirt: None)
+    hypervisor = LibvirtHypervisor("qemu:///system")
+    begun: list[tuple[str, str, bool]] = []
+
+    def one(name: str, emulator: str, *, alone: bool) -> NoReturn:
+        begun.append((name, emulator, alone))
+        raise InterruptedError
+
+    monkeypatch.setattr(hypervisor, "_starts", SimpleNamespace(one=one))
+    xml = domain_xml(spec(format="qcow2", encryption=encryption))
+    for begin in (lambda: hypervisor.start(xml), lambda: hypervisor.restore(xml, "/srv/state-1")):
+        with contextlib.suppress(InterruptedError):
+            begin()
+    assert begun == [("vms-r-1", "/usr/bin/env", alone)] * 2
+
+
+@pytest.mark.parametrize("is_embedded", [True, False])
+def test_the_embedded_driver_is_opened_on_one_cpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_embedded: bool
+) -> None:
+    """It asks the processor of the CPU that it is opened on; a daemon does that by itself."""
+    pytest.importorskip("libvirt_qemu")
+    seen: list[set[int]] = []
+
+    def connection(*_args: object, **_options: object) -> SimpleNamespace:
+        seen.append(os.sched_getaffinity(0))
+        return SimpleNamespace(current=lambda: None)
+
+    monkeypatch.setattr(hypervisor_module, "Connection", connection)
+    monkeypatch.setattr(hypervisor_module, "start_event_loop", lambda _libvirt: None)
+    allowed = os.sched_getaffinity(0)
+    LibvirtHypervisor("qemu:///embed?root=/nonexistent", pids=tmp_path if is_embedded else None)
+    assert seen == [{min(allowed)} if is_embedded else allowed]
+    assert os.sched_getaffinity(0) == allowed
