@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from pytest_vmstorage.config.buses import Bus, Cache
 from pytest_vmstorage.config.fs_options import mkfs_argv, mount_options
 from pytest_vmstorage.config.rules import broken_rules
 from pytest_vmstorage.config.rules.backing import BACKINGS, lacks
@@ -26,8 +27,6 @@ from pytest_vmstorage.text import shown
 from pytest_vmstorage.units import Bytes, MaybeBytes, format_size, parse_size
 
 Format = Literal["raw", "qcow2", "vmdk", "vdi", "qed", "vpc"]
-Cache = Literal["none", "directsync", "writethrough", "writeback", "unsafe"]
-Bus = Literal["virtio-blk", "virtio-scsi", "ide", "sata", "usb", "nvme", "lsilogic", "vmpvscsi"]
 Preallocation = Literal["off", "metadata", "falloc", "full"]
 State = Literal["fresh", "filled", "rewritten", "aged"]
 Machine = Literal["auto", "pc", "q35"]

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from pytest_vmstorage.config.buses import BUSES
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.config.settings import Accel
 from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.guest.appliance.build import Appliance
-from pytest_vmstorage.guest.appliance.recipe import MODULES_BY_BUS, kernel_cmdline
+from pytest_vmstorage.guest.appliance.recipe import kernel_cmdline
 from pytest_vmstorage.guest.cloud_image.image import ImageBoot, PlacedImage, boot_of, make_boot, remove_boot
 from pytest_vmstorage.host.shell import CommandResult, Shell, check
 from pytest_vmstorage.progress import Progress
@@ -44,7 +45,7 @@ class BootFiles(BaseModel):
 
     def cmdline(self, config: StorageConfig | None, accel: Accel) -> str:
         """The kernel command line of a cell's guest: it loads the driver of the disk's bus and no other."""
-        return kernel_cmdline(MODULES_BY_BUS[config.bus] if config else (), is_emulated=accel == "tcg")
+        return kernel_cmdline(BUSES[config.bus].modules if config else (), is_emulated=accel == "tcg")
 
     def image_boot(self, config: StorageConfig | None, folder: str, name: str) -> ImageBoot | None:
         """What a cell's guest boots from where the user has an image; a canary boots the appliance in any case."""

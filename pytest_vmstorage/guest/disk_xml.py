@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
-from pytest_vmstorage.config.cell import Bus, Cache, StorageConfig
+from pytest_vmstorage.config.buses import BUSES, CACHES
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.qcow2_cache import combined_bytes, node_options
-from pytest_vmstorage.config.rules.device import SCSI_MODELS
 from pytest_vmstorage.storage.encryption import SECRET, driver_of, encryption_element, secret_object
 from pytest_vmstorage.storage.layers import layer_paths
 
@@ -21,28 +21,8 @@ NULL_NODE = f"{TEST_ALIAS}-null"
 
 QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
 
-# bus -> target device and libvirt's name of the bus
-TARGETS: Mapping[Bus, tuple[str, str]] = {
-    "virtio-blk": ("vdb", "virtio"),
-    "virtio-scsi": ("sda", "scsi"),
-    "lsilogic": ("sda", "scsi"),
-    "vmpvscsi": ("sda", "scsi"),
-    "ide": ("hda", "ide"),
-    "sata": ("sda", "sata"),
-    "usb": ("sda", "usb"),
-}
-
 LIMITS: Mapping[str, str] = {"total_iops_sec": "iops", "total_bytes_sec": "bps"}
 """libvirt's names of what limits a disk, which are the fields', and those of QMP for the same."""
-
-# cache mode -> (direct, no-flush) of the block nodes and write-cache of the device, as libvirt has them
-CACHE_FLAGS: Mapping[Cache, tuple[bool, bool, bool]] = {
-    "none": (True, False, True),
-    "directsync": (True, False, False),
-    "writethrough": (False, False, False),
-    "writeback": (False, False, True),
-    "unsafe": (False, True, True),
-}
 
 
 def disk_elements(config: StorageConfig, path: str, secret: str, *, is_block: bool = False) -> Iterator[ET.Element]:
@@ -50,7 +30,7 @@ def disk_elements(config: StorageConfig, path: str, secret: str, *, is_block: bo
 
     `secret` is the UUID under which libvirt knows an encrypted disk's passphrase.
     """
-    if config.bus in SCSI_MODELS:
+    if BUSES[config.bus].is_scsi_model:
         # said, for libvirt would silently take an LSI 53C895A on pc
         controller = ET.Element("controller", type="scsi", index="0", model=config.bus)
         if config.bus == "virtio-scsi":
@@ -62,7 +42,7 @@ def disk_elements(config: StorageConfig, path: str, secret: str, *, is_block: bo
 
 
 def _disk(config: StorageConfig, path: str, secret: str, *, is_block: bool) -> ET.Element:
-    device, bus = TARGETS[config.bus]
+    bus = BUSES[config.bus]
     disk = ET.Element("disk", type="block" if is_block else "file", device="disk")
     options = {
         "name": "qemu",
@@ -90,7 +70,7 @@ def _disk(config: StorageConfig, path: str, secret: str, *, is_block: bool) -> E
         iotune = ET.SubElement(disk, "iotune")
         for name, limit in limits.items():
             ET.SubElement(iotune, name).text = str(limit)
-    ET.SubElement(disk, "target", dev=device, bus=bus)
+    ET.SubElement(disk, "target", dev=bus.target, bus=bus.libvirt)
     ET.SubElement(disk, "serial").text = TEST_SERIAL
     ET.SubElement(disk, "alias", name=TEST_ALIAS)
     return disk
@@ -162,11 +142,15 @@ def _arguments(*words: str) -> ET.Element:
     return commandline
 
 
+def _cache_of_node(config: StorageConfig) -> dict[str, object]:
+    mode = CACHES[config.cache]
+    return {"cache": {"direct": mode.direct, "no-flush": mode.no_flush}}
+
+
 def null_node(config: StorageConfig) -> Mapping[str, object]:
     """The options of QEMU's null driver for a disk of the cell's size; zeroes are read, and not what lay in memory."""
-    direct, no_flush, _ = CACHE_FLAGS[config.cache]
     node: dict[str, object] = {"driver": "null-co", "node-name": NULL_NODE, "size": config.size, "read-zeroes": True}
-    return node | {"cache": {"direct": direct, "no-flush": no_flush}}
+    return node | _cache_of_node(config)
 
 
 def add_arguments(domain: ET.Element, words: Sequence[str]) -> None:
@@ -197,7 +181,7 @@ def nvme_commandline(config: StorageConfig, path: str) -> ET.Element:
     libvirt has this bus since 11.5 only; on older ones it knows nothing of such a disk. The PCI address is one
     that libvirt does not give away.
     """
-    write_cache = CACHE_FLAGS[config.cache][2]
+    write_cache = CACHES[config.cache].write_cache
     nodes = [null_node(config)] if config.is_null else list(_nodes(config, path))
     device: dict[str, object] = {"driver": "nvme", "id": TEST_ALIAS, "drive": nodes[-1]["node-name"]}
     device |= {"serial": TEST_SERIAL, "write-cache": "on" if write_cache else "off"}
@@ -210,8 +194,7 @@ def nvme_commandline(config: StorageConfig, path: str) -> ET.Element:
 
 def _nodes(config: StorageConfig, path: str) -> Iterator[dict[str, object]]:
     """Block nodes for -blockdev: the lowest layer's file and format first, the image's last."""
-    direct, no_flush, _ = CACHE_FLAGS[config.cache]
-    cache = {"cache": {"direct": direct, "no-flush": no_flush}}
+    cache = _cache_of_node(config)
     below = None
     layers = layer_paths(config, path)
     for number, layer in reversed(list(enumerate((path, *layers)))):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from pytest_vmstorage.config.buses import CACHES
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.results.counters import SLACK_BYTES, IoCounters
 from pytest_vmstorage.results.host import UNKNOWN, HostState
@@ -20,9 +21,6 @@ OTHERS_IO = 0.20
 
 OTHERS_CPU = 0.05
 """Of one CPU: more than this is a guest at work; a paused or idle one takes less."""
-
-USES_HOST_CACHE = ("writeback", "writethrough", "unsafe")
-"""Cache modes that go through the host's page cache (node direct=false)."""
 
 
 class Caution(BaseModel):
@@ -72,7 +70,7 @@ def others_io(moved: IoCounters) -> float | None:
 
 def _uses_host_cache(config: StorageConfig) -> bool:
     """Whether what the guest moves goes through the host's page cache: nothing does without storage."""
-    return config.cache in USES_HOST_CACHE and not config.is_null
+    return not CACHES[config.cache].direct and not config.is_null
 
 
 class WorkingSet(BaseModel):

@@ -11,6 +11,7 @@ import itertools
 import json
 import threading
 
+from pytest_vmstorage.config.buses import CACHES
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.host.folders import folder_facts
 from pytest_vmstorage.host.shell import Shell, check
@@ -95,5 +96,5 @@ def fill_argv(config: StorageConfig, data: str, begin: int, path: str, size_byte
     """The qemu-img line that writes so much of the data, from that byte on, to the disk's start, block after block."""
     window = {"driver": "raw", "offset": begin, "size": size_bytes, "file": {"driver": "file", "filename": data}}
     # what the cell itself asks of the file system: not every one has direct I/O
-    mode = "none" if config.cache in ("none", "directsync") else "writeback"
+    mode = "none" if CACHES[config.cache].direct else "writeback"
     return ("qemu-img", "convert", "-n", "-t", mode, "-O", config.format, f"json:{json.dumps(window)}", path)

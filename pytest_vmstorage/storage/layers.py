@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from pytest_vmstorage.config.buses import CACHES
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.qcow2_cache import cluster_bytes
 from pytest_vmstorage.host.shell import Shell, check
@@ -126,7 +127,7 @@ def write_commands(config: StorageConfig, block: str, pieces: Iterator[Piece]) -
 
 def _qemu_io(config: StorageConfig, path: str) -> Sequence[str]:
     # what the cell itself asks of the file system: not every one has direct I/O
-    mode = "none" if config.cache in ("none", "directsync") else "writeback"
+    mode = "none" if CACHES[config.cache].direct else "writeback"
     name = image_name(config, path)
     chosen = () if name.startswith("json:") else ("-f", config.format)
     return ("qemu-io", "-t", mode, *secret_argv(config), *chosen, name)

@@ -7,20 +7,19 @@ import re
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
+from pytest_vmstorage.config.buses import BUSES, CACHES
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.fs_options import mount_options
 from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.config.settings import AccelChoice, LabSettings
 from pytest_vmstorage.guest.appliance.build import Appliance, Manifest
 from pytest_vmstorage.guest.boot import BootFiles
-from pytest_vmstorage.guest.disk_xml import CACHE_FLAGS
 from pytest_vmstorage.guest.file_system import MOUNTPOINT
 from pytest_vmstorage.host.file_systems import MOUNTS
 from pytest_vmstorage.host.lease import Lease, LeaseBook, this_process
 from pytest_vmstorage.host.shell import CommandResult
 from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.lab import Lab
-from pytest_vmstorage.measure.proof.guest import DRIVERS
 from pytest_vmstorage.testing.builders import make_host
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
 from pytest_vmstorage.testing.host import Images, said
@@ -42,9 +41,9 @@ def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
     Give it the workloads' output with `answer`.
     """
     config = config or StorageConfig()
-    driver, _, host = DRIVERS[config.bus].partition(" on ")
+    driver, _, host = BUSES[config.bus].driver.partition(" on ")
     disk = {"virtio-blk": "vdb", "nvme": "nvme0n1"}.get(config.bus, "sda")
-    cache = "write back" if CACHE_FLAGS[config.cache][2] or config.bus == "nvme" else "write through"
+    cache = "write back" if CACHES[config.cache].write_cache or config.bus == "nvme" else "write through"
     queues = min(config.queues or 1, config.vcpus)
     # as the kernel takes: none where there may be as many queues as CPUs
     default = "none" if config.bus == "nvme" else "mq-deadline"

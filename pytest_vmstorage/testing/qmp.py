@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from pytest_vmstorage.config.cell import Bus
+from pytest_vmstorage.config.buses import BUSES, CACHES, Bus
 from pytest_vmstorage.errors import HypervisorError
-from pytest_vmstorage.guest.disk_xml import CACHE_FLAGS, LIMITS, QEMU_NAMESPACE, TEST_ALIAS
-from pytest_vmstorage.measure.proof.cell import MODELS
+from pytest_vmstorage.guest.disk_xml import LIMITS, QEMU_NAMESPACE, TEST_ALIAS
 
 _DEVICE = f"/machine/peripheral/{TEST_ALIAS}"
 _OWNER = "/machine/peripheral/owner"
@@ -64,10 +63,9 @@ def _disk(tree: ET.Element) -> _Disk | None:
     kind = disk.find("target").get("bus")  # type: ignore[union-attr]
     controller = tree.find(f"devices/controller[@type='{kind}']")
     model = controller.get("model") if controller is not None else None
-    names: Mapping[str | None, Bus] = {"virtio": "virtio-blk", "ide": "ide", "sata": "sata", "usb": "usb"}
-    models: Mapping[str | None, Bus] = {"virtio-scsi": "virtio-scsi", "vmpvscsi": "vmpvscsi"}
+    names = [name for name, bus in BUSES.items() if bus.libvirt == kind]
     # what libvirt takes where nobody says which SCSI controller
-    bus = names.get(kind) or models.get(model, "lsilogic")
+    bus: Bus = next((name for name in names if len(names) == 1 or name == model), "lsilogic")
     source = disk.find("source")
     path = "" if source is None else source.get("file", source.get("dev", ""))
     is_encrypted = source is not None and source.find("encryption") is not None
@@ -93,7 +91,7 @@ def _nvme(tree: ET.Element) -> _Disk | None:
         return None
     storage, layer = nodes[-2:] if len(nodes) > 1 else (nodes[0], nodes[0])
     flags = (layer["cache"]["direct"], layer["cache"]["no-flush"], device["write-cache"] == "on")
-    cache = next(name for name, there in CACHE_FLAGS.items() if there == flags)
+    cache = next(name for name, mode in CACHES.items() if mode.flags == flags)
     options = {"type": layer["driver"], "cache": cache, "detect_zeroes": layer.get("detect-zeroes", "off")}
     null = layer if layer["driver"] == "null-co" else {}
     return _Disk("nvme", storage.get("filename", ""), options, {}, "encrypt" in layer, null)
@@ -105,12 +103,12 @@ def _objects(tree: ET.Element, disk: _Disk | None) -> Mapping[str, Mapping[str, 
     objects: dict[str, Mapping[str, Any]] = {"/machine": {"type": f"{name}-machine"}}
     if disk is None:
         return objects
-    model, _, owner = MODELS[disk.bus].partition(" on ")
+    model, _, owner = BUSES[disk.bus].qemu.partition(" on ")
     virtio = disk.controller if disk.bus == "virtio-scsi" else disk.options
     thread = {"iothread": "/objects/iothread1" if "iothread" in virtio else ""}
     queues, size = int(virtio.get("queues", 1)), int(virtio.get("queue_size", 256))
     # 7.2 does not hand the option on to the disk inside usb-storage
-    write_cache = "auto" if disk.bus == "usb" else "on" if CACHE_FLAGS[disk.options["cache"]][2] else "off"  # type: ignore[index]
+    write_cache = "auto" if disk.bus == "usb" else "on" if CACHES[disk.options["cache"]].write_cache else "off"  # type: ignore[index]
     device: dict[str, Any] = {"type": model, "write-cache": write_cache, "parent_bus": f"{_OWNER}/bus.0"}
     if disk.bus == "virtio-blk":
         device |= {"num-queues": queues, "queue-size": size, **thread}
@@ -125,7 +123,7 @@ def _blocks(disk: _Disk, command: str) -> Any:
         return [{"qdev": TEST_ALIAS, "stats": {"wr_bytes": 0}}]
     if command == "query-block":
         return [{"qdev": TEST_ALIAS, "inserted": disk.inserted}]
-    direct, no_flush, _ = CACHE_FLAGS[disk.options["cache"]]  # type: ignore[index]
+    direct, no_flush, _ = CACHES[disk.options["cache"]].flags  # type: ignore[index]
     nodes = _null_nodes(disk.null) if disk.null else []
     if disk.bus == "nvme" and nodes:
         return nodes

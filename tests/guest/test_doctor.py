@@ -15,11 +15,12 @@ from typing import Any, get_args
 
 import pytest
 
-from pytest_vmstorage.cli.doctor.device import DEVICES, SCHEDULERS
+from pytest_vmstorage.cli.doctor.device import SCHEDULERS
 from pytest_vmstorage.cli.doctor.examine import Diagnosis, examine_lab, findings
 from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen
 from pytest_vmstorage.cli.doctor.trials import run_trials
-from pytest_vmstorage.config.cell import Cache, StorageConfig
+from pytest_vmstorage.config.buses import BUSES, Cache
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import AttestationError, HypervisorError
 from pytest_vmstorage.guest.domain_xml import domain_xml
 from pytest_vmstorage.host.folders import folder_facts
@@ -83,7 +84,7 @@ def test_nothing_was_left_untried(diagnosis: Diagnosis) -> None:
     assert not [one for one in diagnosis.findings if "not tried" in one.why]
 
 
-@pytest.mark.parametrize("bus", DEVICES)
+@pytest.mark.parametrize("bus", BUSES)
 def test_a_bus_that_it_allows_boots(lab: Lab, diagnosis: Diagnosis, bus: str) -> None:
     """A guest comes up with its disk on that bus."""
     assert found(diagnosis, "bus", bus).status in ("yes", "limited")

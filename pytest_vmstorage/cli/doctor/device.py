@@ -6,25 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from pytest_vmstorage.cli.doctor.seen import NO_GUEST, AxisFinding, Seen, Status
-from pytest_vmstorage.config.cell import SMALLEST_MEMORY_BYTES, Bus, Cache, Discard, Io, Machine
+from pytest_vmstorage.config.buses import BUSES, CACHES, Bus, Cache
+from pytest_vmstorage.config.cell import SMALLEST_MEMORY_BYTES, Discard, Io, Machine
 from pytest_vmstorage.config.rules.device import LEAST_BYTES_SEC, LEAST_IOPS_SEC
-from pytest_vmstorage.guest.appliance.recipe import MODULES_BY_BUS
-from pytest_vmstorage.guest.disk_xml import CACHE_FLAGS, TARGETS
 from pytest_vmstorage.units import format_about, format_size
 
 MACHINES = ("q35", "pc")
 
-DEVICES: Mapping[Bus, tuple[str, ...]] = {
-    "virtio-blk": ("virtio-blk-pci",),
-    "virtio-scsi": ("virtio-scsi-pci",),
-    "lsilogic": ("lsi53c895a",),
-    "vmpvscsi": ("pvscsi",),
-    "ide": ("ide-hd",),
-    "sata": ("ide-hd", "ich9-ahci"),
-    "usb": ("usb-storage", "qemu-xhci"),
-    "nvme": ("nvme",),
-}
-"""QEMU's names of the devices that a bus is made of, as `-device help` lists them."""
 
 SCHEDULERS: Mapping[str, str] = {"mq-deadline": "mq_deadline", "kyber": "kyber_iosched", "bfq": "bfq"}
 """Modules of the guest's I/O schedulers; none needs no module."""
@@ -33,7 +21,7 @@ SCHEDULERS: Mapping[str, str] = {"mq-deadline": "mq_deadline", "kyber": "kyber_i
 def caches(seen: Seen) -> Iterator[AxisFinding]:
     """By O_DIRECT in the folder, and by what usb-storage does with the write cache."""
     for name in get_args(Cache):
-        direct, _, write_cache = CACHE_FLAGS[name]
+        direct, write_cache = CACHES[name].direct, CACHES[name].write_cache
         trial = seen.trial("direct")
         if direct and not trial.ok:
             yield AxisFinding(axis="cache", value=name, status="no", why=f"no O_DIRECT in the folder: {trial.said}")
@@ -50,8 +38,8 @@ def buses(seen: Seen) -> Iterator[AxisFinding]:
     """By libvirt's list for each machine type, QEMU's devices and the guest kernel's drivers."""
     there = seen.trial("devices").said.split()
     for bus in get_args(Bus):
-        lacking = [name for name in DEVICES[bus] if name not in there]
-        modules = [name for name in MODULES_BY_BUS[bus] if name not in seen.modules]
+        lacking = [name for name in BUSES[bus].devices if name not in there]
+        modules = [name for name in BUSES[bus].modules if name not in seen.modules]
         status, why = _bus_in_libvirt(bus, seen)
         if not seen.has_guests:
             status, why = "no", NO_GUEST
@@ -67,7 +55,7 @@ def _bus_in_libvirt(bus: Bus, seen: Seen) -> tuple[Status, str]:
         if any("nvme" in known for known in seen.buses.values()):
             return "yes", f"by qemu:commandline, though libvirt {seen.libvirt} has the bus itself"
         return "yes", f"by qemu:commandline: libvirt {seen.libvirt} has no such bus (11.5 has)"
-    machines = [name for name in MACHINES if TARGETS[bus][1] in seen.buses.get(name, ())]
+    machines = [name for name in MACHINES if BUSES[bus].libvirt in seen.buses.get(name, ())]
     if not machines:
         return "no", f"libvirt {seen.libvirt} has it for no machine type here"
     lacking = [name for name in MACHINES if name not in machines]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from pytest_vmstorage.config.buses import BUSES, CACHES
 from pytest_vmstorage.config.rules.image import EXTENTS
 from pytest_vmstorage.config.rules.rule import Rule, is_power_of_two
-
-VIRTIO_BUSES = ("virtio-blk", "virtio-scsi")
-SCSI_MODELS = ("virtio-scsi", "lsilogic", "vmpvscsi")
-"""Buses that are a SCSI controller, by libvirt's model names (virtio-scsi is one)."""
 
 LEAST_IOPS_SEC = 10
 LEAST_BYTES_SEC = 512 * 2**10
@@ -24,7 +21,7 @@ def _is_below(limit: int | None, least: int) -> bool:
 DEVICE_RULES = (
     Rule(
         "native-needs-direct",
-        lambda cell: cell.io == "native" and cell.cache not in ("none", "directsync"),
+        lambda cell: cell.io == "native" and not CACHES[cell.cache].direct,
         "io=native needs cache none or directsync",
         "libvirt error 67, QEMU block/file-posix.c, tried",
     ),
@@ -48,13 +45,13 @@ DEVICE_RULES = (
     ),
     Rule(
         "iothread-needs-virtio",
-        lambda cell: cell.iothread and cell.bus not in VIRTIO_BUSES,
+        lambda cell: cell.iothread and not BUSES[cell.bus].is_virtio,
         "only virtio-blk and virtio-scsi have iothreads",
         'libvirt: "IOThreads not available for bus", tried',
     ),
     Rule(
         "queues-need-virtio",
-        lambda cell: (cell.queues or cell.queue_size) and cell.bus not in VIRTIO_BUSES,
+        lambda cell: (cell.queues or cell.queue_size) and not BUSES[cell.bus].is_virtio,
         "only virtio-blk and virtio-scsi have queues to set",
         "libvirt formatdomain: virtio devices only, tried",
     ),

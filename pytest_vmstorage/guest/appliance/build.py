@@ -24,7 +24,6 @@ from pytest_vmstorage.errors import ProvisionError, UnsupportedError
 from pytest_vmstorage.guest.appliance import debian, rootfs
 from pytest_vmstorage.guest.appliance.initrd import has_pvh_entry, vmlinux
 from pytest_vmstorage.guest.appliance.recipe import (
-    MODULES_BY_BUS,
     ROOT_FORMAT,
     SCHEMA,
     TOOLS,
@@ -37,7 +36,6 @@ from pytest_vmstorage.host.shell import Shell, check
 from pytest_vmstorage.progress import Progress, silent
 
 __all__ = [
-    "MODULES_BY_BUS",
     "Appliance",
     "FileRecord",
     "Manifest",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
-from types import MappingProxyType
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
@@ -51,24 +50,6 @@ _MODULES: Final = (
     *("crc32c_intel", "crct10dif_generic", "crct10dif_pclmul", "crc64_rocksoft_generic", "xxhash_generic"),
     *("blake2b_generic", "sha256_generic"),
 )
-
-MODULES_BY_BUS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "virtio-blk": (),
-        "virtio-scsi": ("virtio_scsi", "sd_mod"),
-        "ide": ("ata_piix", "sd_mod"),
-        "sata": ("ahci", "sd_mod"),
-        "nvme": ("nvme",),
-        "usb": ("xhci_pci", "uas", "usb_storage", "sd_mod"),
-        "lsilogic": ("sym53c8xx", "sd_mod"),
-        "vmpvscsi": ("vmw_pvscsi", "sd_mod"),
-    }
-)
-"""What the guest loads before its agent starts, by the test disk's bus or libvirt SCSI controller model.
-
-virtio-blk is there from the initrd. Most others are probed in the background: the disk may appear up to a
-second (usb: 2 s) after the agent's first answer.
-"""
 
 # cryptomgr.notests: the ciphers' self-tests take an emulated CPU 0.2 s. no_timer_check: KVM guests skip it
 # anyway. mitigations= and tsc= are left alone, for they change what is measured.

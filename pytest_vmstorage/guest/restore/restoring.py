@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 
+from pytest_vmstorage.config.buses import BUSES
 from pytest_vmstorage.config.settings import Accel
 from pytest_vmstorage.errors import BootTimeoutError, HypervisorError, VmStorageError
 from pytest_vmstorage.guest.agent import AgentShell
@@ -15,7 +16,7 @@ from pytest_vmstorage.guest.instance import Begun
 from pytest_vmstorage.guest.libvirt.messages import IO_HELPER, IO_HELPER_PACKAGE, lacks_io_helper
 from pytest_vmstorage.guest.protocol import Domain, Hypervisor
 from pytest_vmstorage.guest.restore.parking import park, wake
-from pytest_vmstorage.guest.restore.states import PROVEN, State, States, is_proven, is_restorable
+from pytest_vmstorage.guest.restore.states import State, States, is_proven, is_restorable
 from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.spans import span, waiting_for
 from pytest_vmstorage.units import format_duration
@@ -64,7 +65,9 @@ class Restoring:
         """How guests begin with --vm-boot=`boot`; None where each is booted, as if no guest were ever restored."""
         if boot == "restore":
             return self.begin
-        return self.begin_proven if boot is None and PROVEN.get(accel) else None
+        return (
+            self.begin_proven if boot is None and any(accel in bus.proven_restored for bus in BUSES.values()) else None
+        )
 
     def begin_proven(self, spec: GuestSpec) -> Begun:
         """Begin that guest, restored where that is proven to come to the same, booted elsewhere; raises as `begin`."""

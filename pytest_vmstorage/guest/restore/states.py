@@ -20,10 +20,10 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
+from pytest_vmstorage.config.buses import BUSES, CACHES
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.settings import Accel
 from pytest_vmstorage.errors import ProvisionError
-from pytest_vmstorage.guest.disk_xml import CACHE_FLAGS
 from pytest_vmstorage.guest.domain_xml import NOBODY, GuestSpec, domain_xml
 from pytest_vmstorage.guest.provenance import Provenance
 from pytest_vmstorage.host.shell import Shell, check
@@ -81,24 +81,6 @@ def read_save_image(data: bytes) -> SaveImage:
 
 KEPT_BYTES = 2 * 2**30
 """How much is kept on a host at most; an appliance of 512 MiB takes 140 MiB."""
-
-RESTORED = ("virtio-blk", "virtio-scsi", "lsilogic", "vmpvscsi", "sata", "ide", "usb")
-"""Buses whose disk the guest looks at afresh when its driver is bound again; QEMU cannot save a guest with NVMe."""
-
-PROVEN: Mapping[str, tuple[str, ...]] = {"tcg": ("virtio-blk", "virtio-scsi", "sata", "ide")}
-"""By accelerator the buses on which restored guests were shown to have the figures of booted ones.
-
-By 20 interleaved pairs or more. docs/restored.md has their table, and that of usb, whose pairs show a difference.
-"""
-
-ATA = ("sata", "ide")
-"""Buses of which QEMU saves what a disk says of itself: such a state is for disks of one size.
-
-What it makes of that when it restores the guest is wrong: it turns the write cache on, whatever the disk was
-(hw/ide/core.c, ide_drive_post_load: it looks at byte 85 of the identify data for word 85). Then nothing is flushed for
-a write, and the guest, which was told that there is no write cache, asks for no flush: tried with 7.2.22, where of 1017
-writes with writethrough on sata 4 were flushed to the device, and on ide none.
-"""
 
 _HEAD_BYTES = 2**20
 _TAKE = """
@@ -175,7 +157,7 @@ class States:
             "root_sha256": spec.root_sha256,
             "xml": neutral_xml(spec),
             # of the disk XML says only where it is
-            "size_bytes": spec.config.size if spec.config is not None and spec.config.bus in ATA else None,
+            "size_bytes": spec.config.size if spec.config is not None and BUSES[spec.config.bus].is_ata else None,
         }
         return self._of_boot + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -237,9 +219,16 @@ def is_restorable(spec: GuestSpec) -> bool:
 
 
 def has_restorable_disk(config: StorageConfig) -> bool:
-    """Whether a guest that was saved looks at such a disk afresh, and QEMU leaves it as it is."""
-    loses_its_mode = config.bus in ATA and not CACHE_FLAGS[config.cache][2]
-    return config.bus in RESTORED and not config.is_null and not loses_its_mode
+    """Whether a guest that was saved looks at such a disk afresh, and QEMU leaves it as it is.
+
+    When QEMU restores an ATA disk it turns the write cache on, whatever the disk was (hw/ide/core.c,
+    ide_drive_post_load: it looks at byte 85 of the identify data for word 85). Then nothing is flushed for a write, and
+    the guest, which was told that there is no write cache, asks for no flush: tried with 7.2.22, where of 1017 writes
+    with writethrough on sata 4 were flushed to the device, and on ide none.
+    """
+    bus = BUSES[config.bus]
+    loses_its_mode = bus.is_ata and not CACHES[config.cache].write_cache
+    return bus.is_restorable and not config.is_null and not loses_its_mode
 
 
 def is_proven(spec: GuestSpec) -> bool:
@@ -249,8 +238,8 @@ def is_proven(spec: GuestSpec) -> bool:
 
 def is_meant_for(config: StorageConfig, boot: str | None, accel: Accel) -> bool:
     """Whether with --vm-boot=`boot` the appliance is to be restored for that cell, if all goes well."""
-    buses = PROVEN.get(accel, ()) if boot is None else RESTORED if boot == "restore" else ()
-    return config.bus in buses and has_restorable_disk(config)
+    is_meant = boot == "restore" or (boot is None and accel in BUSES[config.bus].proven_restored)
+    return is_meant and has_restorable_disk(config)
 
 
 def neutral_xml(spec: GuestSpec) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from pytest_vmstorage.config.cell import FIELDS, Bus, StorageConfig
+from pytest_vmstorage.config.buses import BUSES, CACHES
+from pytest_vmstorage.config.cell import FIELDS, StorageConfig
 from pytest_vmstorage.config.qcow2_cache import CACHE_FIELDS
-from pytest_vmstorage.config.rules.device import SCSI_MODELS
 from pytest_vmstorage.config.settings import Accel
 from pytest_vmstorage.errors import AttestationError
-from pytest_vmstorage.guest.disk_xml import CACHE_FLAGS, QEMU_NAMESPACE, TARGETS, TEST_ALIAS
+from pytest_vmstorage.guest.disk_xml import QEMU_NAMESPACE, TEST_ALIAS
 from pytest_vmstorage.guest.facts import GuestFacts
 from pytest_vmstorage.measure.proof.claim import (
     BLOCK,
@@ -39,18 +39,6 @@ from pytest_vmstorage.measure.proof.guest import of_guest
 from pytest_vmstorage.measure.proof.image import block_proofs, cache_sizes, of_image, of_layers
 from pytest_vmstorage.results.run import Proof
 from pytest_vmstorage.units import format_size
-
-MODELS: Mapping[Bus, str] = {
-    "virtio-blk": "virtio-blk-device on virtio-blk-pci",
-    "virtio-scsi": "scsi-hd on virtio-scsi-device",
-    "lsilogic": "scsi-hd on lsi53c895a",
-    "vmpvscsi": "scsi-hd on pvscsi",
-    "ide": "ide-hd on piix3-ide",
-    "sata": "ide-hd on ich9-ahci",
-    "usb": "scsi-hd on usb-storage",
-    "nvme": "nvme",
-}
-"""QEMU's types of the device that holds the disk and of what it is plugged into."""
 
 
 def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Proof, ...]:
@@ -143,7 +131,7 @@ def _of_disk_element(config: StorageConfig, tree: ET.Element) -> Iterator[Proof]
         yield claim(field, str(getattr(config, field)), _attribute(disk, "driver", name) or "not said", XML)
     controller = _controller(disk, tree)
     yield _bus_of_element(config, disk, controller)
-    options = disk if config.bus not in SCSI_MODELS else controller
+    options = disk if not BUSES[config.bus].is_scsi_model else controller
     threaded = bool(_attribute(options, "driver", "iothread"))
     yield claim("iothread", asked_text(config.iothread), asked_text(threaded), XML)
     for field in ("queues", "queue_size"):
@@ -168,8 +156,8 @@ def _controller(disk: ET.Element, tree: ET.Element) -> ET.Element:
 
 
 def _bus_of_element(config: StorageConfig, disk: ET.Element, controller: ET.Element) -> Proof:
-    asked, found = TARGETS[config.bus][1], _attribute(disk, "target", "bus") or "no such disk"
-    if config.bus in SCSI_MODELS:
+    asked, found = BUSES[config.bus].libvirt, _attribute(disk, "target", "bus") or "no such disk"
+    if BUSES[config.bus].is_scsi_model:
         asked, found = f"{asked}, {config.bus}", f"{found}, {controller.get('model', 'no model')}"
     return claim("bus", asked, found, XML)
 
@@ -197,8 +185,8 @@ def _of_nodes(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
     kind = "raw" if first["drv"] in ("file", "host_device") else first["drv"]
     yield claim("format", config.format, kind, BLOCK_NODES)
     yield claim("detect_zeroes", config.detect_zeroes, first["detect_zeroes"], BLOCK_NODES)
-    direct, no_flush, _ = CACHE_FLAGS[config.cache]
-    asked = f"direct {_on(direct)}, no-flush {_on(no_flush)}"
+    mode = CACHES[config.cache]
+    asked = f"direct {_on(mode.direct)}, no-flush {_on(mode.no_flush)}"
     for node in evidence.nodes:
         found = f"direct {_on(node['cache']['direct'])}, no-flush {_on(node['cache']['no-flush'])}"
         where = f"{BLOCK_NODES}, {node['drv']}"
@@ -230,7 +218,8 @@ def _of_device(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
     model = str(device.get("type", "no such device"))
     if model != "nvme":
         model = f"{model} on {controller.get('type', 'nothing')}"
-    yield claim("bus", by_name(config.bus, MODELS), model, DEVICE, holds=model == MODELS[config.bus])
+    asked = BUSES[config.bus].qemu
+    yield claim("bus", by_name(config.bus, asked), model, DEVICE, holds=model == asked)
     yield _write_cache(config, device.get("write-cache"))
     yield from _write_cache_in_effect(config, evidence.inserted)
     virtio = controller if config.bus == "virtio-scsi" else device
@@ -246,7 +235,7 @@ def _of_device(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
 
 def _write_cache(config: StorageConfig, found: str | None) -> Proof:
     where = f"{DEVICE}, write-cache"
-    asked = _on(CACHE_FLAGS[config.cache][2])
+    asked = _on(CACHES[config.cache].write_cache)
     if found is None:
         return unprovable("cache", config, "this device has no such property", where=where)
     # auto is what -drive once said, and on where nobody said anything (QEMU hw/block/block.c)
@@ -259,7 +248,7 @@ def _write_cache(config: StorageConfig, found: str | None) -> Proof:
 def _write_cache_in_effect(config: StorageConfig, inserted: Mapping[str, Any]) -> Iterator[Proof]:
     """The write cache as it is by now: the property says what the device began with, and a guest may have turned it."""
     if "writeback" in inserted:
-        asked, found = _on(CACHE_FLAGS[config.cache][2]), _on(inserted["writeback"])
+        asked, found = _on(CACHES[config.cache].write_cache), _on(inserted["writeback"])
         where = f"{BLOCK}, writeback"
         said = f"{config.cache} (write-cache {asked})"
         yield claim("cache", said, f"write-cache {found}", where, holds=asked == found)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from pytest_vmstorage.config.cell import Bus, StorageConfig
+from pytest_vmstorage.config.buses import Bus
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.results.run import Proof
 from pytest_vmstorage.units import format_size
 
@@ -37,9 +36,9 @@ def unprovable(field: str, config: StorageConfig, why: str, *, found: str = "unk
     return Proof(field=field, asked=asked, found=found, where=where, status="unprovable", why=why)
 
 
-def by_name(bus: Bus, names: Mapping[Bus, str]) -> str:
+def by_name(bus: Bus, name: str) -> str:
     """A bus as it stands in a proof: with what it is called where something else than its name is read."""
-    return bus if names[bus] == bus else f"{bus} ({names[bus]})"
+    return bus if name == bus else f"{bus} ({name})"
 
 
 def asked_text(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from pytest_vmstorage.config.buses import CACHES
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.fs_options import family, mount_options, read_back
 from pytest_vmstorage.config.rules.backing import BLOCK_BACKINGS
@@ -89,7 +90,7 @@ def of_host_fs(config: StorageConfig, found: FileSystem | None) -> Iterator[Proo
         why = "the host did not tell what the image lies on"
         yield from (unprovable(name, config, why, where=ON_HOST) for name in ("host_fs", "host_mkfs", "host_mount"))
         return
-    if found is not None and config.cache in ("none", "directsync"):
+    if found is not None and CACHES[config.cache].direct:
         yield from _of_direct_io(config, found)
     kind = "a block device" if found is None else f"{found.kind} of {found.device}"
     is_own = found is not None and found.is_own

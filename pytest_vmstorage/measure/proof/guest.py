@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from pytest_vmstorage.config.cell import Bus, StorageConfig
-from pytest_vmstorage.guest.disk_xml import CACHE_FLAGS
+from pytest_vmstorage.config.buses import BUSES, CACHES
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.guest.facts import GuestFacts, chosen_scheduler
 from pytest_vmstorage.guest.kernel_log import TROUBLE
 from pytest_vmstorage.host.shell import Shell, reread
@@ -15,18 +15,6 @@ from pytest_vmstorage.measure.proof.claim import DEFAULT, GUEST, by_name, claim,
 from pytest_vmstorage.measure.proof.file_systems import of_guest_fs
 from pytest_vmstorage.results.run import IDLE, Proof
 from pytest_vmstorage.units import format_about, format_size
-
-DRIVERS: Mapping[Bus, str] = {
-    "virtio-blk": "virtio_blk",
-    "virtio-scsi": "sd on virtio_scsi",
-    "lsilogic": "sd on sym53c8xx",
-    "vmpvscsi": "sd on vmw_pvscsi",
-    "ide": "sd on ata_piix",
-    "sata": "sd on ahci",
-    "usb": "sd on usb-storage",
-    "nvme": "nvme",
-}
-"""Linux's drivers of the disk and of its host."""
 
 
 def of_guest(config: StorageConfig, facts: GuestFacts) -> Iterator[Proof]:
@@ -38,8 +26,10 @@ def of_guest(config: StorageConfig, facts: GuestFacts) -> Iterator[Proof]:
     yield claim("scheduler", asked, facts.scheduler, GUEST, holds=asked in (DEFAULT, facts.scheduler))
     yield from of_guest_fs(config, facts.mounted, facts.disk)
     driver = f"{facts.driver} on {facts.host_driver}" if facts.host_driver else facts.driver
-    yield claim("bus", by_name(config.bus, DRIVERS), driver, GUEST, holds=driver == DRIVERS[config.bus])
-    asked = "write back" if CACHE_FLAGS[config.cache][2] else "write through"
+    yield claim(
+        "bus", by_name(config.bus, BUSES[config.bus].driver), driver, GUEST, holds=driver == BUSES[config.bus].driver
+    )
+    asked = "write back" if CACHES[config.cache].write_cache else "write through"
     if config.bus == "nvme":
         why = "QEMU's NVMe says write back in every mode"
         yield unprovable("cache", config, why, found=facts.write_cache, where=GUEST)

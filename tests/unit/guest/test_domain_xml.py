@@ -9,10 +9,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pytest_vmstorage.config.cell import Bus, Cache, Format, StorageConfig
-from pytest_vmstorage.config.rules.device import SCSI_MODELS, VIRTIO_BUSES
+from pytest_vmstorage.config.buses import BUSES, CACHES, Bus, Cache
+from pytest_vmstorage.config.cell import Format, StorageConfig
 from pytest_vmstorage.config.settings import Accel
-from pytest_vmstorage.guest.disk_xml import CACHE_FLAGS, NULL_NODE, QEMU_NAMESPACE, TEST_ALIAS, TEST_SERIAL, nvme_limits
+from pytest_vmstorage.guest.disk_xml import NULL_NODE, QEMU_NAMESPACE, TEST_ALIAS, TEST_SERIAL, nvme_limits
 from pytest_vmstorage.guest.domain_xml import AGENT_PORT, LEASE_NAMESPACE, ROOT_SERIAL, GuestSpec, domain_xml
 from pytest_vmstorage.guest.pinning import Pinning
 from pytest_vmstorage.host.lease import Lease, Owner
@@ -114,7 +114,7 @@ def test_a_scsi_bus_brings_its_controller_and_no_other_bus_does(bus: Bus) -> Non
         for controller in parsed(StorageConfig(bus=bus)).findall("devices/controller")
         if controller.get("type") == "scsi"
     ]
-    assert models == ([bus] if bus in SCSI_MODELS else [])
+    assert models == ([bus] if BUSES[bus].is_scsi_model else [])
 
 
 @pytest.mark.parametrize("bus", get_args(Bus))
@@ -236,7 +236,7 @@ def test_nvme_is_qemus_own_words(cache: Cache) -> None:
     words = qemu_words(tree)
     assert words[::2] == ["-blockdev", "-blockdev", "-device"]
     storage, layer, device = (json.loads(word) for word in words[1::2])
-    direct, no_flush, write_cache = CACHE_FLAGS[cache]
+    direct, no_flush, write_cache = CACHES[cache].flags
     assert storage["cache"] == layer["cache"] == {"direct": direct, "no-flush": no_flush}
     assert (storage["filename"], storage["aio"]) == ("/srv/disk-1", "threads")
     assert (layer["driver"], layer["file"], layer["l2-cache-size"]) == ("qcow2", storage["node-name"], 2**20)
@@ -456,7 +456,7 @@ def test_libvirts_schema_has_every_word_of_it(schema: Callable[[str], None], bus
     schema(domain_xml(spec(StorageConfig(bus=bus), accel=accel, disk="/dev/sdx", is_block=True), LEASE))
     schema(domain_xml(spec(StorageConfig(bus=bus, backing="null"), accel=accel), LEASE))
     schema(domain_xml(spec(StorageConfig(bus=bus, **LIMITS), accel=accel), LEASE))
-    if bus in VIRTIO_BUSES:
+    if BUSES[bus].is_virtio:
         schema(domain_xml(spec(StorageConfig(bus=bus, iothread=True, queues=2, vcpus=2), accel=accel), LEASE))
         pinning = Pinning(vcpus=(2,), iothread=1, others=0)
         schema(domain_xml(spec(StorageConfig(bus=bus, iothread=True), accel=accel, pinning=pinning), LEASE))

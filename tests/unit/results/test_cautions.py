@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.config.cell import Cache, StorageConfig
+from pytest_vmstorage.config.buses import Cache
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.results.cautions import Caution, WorkingSet, host_cautions, others_io
 from pytest_vmstorage.results.counters import IoCounters
 from pytest_vmstorage.results.host import HostState

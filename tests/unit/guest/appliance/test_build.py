@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vmstorage.config.buses import BUSES
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.guest.appliance import build, debian
 from pytest_vmstorage.guest.appliance.build import Appliance, ensure, load
-from pytest_vmstorage.guest.appliance.recipe import MODULES_BY_BUS, kernel_cmdline, recipe
+from pytest_vmstorage.guest.appliance.recipe import kernel_cmdline, recipe
 from pytest_vmstorage.host.shell import CommandResult
 
 PVH_NOTE = struct.pack("<III", 4, 8, 18) + b"Xen\0"
@@ -226,7 +227,7 @@ def test_scripts_of_the_recipe_are_filled_in() -> None:
 
 def test_every_module_of_a_bus_is_in_the_appliance() -> None:
     """Otherwise the disk under test would never appear in the guest."""
-    assert {name for names in MODULES_BY_BUS.values() for name in names} <= set(recipe("bookworm").modules)
+    assert {name for bus in BUSES.values() for name in bus.modules} <= set(recipe("bookworm").modules)
 
 
 def test_command_line_names_the_modules() -> None:

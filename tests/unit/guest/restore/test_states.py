@@ -13,7 +13,8 @@ from typing import get_args
 
 import pytest
 
-from pytest_vmstorage.config.cell import Cache, StorageConfig
+from pytest_vmstorage.config.buses import Cache
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.guest.domain_xml import GuestSpec
 from pytest_vmstorage.guest.restore.states import SaveImage, States, is_meant_for, is_restorable, remove_states

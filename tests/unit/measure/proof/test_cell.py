@@ -11,7 +11,8 @@ from typing import Any, get_args
 import pytest
 
 from pytest_vmstorage.config import cell as config_module
-from pytest_vmstorage.config.cell import FIELDS, Bus, Cache, Format, GuestFs, StorageConfig
+from pytest_vmstorage.config.buses import Bus, Cache
+from pytest_vmstorage.config.cell import FIELDS, Format, GuestFs, StorageConfig
 from pytest_vmstorage.errors import AttestationError, GuestDiedError
 from pytest_vmstorage.guest.emulator import RunningEmulator
 from pytest_vmstorage.guest.facts import GuestFacts
