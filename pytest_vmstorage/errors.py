@@ -54,7 +54,7 @@ class VmStorageError(Exception):
 
     def retold(self, what: str) -> Self:
         """A copy with another sentence, and with this one's traceback."""
-        # not by copy(): that calls the class with the sentence alone, which some do not take
+        # copy.copy() calls `cls(what)`, and some subclasses need more arguments
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.what = _beside(other.hint, what)

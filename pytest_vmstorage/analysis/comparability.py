@@ -33,7 +33,7 @@ def flaw(figure: Figure) -> str:
     """Why the figure cannot be one, in a clause, or an empty text."""
     if not all(math.isfinite(value) for value in figure.values):
         return "a round gave no number"
-    # a file system may be found to have taken or given nothing, and then has
+    # metrics in % and in bytes may be zero or negative
     if figure.metric.unit not in ("%", "B") and min(figure.values) <= 0:
         return f"a round gave {format_figure(min(figure.values), figure.metric.unit)}"
     return ""

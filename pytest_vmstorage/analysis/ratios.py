@@ -293,7 +293,7 @@ def _needed(shifts: Sequence[float], distance: float, confidence: float) -> int 
     found = count_to_see(distance, statistics.stdev(shifts), 1.0 - confidence) if distance > ROUNDING else None
     if found is None:
         return None
-    # with as many as there are it was not decided
+    # the present number did not suffice: at least one more is proposed
     return max(found, fewest, len(shifts) + 1)
 
 

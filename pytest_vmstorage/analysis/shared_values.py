@@ -74,7 +74,7 @@ def find_shared(cells: Sequence[Compared]) -> Shared | None:
     ]
     if not common:
         return None
-    # nothing that all of them meet leaves fewer other cells than all they have in common
+    # all common values together exclude the most other cells; the smallest condition that excludes as many is sought
     fewest = _met(cells, tuple(common))
     for size in range(1, len(common) + 1):
         found = [condition for condition in itertools.combinations(common, size) if _met(cells, condition) == fewest]

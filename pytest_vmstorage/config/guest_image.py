@@ -81,7 +81,7 @@ def choose_image(
     if not name:
         for given, what in ((sha256, "sha256"), (reach, "reach")):
             if given:
-                raise ConfigError(f"{_OPTION}-{what} is of no image.", hint=f"Name the image with {_OPTION}=PATH.")
+                raise ConfigError(f"{_OPTION}-{what} needs an image.", hint=f"Name it with {_OPTION}=PATH.")
         return None
     entry = listed.get(name)
     path = Path(entry.path if entry is not None else folder / Path(name).expanduser()).expanduser().resolve()

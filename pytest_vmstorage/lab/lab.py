@@ -186,7 +186,7 @@ class Lab:
         # a booted guest's own fill warms its fio for the first round, which takes as much longer without it
         is_to_be_restored = not fresh and self._is_to_be_restored(config)
         fill_bytes = self._beside.fill_bytes(config) if is_to_be_restored else 0
-        # the acceleration is the one that the host's own QEMU has; what another one makes of it, its proof tells
+        # acceleration was probed with the host's QEMU; for another emulator the proof (query-kvm) checks it
         machine = self.pool.make(config, self.accel.used, say, fresh=fresh, fill_bytes=fill_bytes)
         try:
             return self._proven(config, machine, say)

@@ -253,7 +253,7 @@ def _alongside(subject: SystemUnderTest, workload: Workload, plan: Plan) -> Abst
         if is_to_be and not is_limited and region <= other.regions.size_bytes:
             with span("filling", cell=config):
                 _fill(other, region, plan)
-            # what is left to be written, or takes memory, would be so while others are measured
+            # write back and drop the cache now: otherwise it would happen during another cell's round
             other.drop_host_caches()
 
     # for the same reason as with note_need above

@@ -38,7 +38,7 @@ _REMARKED_ROUNDS = 3
 
 
 class Taken:
-    """What some rounds in one guest leave to tell beside their samples; the subject itself is let go with its guest."""
+    """What is kept of a guest after its rounds: target, command line, hygiene, proof; the guest itself is let go."""
 
     def __init__(
         self,
@@ -348,7 +348,7 @@ def _round(
     with span(step):
         shell, limit_s = shell_for(subject, workload), plan.timeout_s + 3 * workload.expected_seconds
         result = shell.run(workload.argv(target), timeout_s=limit_s)
-    # of a tool that failed nothing is counted
+    # the counters are read only if the tool succeeded: a failed round has no figure
     with span("looks"), meanwhile(subject.look) if result.ok else contextlib.nullcontext(subject.look) as looking:
         raw = _raw_output(subject, workload, target, result)
         after = looking()

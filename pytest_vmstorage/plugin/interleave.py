@@ -313,7 +313,7 @@ class _Passes:
             rest = turns[place + 1 :]
             coming = [(after, cell) for after, _, cell in rest]
             storage.expect([config, *(cell for _, cell in coming), *again], alike(item, coming))
-            # it leaves to the next one what they share; pytest would take the test itself for such
+            # pytest tears down the fixtures that `nextitem` does not share; the item itself would keep them all
             after = next(one for one in (*(it for it, _, _ in rest), *self._own, None) if one is not item)
             self._run_test(item, after, is_other=is_other)
             if is_fresh and not (rest and rest[0][1:] == (is_other, config)):

@@ -260,10 +260,8 @@ class StorageSession:
 
     def _plan(self, wanted: int, warmup: int) -> Plan:
         if wanted < 1 or warmup < 0:
-            raise ConfigError(
-                f"measure(rounds={wanted}, warmup={warmup}) is no plan.",
-                hint="rounds is 1 or more, warmup 0 or more.",
-            )
+            given, least = (f"rounds={wanted}", 1) if wanted < 1 else (f"warmup={warmup}", 0)
+            raise ConfigError(f"measure({given}): {given.partition('=')[0]} must be {least} or more.")
         settings = self._settings
         return Plan(rounds=wanted, warmup=warmup, timeout_s=settings.timeout_s, hygiene=settings.hygiene)
 

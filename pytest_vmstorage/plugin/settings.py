@@ -102,9 +102,9 @@ def _wishes(config: pytest.Config) -> HostWishes:
     turbo, names = value(config, "turbo"), {name: value(config, name) for name in ("governor", "host-scheduler")}
     if turbo not in ("", "on", "off"):
         raise ConfigError(f"--vm-turbo={turbo} is not known.", hint="It is on or off.")
-    for name, given in names.items():
+    for (name, given), example in zip(names.items(), ("performance", "none"), strict=True):
         if not given.replace("-", "").replace("_", "").isalnum() and given:
-            raise ConfigError(f"--vm-{name}={given} is no name of one.", hint="Write a single word.")
+            raise ConfigError(f"--vm-{name}={given}: the option takes one word, such as {example}.")
     return HostWishes(
         pin=bool(value(config, "pin")),
         strict=bool(value(config, "strict")),

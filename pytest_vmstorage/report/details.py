@@ -260,7 +260,7 @@ def _device_key(m: Measurement) -> tuple[str, str, str, str]:
 
 
 def _path_key(m: Measurement) -> tuple[object, ...]:
-    # a limit is no storage's, and a row behind another one has another ceiling
+    # only rows with the same iotune limits are compared: a throttled disk has a lower ceiling
     limits = (m.config.total_iops_sec, m.config.total_bytes_sec)
     return (m.host, m.config.bus, *limits, m.workload, m.primary)
 

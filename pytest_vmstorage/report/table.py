@@ -292,7 +292,7 @@ def _axis(row: _Place, name: str) -> str:
 
 
 def _varies(rows: Sequence[_Place], name: str) -> bool:
-    # a native row, or a null one, differs from every other by having none of it
+    # native and null rows lack this field; that alone does not make it a column
     values = {_axis(row, name) for row in rows if not _has_none(row, name)}
     return len(values) > 1 or any(name in dict(row.stated) for row in rows)
 

@@ -28,7 +28,7 @@ ROUNDS = 5
 
 RANGE = 0.20
 SLOPE = 0.10
-# the limits themselves are within them, also where a float cannot hold them
+# tolerance: a value exactly at the limit passes despite rounding
 _EXACT = 1e-9
 
 

@@ -82,7 +82,7 @@ def test_a_failed_guest_fails_its_own_tests(project):
 SLIPS = {
     'measure(Fio(rw="bogus"))': "Fio(rw='bogus') is not known here.",
     "measure(None)": "measure(None) has no workload.",
-    "measure(FIO, rounds=0)": "measure(rounds=0, warmup=1) is no plan.",
+    "measure(FIO, rounds=0)": "measure(rounds=0): rounds must be 1 or more.",
     'measure(Fio(rw="randwrite", size="2G"))': "fio randwrite 4k qd1 size=2G needs 2G, but the disk has 1G.",
     'measure(Tar(total_size="9T"))': "makes files of 45 TiB, but the disk has 1 GiB.",
 }

@@ -140,7 +140,7 @@ def confirm_days(suspects: Mapping[Cell, Days], compared: int) -> dict[Cell, Fin
     """
     found = {cell: at_least_suspect(days.finding, days.policy, was_suspect=True) for cell, days in suspects.items()}
     evidence = [_evidence(days, found[cell]) for cell, days in suspects.items()]
-    # those that were no suspects are hypotheses that were kept
+    # cells that were not suspects enter Holm's correction with p = 1
     counted = holm([*evidence, *[1.0] * (compared - len(evidence))])[: len(evidence)]
     for (cell, finding), p in zip(list(found.items()), counted, strict=True):
         days, prediction = suspects[cell], _prediction(suspects[cell])

@@ -24,7 +24,7 @@ def image(tmp_path: Path) -> Path:
 def test_no_name_is_no_image(tmp_path: Path) -> None:
     """Guests boot the appliance then; a checksum alone is a slip."""
     assert choose_image("", "", "", {}, tmp_path) is None
-    with pytest.raises(ConfigError, match="--vm-image-sha256 is of no image"):
+    with pytest.raises(ConfigError, match="--vm-image-sha256 needs an image"):
         choose_image("", SUM, "", {}, tmp_path)
 
 
