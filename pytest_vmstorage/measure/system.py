@@ -55,11 +55,11 @@ class SystemUnderTest:
     `has_parked_fio` says of a restored guest that a fio may wait in it for what it is to write before the first round.
     `boot` is the life of the guest, "" without one; `next_order` counts the rounds of a run over all its cells.
     `settle` waits until the guests of earlier rows are gone. `alongside(fn)` is a context manager: meanwhile `fn` runs
-    in threads for each waiting guest that will run the same test first; `note_need` is told up to which byte the disk is
-    to be filled, which rows that are made later may have from the start. `look` counts around each round; `begin_look`
-    does so for guest and QEMU, and what it returns for the host, None where there is no guest; `watch` begins to watch
-    the host, and what it returns tells its state since then. These three, `settle` and `recheck` are called in a thread
-    beside the shell.
+    in threads for each waiting guest that will run the same test first; `note_need` is told up to which byte the disk
+    is to be filled, which rows that are made later may have from the start. `look` counts around each round;
+    `begin_look` does so for guest and QEMU, and what it returns for the host, None where there is no guest; `watch`
+    begins to watch the host, and what it returns tells its state since then. These three, `settle` and `recheck` are
+    called in a thread beside the shell.
     """
 
     shell: Shell

@@ -27,7 +27,7 @@ from pytest_vmstorage.plugin.fixtures import (
     storage,
 )
 from pytest_vmstorage.plugin.options import add_options, any_given, value
-from pytest_vmstorage.plugin.stash import BEGAN, DESELECTED, SESSION, asserts_between, is_storage_item
+from pytest_vmstorage.plugin.stash import BEGAN, DESELECTED, ENDING, SESSION, asserts_between, is_storage_item
 
 __all__ = [
     "assert_fastest",
@@ -69,6 +69,8 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark, and gather results where reports arrive."""
     config.stash[BEGAN] = time.monotonic()
+    # pytest's own cleanups, which are declared after this one, come before it: Ctrl-C there would be a traceback
+    config.add_cleanup(lambda: config.stash[ENDING].give_back() if ENDING in config.stash else None)
     config.addinivalue_line(
         "markers",
         'storage(**fields): fixed values of the storage configuration, such as size="2G", format="raw"',

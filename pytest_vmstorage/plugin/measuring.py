@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.plugin.options import value
-from pytest_vmstorage.plugin.stash import ASSERTED, SESSION, SPANS, asserts_between, is_storage_item
+from pytest_vmstorage.plugin.stash import ASSERTED, ENDING, SESSION, SPANS, asserts_between, is_storage_item
 from pytest_vmstorage.plugin.xdist.channel import post_of
-
-_ENDING = "vmstorage-ending"
 
 
 def record(config: pytest.Config) -> None:
@@ -55,10 +53,9 @@ def _end_orderly(config: pytest.Config, *, has_own: bool) -> None:
     from pytest_vmstorage.plugin.ending import OrderlyEnd
 
     ending = OrderlyEnd()
-    config.pluginmanager.register(ending, _ENDING)
+    config.pluginmanager.register(ending, "vmstorage-ending")
+    config.stash[ENDING] = ending
     ending.install()
-    # after pytest_unconfigure of all plugins, which takes a moment: Ctrl-C there would end a run in a traceback
-    config.add_cleanup(ending.give_back)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -79,9 +76,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Remove all that was made, also after Ctrl-C, before other plugins' summaries can fail."""
-    ending = session.config.pluginmanager.get_plugin(_ENDING)
-    if ending is not None:
-        ending.begin()
+    if ENDING in session.config.stash:
+        session.config.stash[ENDING].begin()
     storage_session = session.config.stash.get(SESSION, None)
     recorder = session.config.pluginmanager.get_plugin("vmstorage-recorder")
     controller = session.config.pluginmanager.get_plugin("vmstorage-controller")

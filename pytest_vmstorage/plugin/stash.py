@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.config.cell import StorageConfig
     from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.plugin.cell_assertions import Asserted
+    from pytest_vmstorage.plugin.ending import OrderlyEnd
     from pytest_vmstorage.plugin.session import StorageSession
     from pytest_vmstorage.results.run import Measurement
     from pytest_vmstorage.results.saved import Baseline
@@ -22,6 +23,9 @@ BEGAN: pytest.StashKey[float] = pytest.StashKey()
 
 SPANS: pytest.StashKey[SpanRecorder] = pytest.StashKey()
 """On the config: where this process's time goes."""
+
+ENDING: pytest.StashKey[OrderlyEnd] = pytest.StashKey()
+"""On the config: what sees to signals."""
 
 SESSION: pytest.StashKey[StorageSession] = pytest.StashKey()
 """On the config: what this process measures with."""

@@ -135,10 +135,19 @@ StorageSession.close = closed
     assert [event for event in two_cells.events if event.startswith("close")]
 
 
-def test_ctrl_c_once_more_while_pytest_ends_is_no_traceback(project):
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "def pytest_unconfigure():\n    interrupt()\n",
+        # where pytest collects garbage, for one
+        "@pytest.hookimpl(trylast=True)\ndef pytest_configure(config):\n    config.add_cleanup(interrupt)\n",
+    ],
+    ids=["unconfigure", "cleanup"],
+)
+def test_ctrl_c_once_more_while_pytest_ends_is_no_traceback(project, hook):
     """All is removed and reported by then, and pytest's exit status says that the run was interrupted."""
     project.write(
-        conftest="import os, signal\ndef pytest_unconfigure():\n    os.kill(os.getpid(), signal.SIGINT)\n",
+        conftest=f"import os, signal, pytest\ndef interrupt():\n    os.kill(os.getpid(), signal.SIGINT)\n{hook}",
         test_it="def test_x(storage):\n    raise KeyboardInterrupt\n",
     )
     result = project.run(own_process=True)
