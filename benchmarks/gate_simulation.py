@@ -46,7 +46,8 @@ from pytest_benchmark.utils import parse_compare_fail
 
 from pytest_vmstorage.analysis.gate.by_days import Days, against_days, confirm_days, drifting
 from pytest_vmstorage.analysis.gate.by_pairs import confirm, screen
-from pytest_vmstorage.analysis.gate.policy import Finding, Loss, Standing
+from pytest_vmstorage.analysis.gate.kinds import Kind
+from pytest_vmstorage.analysis.gate.policy import Finding, Loss
 from pytest_vmstorage.results.run import steadiness
 
 WORLDS = (*DRAWN, *recorded())
@@ -79,16 +80,16 @@ def screened(world: Noise, slower: float) -> Cell:
     """One cell, screened."""
     pairs = world.pairs(SCREENED, slower)
     finding = screen(shifts(pairs), POLICY)
-    suspected = finding.standing is Standing.SUSPECT
+    suspected = finding.kind is Kind.SUSPECT
     if suspected:
         world.new_day()
     return Cell(finding, pairs, shifts(world.pairs(CONFIRMED, slower)) if suspected else ())
 
 
-def judged(cells: Sequence[Cell]) -> tuple[list[Standing], int]:
+def judged(cells: Sequence[Cell]) -> tuple[list[Kind], int]:
     """Where each cell of a job stands in the end, and how many pairs were run."""
     confirmed = confirm({place: cell.fresh for place, cell in enumerate(cells) if cell.fresh})
-    standings = [confirmed.get(place, cell.finding).standing for place, cell in enumerate(cells)]
+    standings = [confirmed.get(place, cell.finding).kind for place, cell in enumerate(cells)]
     pairs = sum(cell.finding.count for cell in cells) + sum(finding.count for finding in confirmed.values())
     return standings, pairs
 
@@ -115,13 +116,13 @@ def in_fresh_guests(rule: str, cell: Cell) -> bool:
     return alarms(rule, before, after)
 
 
-def of_days(world: Drawn, slower: float) -> Standing:
+def of_days(world: Drawn, slower: float) -> Kind:
     """Where a cell stands that has saved days alone."""
     days = []
     for _ in range(DAYS + 1):
         world.new_day()
         days.append([world.run() for _ in range(GUESTS)])
-    return against_days(days[:-1], [slower + value for value in days[-1]], POLICY).standing
+    return against_days(days[:-1], [slower + value for value in days[-1]], POLICY).kind
 
 
 class OfDays(NamedTuple):
@@ -175,12 +176,12 @@ def job_of_days(world: OfDays, cv: float, seed: int, number: int) -> Counter[str
     for percent in (0, 10, 25):
         slowed = [world.cell(cv, math.log1p(percent / 100), draw) for _ in range(SLOWED)] if percent else []
         cells = [*slowed, *unchanged[len(slowed) :]]
-        suspects = {place: fresh for place, (found, fresh) in enumerate(cells) if found.standing is Standing.SUSPECT}
+        suspects = {place: fresh for place, (found, fresh) in enumerate(cells) if found.kind is Kind.SUSPECT}
         confirmed = confirm_days(suspects, CELLS)
-        ends = [confirmed.get(place, found).standing for place, (found, _) in enumerate(cells)]
+        ends = [confirmed.get(place, found).kind for place, (found, _) in enumerate(cells)]
         count.update(f"{percent} {standing}" for standing in (ends[:SLOWED] if percent else ends))
         if not percent:
-            count["false alarm"] += Standing.REGRESSED in ends
+            count["false alarm"] += Kind.REGRESSED in ends
     return count
 
 
@@ -210,13 +211,13 @@ def job(world: str, cv: float, seed: int, number: int) -> Counter[str]:
     cells = [screened(noise(world, cv, draw), 0.0) for _ in range(CELLS)]
     standings, pairs = judged(cells)
     count["pairs"] += pairs
-    count["false alarm"] += Standing.REGRESSED in standings
+    count["false alarm"] += Kind.REGRESSED in standings
     count.update(f"unchanged {standing}" for standing in standings)
     for percent in (5, 10, 20):
         slower = math.log1p(percent / 100)
         slowed = [screened(noise(world, cv, draw), slower) for _ in range(SLOWED)]
         mixed, _ = judged([*slowed, *cells[SLOWED:]])
-        count[f"mixed {percent}"] += Standing.REGRESSED in mixed[SLOWED:]
+        count[f"mixed {percent}"] += Kind.REGRESSED in mixed[SLOWED:]
         count.update(f"slower {percent} {standing}" for standing in mixed[:SLOWED])
         if percent == 10:
             for rule in RULES:
@@ -275,7 +276,7 @@ def summary(world: str, cv: float, jobs: int, count: Mapping[str, int]) -> dict[
         "saved": {
             f"{which}_{standing.lower()}": share(f"days {which} {standing}", slowed)
             for which in ("unchanged", "slower")
-            for standing in (Standing.PASS, Standing.SUSPECT)
+            for standing in (Kind.PASS, Kind.SUSPECT)
         }
         if world in DRAWN
         else None,

@@ -10,8 +10,9 @@ import pytest
 
 from pytest_vmstorage.analysis.gate.by_days import compare
 from pytest_vmstorage.analysis.gate.by_pairs import compare_pairs
+from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import Loss
-from pytest_vmstorage.analysis.gate.verdicts import Comparison, Kind, Verdict
+from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.plugin import settings

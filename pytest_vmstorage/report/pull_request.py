@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_vmstorage.analysis.columns import function_of
-from pytest_vmstorage.analysis.gate.verdicts import Comparison, Kind, Verdict
+from pytest_vmstorage.analysis.gate.kinds import KINDS, Kind
+from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.sections import EMULATED, loss_text, summary_lines, tally
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results.run import Run
 from pytest_vmstorage.text import plain_markdown
 from pytest_vmstorage.units import format_figure
-
-_SIGNS = {
-    Kind.REGRESSED: "🔴",
-    Kind.SUSPECT: "🟠",
-    Kind.INVALID: "🟠",
-    Kind.INCONCLUSIVE: "⚪",
-    Kind.IMPROVED: "🟢",
-    Kind.PASS: "🟢",
-}
-_LOUD = (Kind.REGRESSED, Kind.SUSPECT, Kind.INVALID, Kind.IMPROVED)
 
 
 def render_summary(run: Run, comparison: Comparison | None = None, *, si: bool = False) -> str:
@@ -57,15 +48,15 @@ def _hosts(run: Run) -> Iterator[str]:
 
 
 def _tables(comparison: Comparison) -> Iterator[str]:
-    loud = [verdict for kind in _LOUD for verdict in comparison.gated if verdict.kind is kind]
+    loud = [one for kind in KINDS if KINDS[kind].is_listed for one in comparison.gated if one.kind is kind]
     if loud:
         yield _table(loud)
     quiet = [verdict.reason for verdict in comparison.gated if verdict.kind is Kind.INCONCLUSIVE]
     if quiet:
-        yield _folded(f"{_SIGNS[Kind.INCONCLUSIVE]} {len(quiet)} inconclusive, and why", quiet)
+        yield _folded(f"{Kind.INCONCLUSIVE.sign} {len(quiet)} inconclusive, and why", quiet)
     passed = [verdict for verdict in comparison.gated if verdict.kind is Kind.PASS]
     if passed:
-        yield f"<details><summary>{_SIGNS[Kind.PASS]} {len(passed)} passed</summary>\n\n{_table(passed)}\n\n</details>"
+        yield f"<details><summary>{Kind.PASS.sign} {len(passed)} passed</summary>\n\n{_table(passed)}\n\n</details>"
     if comparison.missing:
         missing = [f"{one.about} ({function_of(one.nodeid)})" for one in comparison.missing]
         yield _folded(f"{len(missing)} measured before and not in this run", missing)
@@ -81,7 +72,7 @@ def _table(verdicts: Sequence[Verdict]) -> str:
         kind = f"{one.kind} (waived)" if one.waiver else one.kind.value
         tolerated = f"{one.tolerated * 100:g} %" if one.tolerated is not None else "-"
         texts = [
-            f"{_SIGNS[one.kind]} {kind}",
+            f"{one.kind.sign} {kind}",
             *(one.workload, one.config.label, then, format_figure(one.now, one.unit)),
             *(loss_text(one) or "-", tolerated),
         ]

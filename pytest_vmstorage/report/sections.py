@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.analysis.columns import function_of
-from pytest_vmstorage.analysis.gate.verdicts import Comparison, Kind, Verdict
+from pytest_vmstorage.analysis.gate.kinds import KINDS, Kind
+from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.analysis.shared_values import Compared, shared_by
 from pytest_vmstorage.config.cell import AXES, axis_text
 from pytest_vmstorage.report.details import (
@@ -31,8 +32,8 @@ from pytest_vmstorage.units import format_about
 def summary_lines(comparison: Comparison) -> Iterator[str]:
     """How many primary figures got which verdict, and what of the host's software differs from then."""
     counts = Counter("waived" if verdict.waiver else verdict.kind.value for verdict in comparison.gated)
-    order = (Kind.REGRESSED, "waived", Kind.SUSPECT, Kind.INVALID, Kind.INCONCLUSIVE, Kind.IMPROVED, Kind.PASS)
-    said = [f"{counts[name]} {name}" for name in map(str, order) if counts[name]]
+    first, *others = KINDS
+    said = [f"{counts[name]} {name}" for name in map(str, (first, "waived", *others)) if counts[name]]
     if comparison.missing:
         said.append(f"{len(comparison.missing)} missing")
     if said:
@@ -210,15 +211,11 @@ def _comparison(comparison: Comparison) -> Iterable[Section]:
     waived = [f"{verdict.reason} {verdict.waiver}" for verdict in of[Kind.REGRESSED] if verdict.waiver]
     missing = tuple(f"{m.about} ({function_of(m.nodeid)})" for m in comparison.missing)
     yield Section(title=f"against {comparison.against}", lines=tuple(summary_lines(comparison)))
-    yield Section(title="regressed", lines=tuple(v.reason for v in of[Kind.REGRESSED] if not v.waiver))
-    yield Section(title="regressed, and waived", lines=tuple(waived))
-    for title, kind in (
-        ("suspected of a loss", Kind.SUSPECT),
-        ("improved", Kind.IMPROVED),
-        ("invalid figures", Kind.INVALID),
-        ("inconclusive", Kind.INCONCLUSIVE),
-    ):
-        yield Section(title=title, lines=tuple(verdict.reason for verdict in of[kind]))
+    for kind, record in KINDS.items():
+        if record.title:
+            yield Section(title=record.title, lines=tuple(one.reason for one in of[kind] if not one.waiver))
+        if kind is Kind.REGRESSED:
+            yield Section(title=f"{record.title}, and waived", lines=tuple(waived))
     yield Section(title="measured before and not in this run", lines=missing)
 
 

@@ -10,7 +10,8 @@ from typing import NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.analysis.columns import Column, Placed, columns_of, function_of, place, spread_text
-from pytest_vmstorage.analysis.gate.verdicts import Comparison, Kind, Verdict
+from pytest_vmstorage.analysis.gate.kinds import Kind
+from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text
 from pytest_vmstorage.report.curves import Curves, build_curves
 from pytest_vmstorage.report.maps import Map, build_maps

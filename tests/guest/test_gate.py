@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage.analysis.gate.by_pairs import compare_pairs
+from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import GatePolicy
-from pytest_vmstorage.analysis.gate.verdicts import Kind
 from pytest_vmstorage.results.run import Measurement, Run
 
 SLOWED = """

@@ -24,11 +24,11 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from pytest_vmstorage.analysis.comparability import flaw, no_ratio, obstacle, other_parts, stack_changes, stack_of
+from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import (
     Finding,
     GatePolicy,
     Loss,
-    Standing,
     above,
     at_least_suspect,
     change,
@@ -93,7 +93,7 @@ class Days(NamedTuple):
     def finding(self) -> Finding:
         """What `against_days` says."""
         if obstacle := _obstacle(self.saved, self.today):
-            return Finding(standing=Standing.INCONCLUSIVE, count=len(self.saved), reason=obstacle)
+            return Finding(kind=Kind.INCONCLUSIVE, count=len(self.saved), reason=obstacle)
         found = _prediction(self)
         weighed = _against_one(self.saved[0], self.today, _shift(self)) if found is None else _weigh(found, self)
         return at_least_suspect(weighed, self.policy)
@@ -124,11 +124,11 @@ def against_days(
 def drifting(found: Finding, unsteady: str) -> Finding:
     """What becomes of a finding whose rounds are `unsteady`, in a clause: nothing is decided, a suspect stays one."""
     drift = f"its rounds are {unsteady}"
-    if found.standing is Standing.SUSPECT:
+    if found.kind is Kind.SUSPECT:
         return found.model_copy(update={"reason": f"{found.reason}; {drift}"})
     shift = f"{found.loss * 100:+.3g} % time per operation: " if found.loss is not None else ""
     reason = f"{shift}{drift}; --vm-without=steady-state compares them all the same"
-    update = {"standing": Standing.INCONCLUSIVE, "reason": reason, "interval": None, "p": None, "wants": 0}
+    update = {"kind": Kind.INCONCLUSIVE, "reason": reason, "interval": None, "p": None, "wants": 0}
     return found.model_copy(update=update)
 
 
@@ -144,7 +144,7 @@ def confirm_days(suspects: Mapping[Cell, Days], compared: int) -> dict[Cell, Fin
     counted = holm([*evidence, *[1.0] * (compared - len(evidence))])[: len(evidence)]
     for (cell, finding), p in zip(list(found.items()), counted, strict=True):
         days, prediction = suspects[cell], _prediction(suspects[cell])
-        if finding.standing is Standing.SUSPECT and prediction is not None and days.decides and prediction.is_known:
+        if finding.kind is Kind.SUSPECT and prediction is not None and days.decides and prediction.is_known:
             update = _counted(prediction, days, p, compared)
         else:
             update = {"reason": f"it looked slower at first; in fresh rounds, {finding.reason}"}
@@ -160,8 +160,8 @@ def _counted(found: _Prediction, days: Days, p: float, compared: int) -> dict[st
         told = f"confirmed in fresh rounds with {among}, and {above(found.shift, policy)}"
     else:
         told = f"slower in fresh rounds too, but {among} is not below {policy.false_alarm:g}: {_OTHERWISE}"
-    standing = Standing.REGRESSED if p <= policy.false_alarm else Standing.SUSPECT
-    return {"standing": standing, "p": p, "reason": f"{_change(len(days.saved), found.shift, found.interval)}: {told}"}
+    kind = Kind.REGRESSED if p <= policy.false_alarm else Kind.SUSPECT
+    return {"kind": kind, "p": p, "reason": f"{_change(len(days.saved), found.shift, found.interval)}: {told}"}
 
 
 def learnt(saved: Sequence[Sequence[float]], guests: int = 1) -> float | None:
@@ -178,7 +178,7 @@ def learnt(saved: Sequence[Sequence[float]], guests: int = 1) -> float | None:
 
 
 def _evidence(days: Days, finding: Finding) -> float:
-    if finding.standing is not Standing.SUSPECT or not days.decides:
+    if finding.kind is not Kind.SUSPECT or not days.decides:
         return 1.0
     found = _prediction(days)
     return found.p if found is not None and found.is_known else 1.0
@@ -313,7 +313,7 @@ def _against_one(saved: Sequence[float], today: Sequence[float], shift: float) -
         squares = statistics.variance(saved) * (len(saved) - 1) + statistics.variance(today) * (len(today) - 1)
         error = math.sqrt(squares / freedom * (1 / len(saved) + 1 / len(today)))
         reason += f" (were they all alike, its guests would show a loss of {percent(_visible(error, freedom))})"
-    return _finding(Standing.INCONCLUSIVE, 1, shift, None, f"{reason}; {_more_days(1)}")
+    return _finding(Kind.INCONCLUSIVE, 1, shift, None, f"{reason}; {_more_days(1)}")
 
 
 def _more_days(count: int) -> str:
@@ -335,20 +335,20 @@ def _weigh(found: _Prediction, days: Days) -> Finding:
     power = f"{source} show a loss of {percent(found.visible)} in four of five cases"
     if count < LEAST_DAYS and not is_stated:
         told = f"{LEAST_DAYS} days are needed, and {power}; {_more_days(count)}"
-        return _finding(Standing.INCONCLUSIVE, count, shift, interval, told, visible=found.visible)
+        return _finding(Kind.INCONCLUSIVE, count, shift, interval, told, visible=found.visible)
     if p < policy.suspicion and shift >= policy.half:
         found_by = p_text(p) if found.is_known else _UNKNOWN
         told = f"{found_by}, and --vm-confirm can confirm it in fresh rounds"
-        return _finding(Standing.SUSPECT, count, shift, interval, told, p=p)
+        return _finding(Kind.SUSPECT, count, shift, interval, told, p=p)
     if not found.is_known:
-        return _finding(Standing.INCONCLUSIVE, count, shift, interval, f"{_UNKNOWN}; {_MORE_ROUNDS}")
+        return _finding(Kind.INCONCLUSIVE, count, shift, interval, f"{_UNKNOWN}; {_MORE_ROUNDS}")
     bound = found.bound(1 - days.pass_risk)
     if bound < policy.limit:
         least = f"above {percent(bound)}" if bound > 0 else "at all"
         told = f"a loss of {tolerated} is excluded, and any {least}"
-        return _finding(Standing.PASS, count, shift, interval, told)
+        return _finding(Kind.PASS, count, shift, interval, told)
     told = f"a loss of {tolerated} is neither found nor excluded: {power}; {_OTHERWISE}"
-    return _finding(Standing.INCONCLUSIVE, count, shift, interval, told, visible=found.visible)
+    return _finding(Kind.INCONCLUSIVE, count, shift, interval, told, visible=found.visible)
 
 
 def _visible(error: float, freedom: float) -> float:
@@ -357,7 +357,7 @@ def _visible(error: float, freedom: float) -> float:
 
 
 def _finding(
-    standing: Standing,
+    kind: Kind,
     days: int,
     shift: float,
     interval: Interval | None,
@@ -367,14 +367,14 @@ def _finding(
     visible: float | None = None,
 ) -> Finding:
     return Finding(
-        standing=standing,
+        kind=kind,
         count=days,
         reason=f"{_change(days, shift, interval)}: {reason}",
         loss=math.expm1(shift),
         interval=fractions(interval),
         p=p,
         visible=None if visible is None else math.expm1(visible),
-        wants=max(0, LEAST_DAYS - days) if standing is Standing.INCONCLUSIVE else 0,
+        wants=max(0, LEAST_DAYS - days) if kind is Kind.INCONCLUSIVE else 0,
     )
 
 
@@ -522,7 +522,7 @@ def _days_left_out(reasons: Mapping[str, str]) -> str:
 
 def _with_left_out(finding: Finding, left_out: str) -> Finding:
     """The finding with the days that it does not rest on, where more days are what it lacks."""
-    if not left_out or finding.standing is not Standing.INCONCLUSIVE:
+    if not left_out or finding.kind is not Kind.INCONCLUSIVE:
         return finding
     return finding.model_copy(update={"reason": f"{finding.reason} ({left_out})"})
 
@@ -534,7 +534,7 @@ def _decide(cases: Mapping[int, _Saved]) -> dict[int, Finding]:
     for number, one in cases.items():
         found[number] = one.found
         fresh = one.case.measured.samples[len(one.first) :]
-        if fresh and found[number].standing is Standing.SUSPECT:
+        if fresh and found[number].kind is Kind.SUSPECT:
             suspects[number] = one.days(fresh, are_fresh=True)
     found |= confirm_days(suspects, len(cases))
     return {number: _with_left_out(finding, cases[number].left_out) for number, finding in found.items()}

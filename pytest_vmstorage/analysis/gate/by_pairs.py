@@ -13,12 +13,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from pytest_vmstorage.analysis.comparability import flaw, no_ratio
+from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import (
     Finding,
     GatePolicy,
     InterimLook,
     Loss,
-    Standing,
     above,
     at_least_suspect,
     change,
@@ -59,7 +59,7 @@ def screen(differences: Sequence[float], policy: Loss | None = None) -> Finding:
             return obstacle
         p, looks_slower = signed_rank_p(seen), hodges_lehmann(seen) >= policy.half
         if p < policy.suspicion_at(look) and looks_slower:
-            return _finding(Standing.SUSPECT, seen, f"{p_text(p)}, to be confirmed on fresh pairs", p)
+            return _finding(Kind.SUSPECT, seen, f"{p_text(p)}, to be confirmed on fresh pairs", p)
         # a single wild pair can hide a loss from few
         waits = looks_slower and look != policy.screening[-1]
         if not waits and (passed := _passed(seen, look, policy)):
@@ -100,7 +100,7 @@ def _evidence(decided: Finding | None, pairs: Sequence[float], look: InterimLook
     risk to the others, and the job would give more false alarms than it says.
     """
     if decided:
-        return 0.0 if decided.standing is Standing.REGRESSED else 1.0
+        return 0.0 if decided.kind is Kind.REGRESSED else 1.0
     seen = pairs[: look.pairs]
     return signed_rank_p(seen) if len(seen) == look.pairs and all(map(math.isfinite, seen)) else 1.0
 
@@ -113,7 +113,7 @@ def _confirmed(pairs: Sequence[float], look: InterimLook, p: float, policy: Loss
     shift = hodges_lehmann(seen)
     if p <= policy.alarm_risk and shift >= policy.half:
         told = f"confirmed on fresh pairs with {p_text(p)}, and {above(shift, policy)}"
-        return _finding(Standing.REGRESSED, seen, told, p)
+        return _finding(Kind.REGRESSED, seen, told, p)
     return None
 
 
@@ -122,12 +122,12 @@ def _obstacle(seen: Sequence[float], look: InterimLook, policy: Loss) -> Finding
     for place, difference in enumerate(seen, 1):
         if not math.isfinite(difference):
             reason = f"pair {place} has no figure, and a gate that left it out would choose its pairs"
-            return Finding(standing=Standing.INCONCLUSIVE, count=len(seen), reason=reason)
+            return Finding(kind=Kind.INCONCLUSIVE, count=len(seen), reason=reason)
     wants = look.pairs - len(seen)
     if not wants:
         return None
     if not seen:
-        return Finding(standing=Standing.INCONCLUSIVE, count=0, wants=wants, reason=f"no pairs, of at least {wants}")
+        return Finding(kind=Kind.INCONCLUSIVE, count=0, wants=wants, reason=f"no pairs, of at least {wants}")
     return _undecided(seen, policy, f"{look.pairs} pairs are needed for the next look, ", wants)
 
 
@@ -135,16 +135,14 @@ def _passed(seen: Sequence[float], look: InterimLook, policy: Loss) -> Finding |
     bound = upper_bound(seen, look.pass_risk)
     if bound >= policy.limit:
         return None
-    return _finding(
-        Standing.PASS, seen, f"a loss of {percent(policy.limit)} is excluded, and any above {percent(bound)}"
-    )
+    return _finding(Kind.PASS, seen, f"a loss of {percent(policy.limit)} is excluded, and any above {percent(bound)}")
 
 
 def _undecided(seen: Sequence[float], policy: Loss, wish: str = "", wants: int = 0) -> Finding:
     """Neither found nor excluded, and what it would take."""
     tolerated = percent(policy.limit)
     if len(seen) < 2:
-        return _finding(Standing.INCONCLUSIVE, seen, f"{wish}and one has no spread").model_copy(update={"wants": wants})
+        return _finding(Kind.INCONCLUSIVE, seen, f"{wish}and one has no spread").model_copy(update={"wants": wants})
     spread = statistics.stdev(seen)
     visible, needed = visible_shift(spread, len(seen)), count_to_see(policy.limit, spread)
     reason = (
@@ -156,14 +154,14 @@ def _undecided(seen: Sequence[float], policy: Loss, wish: str = "", wants: int =
     elif not wants:
         reason += ", and these did not"
     power = {"visible": math.expm1(visible), "needed": needed, "wants": wants}
-    return _finding(Standing.INCONCLUSIVE, seen, reason).model_copy(update=power)
+    return _finding(Kind.INCONCLUSIVE, seen, reason).model_copy(update=power)
 
 
-def _finding(standing: Standing, seen: Sequence[float], reason: str, p: float | None = None) -> Finding:
+def _finding(kind: Kind, seen: Sequence[float], reason: str, p: float | None = None) -> Finding:
     """With what the pairs say themselves before the reason: estimate and interval."""
     shift, interval = hodges_lehmann(seen), shift_interval(seen)
     return Finding(
-        standing=standing,
+        kind=kind,
         count=len(seen),
         reason=f"{len(seen)} {'pair' if len(seen) == 1 else 'pairs'}, {change(shift, interval)}: {reason}",
         loss=math.expm1(shift),
@@ -238,7 +236,7 @@ def _why(case: Case, then: Measurement | None, lost: str) -> str:
 
 
 def _in_time(one: _Paired, finding: Finding) -> Finding:
-    if one.case.measured.ended.reason != "time limit" or finding.standing is not Standing.INCONCLUSIVE:
+    if one.case.measured.ended.reason != "time limit" or finding.kind is not Kind.INCONCLUSIVE:
         return finding
     reason = f"{finding.reason}; the time for its pairs was over (--vm-pairs-limit)"
     return at_least_suspect(finding.model_copy(update={"reason": reason, "wants": 0}), one.policy)
@@ -248,7 +246,7 @@ def _decide(cases: Mapping[int, _Paired]) -> dict[int, Finding]:
     """A finding for each case: by its first pairs, and once any has fresh ones, for every suspect by those."""
     found = {number: screen(one.first, one.policy) for number, one in cases.items()}
     if any(one.case.measured.fresh for one in cases.values()):
-        suspects = {number: cases[number] for number, one in found.items() if one.standing is Standing.SUSPECT}
+        suspects = {number: cases[number] for number, one in found.items() if one.kind is Kind.SUSPECT}
         fresh = {number: one.pairs[len(one.first) :] for number, one in suspects.items()}
         found |= confirm(fresh, {number: one.policy for number, one in suspects.items()})
     return {number: _in_time(cases[number], finding) for number, finding in found.items()}

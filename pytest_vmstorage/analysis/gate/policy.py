@@ -9,25 +9,16 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Collection, Sequence
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.stats import Interval
 from pytest_vmstorage.units import parse_percent
-
-
-class Standing(StrEnum):
-    """Where a cell stands; only REGRESSED may turn a test red, and only PASS says that the loss is excluded."""
-
-    PASS = "PASS"  # noqa: S105 (no password: a verdict)
-    SUSPECT = "SUSPECT"
-    REGRESSED = "REGRESSED"
-    INCONCLUSIVE = "INCONCLUSIVE"
 
 
 class InterimLook(BaseModel):
@@ -127,7 +118,7 @@ class Finding(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    standing: Standing
+    kind: Kind
     count: int
     reason: str
     loss: float | None = None
@@ -145,11 +136,11 @@ def at_least_suspect(finding: Finding, policy: Loss, *, was_suspect: bool = Fals
     suspect before stays one from half of what is tolerated on: fresh figures neither found nor excluded the loss.
     """
     least = policy.half if was_suspect else policy.limit
-    if finding.standing is not Standing.INCONCLUSIVE or finding.loss is None or math.log1p(finding.loss) <= least:
+    if finding.kind is not Kind.INCONCLUSIVE or finding.loss is None or math.log1p(finding.loss) <= least:
         return finding
     size = "half of " if was_suspect else ""
     reason = f"{finding.reason}; it looks slower by more than {size}the tolerated {percent(policy.limit)}"
-    return finding.model_copy(update={"standing": Standing.SUSPECT, "reason": reason})
+    return finding.model_copy(update={"kind": Kind.SUSPECT, "reason": reason})
 
 
 def log_seconds(metric: Metric, values: Sequence[float]) -> tuple[float, ...]:

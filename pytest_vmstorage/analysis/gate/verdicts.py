@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple, Protocol, TypeVar
@@ -12,32 +11,12 @@ from typing import NamedTuple, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.analysis.comparability import flaw
-from pytest_vmstorage.analysis.gate.policy import Finding, GatePolicy, Loss, Standing, Waiver, log_seconds
+from pytest_vmstorage.analysis.gate.kinds import Kind
+from pytest_vmstorage.analysis.gate.policy import Finding, GatePolicy, Loss, Waiver, log_seconds
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.results.run import Figure, Measurement, Metric, Run, Sample
 from pytest_vmstorage.results.saved import CellKey, keyed
 from pytest_vmstorage.units import format_figure
-
-
-class Kind(StrEnum):
-    """What a comparison found; only REGRESSED turns a test red by itself.
-
-    PASS says that the tolerated loss is excluded, IMPROVED that the cell is faster besides. SUSPECT looks slower and
-    was not confirmed. SHOWN is a figure beside the primary one, which nothing is decided about.
-    """
-
-    PASS = "PASS"  # noqa: S105 (no password: a verdict)
-    IMPROVED = "IMPROVED"
-    REGRESSED = "REGRESSED"
-    SUSPECT = "SUSPECT"
-    INCONCLUSIVE = "INCONCLUSIVE"
-    INVALID = "INVALID"
-    SHOWN = "SHOWN"
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether the comparison came to an end: nothing is worse than tolerated, or something surely is."""
-        return self in (Kind.PASS, Kind.IMPROVED, Kind.REGRESSED)
 
 
 class Verdict(BaseModel):
@@ -254,9 +233,9 @@ def decided(
 
 def kind_of(finding: Finding) -> Kind:
     """A finding as a verdict; IMPROVED where the loss is excluded and the whole interval lies on the faster side."""
-    if finding.standing is Standing.PASS and finding.interval is not None and finding.interval.high < 0:
+    if finding.kind is Kind.PASS and finding.interval is not None and finding.interval.high < 0:
         return Kind.IMPROVED
-    return Kind(finding.standing.value)
+    return finding.kind
 
 
 def _verdict(

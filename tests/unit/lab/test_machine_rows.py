@@ -7,8 +7,8 @@ import io
 
 from pytest_vmstorage.analysis.cell_pairs import PairScope
 from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import GatePolicy
-from pytest_vmstorage.analysis.gate.verdicts import Kind
 from pytest_vmstorage.analysis.yardsticks import Natives
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.measure.proof.without_guest import STATED_BY

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import GatePolicy
-from pytest_vmstorage.analysis.gate.verdicts import Kind
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import AttestationError, WorkloadError
 from pytest_vmstorage.measure.image_operations import measure_images

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import GatePolicy, ToleranceRule, Tolerated
-from pytest_vmstorage.analysis.gate.verdicts import Comparison, Kind, Verdict
+from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.results.run import Measurement, Metric, Run

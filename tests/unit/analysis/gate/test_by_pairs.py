@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from pytest_vmstorage.analysis.gate.by_pairs import compare_pairs
+from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import GatePolicy, Tolerated
-from pytest_vmstorage.analysis.gate.verdicts import Kind, Verdict
+from pytest_vmstorage.analysis.gate.verdicts import Verdict
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.results.run import Ending, LeftOut, Measurement, Metric
 from pytest_vmstorage.testing.builders import make_measurement, make_run

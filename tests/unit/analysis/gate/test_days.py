@@ -9,7 +9,8 @@ import statistics
 import pytest
 
 from pytest_vmstorage.analysis.gate.by_days import Days, against_days, confirm_days, learnt
-from pytest_vmstorage.analysis.gate.policy import Loss, Standing
+from pytest_vmstorage.analysis.gate.kinds import Kind
+from pytest_vmstorage.analysis.gate.policy import Loss
 from pytest_vmstorage.stats import student_t_quantile
 
 QUIET = [[0.00, 0.01], [0.02, 0.01], [-0.01, 0.0], [0.01, 0.02], [0.0, -0.02], [0.01, 0.0]]
@@ -19,7 +20,7 @@ QUIET = [[0.00, 0.01], [0.02, 0.01], [-0.01, 0.0], [0.01, 0.02], [0.0, -0.02], [
 def test_a_day_like_the_others_passes() -> None:
     """The tolerated loss lies above what a further day gives by chance."""
     found = against_days(QUIET, [0.005, 0.01])
-    assert (found.standing, found.count, found.wants) == (Standing.PASS, 6, 0)
+    assert (found.kind, found.count, found.wants) == (Kind.PASS, 6, 0)
     assert "6 saved days" in found.reason
     assert "a loss of 10 % is excluded" in found.reason
 
@@ -38,7 +39,7 @@ def test_the_interval_is_that_of_one_more_day() -> None:
 def test_however_slow_it_is_only_suspected(loss: float) -> None:
     """What differs from one day to the next is not seen in one day."""
     found = against_days(QUIET, [math.log1p(loss)] * 5)
-    assert found.standing is Standing.SUSPECT
+    assert found.kind is Kind.SUSPECT
     assert "--vm-confirm can confirm it in fresh rounds" in found.reason
     assert found.p is not None
     assert found.p < 0.025
@@ -52,7 +53,7 @@ def test_many_guests_of_today_are_still_one_day() -> None:
 def test_days_that_differ_too_much_say_nothing() -> None:
     """With the smallest loss that they would have shown."""
     found = against_days([[-0.2], [0.2], [0.1], [-0.1], [0.0]], [0.05])
-    assert found.standing is Standing.INCONCLUSIVE
+    assert found.kind is Kind.INCONCLUSIVE
     assert found.visible is not None
     assert found.visible > 0.5
     assert f"show a loss of {found.visible * 100:.3g} %" in found.reason
@@ -62,11 +63,9 @@ def test_one_saved_day_gives_the_change_and_no_verdict() -> None:
     """Not even where its guests are all alike: how days differ is not in it, what its guests hide is."""
     found = against_days([[0.0, 0.001, 0.002]], [0.3, 0.301, 0.299])
     # it looks slower by a third, and so is no green cell; nothing confirms it
-    assert (found.standing, found.count, found.wants) == (Standing.SUSPECT, 1, 4)
-    assert (
-        confirm_days({"a": Days([[0.0, 0.001, 0.002]], [0.3] * 6, are_fresh=True)}, 1)["a"].standing is found.standing
-    )
-    assert against_days([[0.0, 0.001, 0.002]], [0.09]).standing is Standing.INCONCLUSIVE
+    assert (found.kind, found.count, found.wants) == (Kind.SUSPECT, 1, 4)
+    assert confirm_days({"a": Days([[0.0, 0.001, 0.002]], [0.3] * 6, are_fresh=True)}, 1)["a"].kind is found.kind
+    assert against_days([[0.0, 0.001, 0.002]], [0.09]).kind is Kind.INCONCLUSIVE
     assert found.loss == pytest.approx(math.expm1(0.299))
     assert (found.visible, found.interval, found.p) == (None, None, None)
     assert "one day does not say how much days differ" in found.reason
@@ -81,12 +80,12 @@ def test_one_saved_day_gives_the_change_and_no_verdict() -> None:
 @pytest.mark.parametrize("days", [2, 3, 4])
 def test_fewer_than_five_days_are_not_enough(days: int) -> None:
     """However quiet or slow; from two on they say what they could have shown. What looks slower is suspected."""
-    for today, standing in ((0.0, Standing.INCONCLUSIVE), (2.0, Standing.SUSPECT), (-2.0, Standing.INCONCLUSIVE)):
+    for today, standing in ((0.0, Kind.INCONCLUSIVE), (2.0, Kind.SUSPECT), (-2.0, Kind.INCONCLUSIVE)):
         found = against_days(QUIET[:days], [today])
-        assert (found.standing, found.count, found.wants) == (standing, days, 5 - days)
+        assert (found.kind, found.count, found.wants) == (standing, days, 5 - days)
         assert found.visible is not None
         fresh = confirm_days({"a": Days(QUIET[:days], [today] * 6, are_fresh=True)}, 1)["a"]
-        assert fresh.standing is standing
+        assert fresh.kind is standing
 
 
 def of_rounds(today: list[float], saved: list[list[float]], spread: float | None = 0.02) -> Days:
@@ -104,7 +103,7 @@ def test_what_rounds_scatter_is_in_the_interval() -> None:
     """A stated spread is of days: a run of few rounds that go far apart knows its own figure no better than they."""
     far, near = [-0.08, 0.08, 0.0], [-0.001, 0.001, 0.0]
     wide, narrow = of_rounds(far, [far]).finding, of_rounds(near, [near]).finding
-    assert (wide.standing, narrow.standing) == (Standing.INCONCLUSIVE, Standing.PASS)
+    assert (wide.kind, narrow.kind) == (Kind.INCONCLUSIVE, Kind.PASS)
     assert wide.interval is not None
     assert narrow.interval is not None
     # sqrt(2 * 0.02**2 + 2 * 0.08**2 / 3) with some four degrees of freedom
@@ -116,17 +115,17 @@ def test_what_rounds_scatter_is_in_the_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("today", "standing"),
-    [(0.0, Standing.INCONCLUSIVE), (-0.3, Standing.INCONCLUSIVE), (0.3, Standing.SUSPECT)],
+    ("today", "kind"),
+    [(0.0, Kind.INCONCLUSIVE), (-0.3, Kind.INCONCLUSIVE), (0.3, Kind.SUSPECT)],
 )
-def test_one_round_each_decides_nothing(today: float, standing: Standing) -> None:
+def test_one_round_each_decides_nothing(today: float, kind: Kind) -> None:
     """Whatever days are stated to differ by: how far rounds go apart is unknown, and no interval is shown."""
     found = of_rounds([today], [[0.0]])
-    assert found.finding.standing is standing
+    assert found.finding.kind is kind
     assert found.finding.interval is None
     assert "one round does not say how far rounds go apart" in found.finding.reason
     # the same in fresh rounds would be known by then
-    assert confirm_days({"a": found._replace(are_fresh=True)}, 1)["a"].standing is standing
+    assert confirm_days({"a": found._replace(are_fresh=True)}, 1)["a"].kind is kind
     assert of_rounds([today], [[0.0, 0.01, -0.01]]).finding.interval is not None
 
 
@@ -153,7 +152,7 @@ def test_fewer_rounds_than_on_saved_days_are_less_sure() -> None:
 def test_what_is_missing_is_named(saved: list[list[float]], today: list[float], said: str) -> None:
     """And never a pass."""
     found = against_days(saved, today)
-    assert (found.standing, found.reason) == (Standing.INCONCLUSIVE, said)
+    assert (found.kind, found.reason) == (Kind.INCONCLUSIVE, said)
 
 
 def test_fewer_guests_than_on_saved_days_are_less_sure() -> None:
@@ -178,18 +177,18 @@ def test_a_guest_of_today_seldom_alarms_where_days_have_many() -> None:
     suspected = 0
     for _ in range(1000):
         saved = [[draw.gauss(0, 0.05) for _ in range(8)] for _ in range(6)]
-        suspected += against_days(saved, [draw.gauss(0, 0.05)]).standing is Standing.SUSPECT
+        suspected += against_days(saved, [draw.gauss(0, 0.05)]).kind is Kind.SUSPECT
     assert suspected / 1000 < 0.025 + 0.01
 
 
 def test_days_without_any_spread() -> None:
     """A counter that never varies: any change is one, and one of more than half of the tolerated loss is suspected."""
     alike = [[1.0]] * 5
-    assert against_days(alike, [1.0]).standing is Standing.PASS
-    assert against_days(alike, [1.01]).standing is Standing.PASS
-    assert against_days(alike, [1.2]).standing is Standing.SUSPECT
+    assert against_days(alike, [1.0]).kind is Kind.PASS
+    assert against_days(alike, [1.01]).kind is Kind.PASS
+    assert against_days(alike, [1.2]).kind is Kind.SUSPECT
     (sure,) = confirm_days({"a": Days(alike, [1.2], are_fresh=True)}, 100).values()
-    assert (sure.standing, sure.p) == (Standing.REGRESSED, 0)
+    assert (sure.kind, sure.p) == (Kind.REGRESSED, 0)
     assert learnt(alike) is None
 
 
@@ -202,11 +201,11 @@ def test_a_loss_of_just_the_tolerated_size_seldom_passes(days: int) -> None:
         saved = [[draw.gauss(0, 0.03)] for _ in range(days)]
         slow = Loss().limit + draw.gauss(0, 0.015)
         found = against_days(saved, [slow + draw.gauss(0, 0.026)])
-        passed += found.standing is Standing.PASS
-        if found.standing is Standing.SUSPECT:
+        passed += found.kind is Kind.PASS
+        if found.kind is Kind.SUSPECT:
             fresh = [slow + draw.gauss(0, 0.026) for _ in range(6)]
             (found,) = confirm_days({"a": Days(saved, fresh, are_fresh=True)}, 1).values()
-            late += found.standing is Standing.PASS
+            late += found.kind is Kind.PASS
     assert 0 < passed / 3000 < 0.04 + 0.008
     assert late > 0
     assert (passed + late) / 3000 < 0.05
@@ -217,11 +216,11 @@ def test_fresh_rounds_have_a_fifth_of_the_risk_of_passing() -> None:
     error = statistics.stdev(statistics.fmean(day) for day in QUIET) * math.sqrt(7 / 6)
     mean = statistics.fmean(statistics.fmean(day) for day in QUIET)
     for are_fresh, t in ((False, 2.191), (True, 3.365)):
-        for slack, standing in ((-0.001, Standing.PASS), (0.001, Standing.INCONCLUSIVE)):
+        for slack, standing in ((-0.001, Kind.PASS), (0.001, Kind.INCONCLUSIVE)):
             limit = t * error
             today = [mean + slack] * 2
             found = Days(QUIET, today, policy=Loss(tolerated=math.expm1(limit)), are_fresh=are_fresh).finding
-            assert found.standing is standing
+            assert found.kind is standing
 
 
 def test_suspects_are_counted_among_all_cells() -> None:
@@ -233,12 +232,12 @@ def test_suspects_are_counted_among_all_cells() -> None:
     one, other = (confirm_days({"a": of(0.2), "b": of(0.0)}, count) for count in (2, 40))
     assert one["a"].p is not None
     assert other["a"].p == pytest.approx(20 * one["a"].p)
-    assert one["a"].standing is other["a"].standing is Standing.REGRESSED
-    assert one["b"].standing is Standing.PASS
+    assert one["a"].kind is other["a"].kind is Kind.REGRESSED
+    assert one["b"].kind is Kind.PASS
     assert one["b"].reason.startswith("it looked slower at first; in fresh rounds, 6 saved days, ")
-    assert confirm_days({"a": of(0.06)}, 1)["a"].standing is Standing.REGRESSED
+    assert confirm_days({"a": of(0.06)}, 1)["a"].kind is Kind.REGRESSED
     many = confirm_days({"a": of(0.06)}, 500)["a"]
-    assert many.standing is Standing.SUSPECT
+    assert many.kind is Kind.SUSPECT
     assert many.reason.endswith(" among 500 cells is not below 0.04: save more days, or run pairs with --vm-against")
     assert confirm_days({}, 10) == {}
 

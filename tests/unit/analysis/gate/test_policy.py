@@ -7,8 +7,8 @@ import datetime
 import pytest
 
 from pytest_vmstorage.analysis.gate.by_days import compare
+from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import GatePolicy, Scope, ToleranceRule, Tolerated, Waiver, parse_tolerated
-from pytest_vmstorage.analysis.gate.verdicts import Kind
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.testing.builders import make_baseline, make_measurement, make_run
 
