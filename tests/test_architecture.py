@@ -259,6 +259,19 @@ def test_names_say_what_things_are() -> None:
     assert not broken, "\n".join(broken)
 
 
+def test_what_a_module_keeps_to_itself_is_not_imported() -> None:
+    """A name with an underscore is nobody else's; attributes of that kind are ruff's to find (SLF001)."""
+    broken = [
+        f"{name} (line {node.lineno}) imports {alias.name} of {node.module}."
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and own(node.module or "") is not None
+        for alias in node.names
+        if alias.name.startswith("_")
+    ]
+    assert not broken, "\n".join(broken)
+
+
 def test_a_public_class_has_its_name_alone() -> None:
     """Who reads `Row` need not ask which one."""
     places: dict[str, list[str]] = {}
