@@ -162,8 +162,14 @@ def test_the_host_forgets_the_image_and_no_other_file(tmp_path: Path, is_here: b
         path.write_bytes(b"x" * MIB)
     assert LocalShell().run(["sync", str(image), str(other)]).ok
     there = FakeShell().do(re.compile("^sh -c"), lambda one: LocalShell().run(one.argv))
-    evict(LocalShell() if is_here else there, str(image))
-    cached = LocalShell().run(["fincore", "-nb", "-o", "PAGES", str(image), str(other)])
     assert LocalShell().run(["stat", "-f", "-c", "%T", str(tmp_path)]).stdout != "tmpfs\n", "no page of a tmpfs goes"
-    assert cached.stdout.split() == ["0", "256"]
+    for _ in range(20):
+        for path in (image, other):
+            path.read_bytes()
+        evict(LocalShell() if is_here else there, str(image))
+        cached = LocalShell().run(["fincore", "-nb", "-o", "PAGES", str(image), str(other)]).stdout.split()
+        # somebody who measures on this machine may just have dropped the caches of all
+        if cached == ["0", "256"]:
+            break
+    assert cached == ["0", "256"]
     assert image.read_bytes() == b"x" * MIB

@@ -312,7 +312,13 @@ def test_this_machine_forgets_an_image_without_a_program(
 
     monkeypatch.setattr(os, "fsync", fsync)
     os.sync()
-    cached = LocalShell().run(["fincore", "-nb", "-o", "PAGES", *map(str, files)])
+    for _ in range(20):
+        for one in files:
+            one.read_bytes()
+        cached = LocalShell().run(["fincore", "-nb", "-o", "PAGES", *map(str, files)])
+        # somebody who measures on this machine may just have dropped the caches of all
+        if cached.stdout.split() == ["256", "256"]:
+            break
     monkeypatch.setattr(LocalShell, "run", None)
     said = drop_caches(LocalShell(), str(files[0]), str(drop))
     monkeypatch.undo()
