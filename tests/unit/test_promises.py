@@ -38,7 +38,7 @@ def test_every_test_that_is_named_exists(heading: str) -> None:
     rows = [row for row in sections(PROMISES)[heading].splitlines() if row.startswith("| ")][1:]
     assert rows
     for row in rows:
-        named = re.findall(r"`((?:\w+/)?test_\w+\.py)(?:::(\w+))?`", row.rpartition(" | ")[2])
+        named = re.findall(r"`((?:\w+/)*test_\w+\.py)(?:::(\w+))?`", row.rpartition(" | ")[2])
         assert named, row
         for file, function in named:
             known = functions(TESTS / file)
