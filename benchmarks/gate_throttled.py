@@ -26,10 +26,10 @@ from pathlib import Path
 
 CONFTEST = """
 import os
-from pytest_vmstorage.lab.systems import Subjects
+from pytest_vmstorage.lab.systems import SystemsUnderTest
 
 LIMITS = dict.fromkeys(("bps", "bps_rd", "bps_wr", "iops_rd", "iops_wr"), 0)
-guest_of = Subjects._guest
+guest_of = SystemsUnderTest._guest
 
 def throttled(self, row, regions):
     # here the guest is proven, and no round has begun
@@ -39,7 +39,7 @@ def throttled(self, row, regions):
     monitor("block_set_io_throttle", id=device, iops=iops, **LIMITS)
     return guest_of(self, row, regions)
 
-Subjects._guest = throttled
+SystemsUnderTest._guest = throttled
 """
 
 TEST = """

@@ -76,7 +76,8 @@ def test_guests_wait_for_their_turns(tmp_path: Path) -> None:
 def test_without_room_guests_are_booted_again(tmp_path: Path) -> None:
     """A host that has no memory to spare: each round has a guest of its own, filled and proven anew."""
     conftest = (
-        "from pytest_vmstorage.lab.factory import GuestPool\nGuestPool.spare_memory_bytes = lambda self: 2**29 - 1\n"
+        "from pytest_vmstorage.lab.factory import GuestFactory\n"
+        "GuestFactory.spare_memory_bytes = lambda self: 2**29 - 1\n"
     )
     process = start(tmp_path, "--vm-rounds=2", "--vm-report=r.json", "-k", "none", conftest=conftest)
     text, _ = process.communicate(timeout=400)
