@@ -67,11 +67,11 @@ def proofs_of(proof: tuple[Proof, ...]) -> dict[str, tuple[str, str]]:
 
 def test_each_cell_has_its_qemu(lab: Lab, prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy runs the guest, its row says so and has its version; the same cell without it has the host's own."""
-    known_when_adopting = []
+    known_when_adopting, adopting_it = [], start.adopting
 
     def adopting(pid_file: Path) -> AbstractContextManager[None]:
         known_when_adopting.append(known_qemus())
-        return start.adopting(pid_file)
+        return adopting_it(pid_file)
 
     monkeypatch.setattr(start, "adopting", adopting)
     path = copied(lab, prefix, "qemu-system-x86_64")
