@@ -275,7 +275,7 @@ FIELDS = tuple(StorageConfig.model_fields)
 AXES = tuple(name for name in FIELDS if name != "size")
 """What can be swept, in the order in which it stands in a test id.
 
-`size` can be, too, where a test does not call something else so: see plugin/axes.py.
+`size` can be, too, where a test does not call something else so: see plugin/parametrize.py.
 """
 
 _SPEAKING = ("format", "cache", "bus", "preallocation", "state", "subformat", "io")

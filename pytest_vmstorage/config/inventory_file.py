@@ -1,9 +1,8 @@
 """Reading vmstorage.toml: TOML text -> Inventory, and a sentence with file, key and remedy for each slip.
 
-A device is listed by what no reboot and no other cable changes: see stable_id.
-
-Accepted are a name below /dev/disk/by-id (or its WWN or serial number as such), by-partuuid/UUID and by-partlabel/LABEL
-for a partition, and for trying things out loop:/FILE, the loop device that is attached to that file.
+A device is listed by what no reboot and no other cable changes. Accepted are a name below /dev/disk/by-id (or its WWN
+or serial number as such), by-partuuid/UUID and by-partlabel/LABEL for a partition, and for trying things out
+loop:/FILE, the loop device that is attached to that file.
 """
 
 from __future__ import annotations

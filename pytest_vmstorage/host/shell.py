@@ -43,6 +43,9 @@ OWNER = "VMSTORAGE_OWNER"
 _COMMAND = "VMSTORAGE_COMMAND"
 """Variable there that all processes of one command share, also those that leave its session, as fio's jobs do."""
 
+_CONNECTION = "ssh"
+"""The program that goes on to hold the connection to a host, which other commands use as well."""
+
 _DAEMONS = ("dmeventd", "lvmpolld", "zed")
 _KILLED = (TIMED_OUT, 128 + signal.SIGKILL)
 _PIECE_BYTES = 2**20
@@ -272,20 +275,20 @@ def _run_alone(argv: Sequence[str], timeout_s: float | None, stdin: bytes) -> su
                 kill_session(process)
                 process.wait()
                 raise
-    except OSError:
-        # there is no process
+    except (FileNotFoundError, PermissionError):
+        # no such program, and no process
         raise
     except BaseException:
         # each job of fio has a session of its own; and Ctrl-C may come before Popen has told of its process
-        _kill_all(processes_with(_COMMAND, command))
+        _kill_all(one for one in processes_with(_COMMAND, command) if one[1] != _CONNECTION)
         raise
     return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
 
 
 def _kill_all(processes: Iterable[tuple[int, str]]) -> None:
-    """Kill these, but for what serves others, too: a host's daemons, and the ssh that holds a connection."""
+    """Kill these, but for daemons of the host: one that a command of LVM or ZFS begins serves others, too."""
     for pid, name in processes:
-        if name not in (*_DAEMONS, "ssh"):
+        if name not in _DAEMONS:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -293,17 +296,12 @@ def _kill_all(processes: Iterable[tuple[int, str]]) -> None:
 def sweep(*, look_only: bool = False) -> list[str]:
     """End commands of this user whose processes of ours are gone, with all that they began; a phrase for each.
 
-    But for daemons of the host: one that a command of LVM or ZFS begins serves others, too.
+    But for daemons of the host, which serve others, too.
     """
-    said = []
-    for pid, name in left_processes(OWNER):
-        if name in _DAEMONS:
-            continue
-        said.append(f"command {name} (pid {pid})")
-        if not look_only:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-    return said
+    left = [(pid, name) for pid, name in left_processes(OWNER) if name not in _DAEMONS]
+    if not look_only:
+        _kill_all(left)
+    return [f"command {name} (pid {pid})" for pid, name in left]
 
 
 def check(result: CommandResult, doing: str, *, hint: str = "") -> CommandResult:

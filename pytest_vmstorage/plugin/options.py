@@ -1,7 +1,7 @@
 """Every option of the plugin, as it is declared: on the command line and in the ini file; all that every run loads.
 
 A pytest run that has no storage test pays for this module and hardly any other, each time that its bytecode cannot be
-kept: so it imports nothing, and what reads the options is elsewhere (`options`, `gate_options`, `image_options`).
+kept: so it imports nothing, and what reads the options is elsewhere (`settings`).
 """
 
 from __future__ import annotations

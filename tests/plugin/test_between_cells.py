@@ -62,7 +62,7 @@ def test_one_that_does_not_hold_fails(project):
     ):
         assert said in text
     assert "test_it.py:10: AssertionError" in text
-    assert "plugin/between.py" not in text
+    assert "plugin/cell_assertions.py" not in text
 
 
 @pytest.mark.parametrize("fixture", ["cells", "assert_ratio"])

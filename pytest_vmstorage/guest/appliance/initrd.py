@@ -155,7 +155,6 @@ def alias_file(modules: Mapping[str, Module]) -> str:
     return "".join(f"alias {alias} {name}\n" for name in sorted(modules) for alias in modules[name].aliases)
 
 
-_ELF_MAGIC: Final = b"\x7fELF"
 _PAYLOAD_SINCE: Final = 0x0208
 _HEADER_BYTES: Final = 0x250
 _REPORT: Final = "Report this with the kernel's version: its image has a layout this plugin does not know."
@@ -168,7 +167,7 @@ def vmlinux(image: bytes, unzstd: Callable[[bytes], bytes]) -> bytes:
         elf = _decompress(packed, unzstd)
     except (zlib.error, lzma.LZMAError) as why:
         raise ProvisionError(f"The kernel image cannot be decompressed: {why}.", hint=_REPORT) from why
-    if not elf.startswith(_ELF_MAGIC):
+    if not elf.startswith(_ELF):
         raise ProvisionError("What the kernel image holds is no ELF file.", hint=_REPORT)
     return elf
 

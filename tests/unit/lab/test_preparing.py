@@ -46,7 +46,7 @@ class Bench:
         self.events[row.config.format].append(what)
 
     def of(self, row: Guest, regions: Regions) -> SystemUnderTest:
-        """As Subjects has it."""
+        """As SystemsUnderTest has it."""
         return SystemUnderTest(
             shell=row.shell,
             disk=row.disk,
