@@ -61,7 +61,7 @@ Round = Callable[[Fio], float]
 def plugin_round(lab: Lab, config: StorageConfig) -> Round:
     """A function that runs a job once through the plugin, in a fresh guest."""
     guest = lab.guest(config)
-    subject = lab.subject(guest)
+    subject = lab.environment(guest.config)
     return lambda job: float(measure(subject, job, Plan(rounds=1, warmup=0)).iops)
 
 
@@ -82,17 +82,17 @@ def bare_round(lab: Lab, guest: BareGuest, disk: str) -> Round:
 def pair(lab: Lab, number: int) -> list[float]:
     """Log ratios plugin/bare of each job, medians over their turns, in a pair of fresh guests."""
     config = StorageConfig(format="raw", cache="none", bus="virtio-blk", size=(256 + number) * 2**20)
-    disk = f"{lab.pool.folder}/bare.raw"
+    disk = f"{lab.factory.folder}/bare.raw"
     logs = []
     with ExitStack() as stack:
         stack.callback(remove_disk, lab.shell, disk)
         make_disk(lab.shell, config, disk)
         bare = stack.enter_context(
-            bare_guest(lab.pool.spec("bare", str(uuid.uuid4()), HostDisk(config=config, path=disk), lab.accel.used))
+            bare_guest(lab.factory.spec("bare", str(uuid.uuid4()), HostDisk(config=config, path=disk), lab.accel.used))
         )
         bare.wait()
         sides = {"A": plugin_round(lab, config), "B": bare_round(lab, bare, disk)}
-        lab.pool.settle()
+        lab.factory.settle()
         turns = TURNS if number % 2 == 0 else TURNS.translate(str.maketrans("AB", "BA"))
         for job in JOBS:
             for side in sides.values():

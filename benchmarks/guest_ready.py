@@ -29,8 +29,8 @@ from pytest_vmstorage.storage.image import make_disk, remove_disk
 
 def plugin_seconds(lab: Lab, config: StorageConfig, *, restored: bool) -> tuple[float, float]:
     """Seconds to a guest's first answer through the plugin, and seconds that the last guest's teardown added."""
-    assert lab.restoring is not None
-    lab.pool.begin_by(lab.restoring.begin if restored else None)
+    assert lab.provisioner.restoring is not None
+    lab.factory.begin_by(lab.provisioner.restoring.begin if restored else None)
     begin = time.monotonic()
     lab.drop()
     dropped = time.monotonic() - begin
@@ -39,17 +39,17 @@ def plugin_seconds(lab: Lab, config: StorageConfig, *, restored: bool) -> tuple[
     ready = time.monotonic() - begin
     assert guest.machine.is_restored == restored
     begin = time.monotonic()
-    lab.pool.settle()
+    lab.factory.settle()
     return ready, dropped + time.monotonic() - begin
 
 
 def bare_seconds(lab: Lab, config: StorageConfig) -> float:
     """Seconds to the first answer of a bare QEMU with the same kernel, initrd, root and disk."""
-    disk = f"{lab.pool.folder}/bare.raw"
+    disk = f"{lab.factory.folder}/bare.raw"
     begin = time.monotonic()
     make_disk(lab.shell, config, disk)
     with bare_guest(
-        lab.pool.spec("bare", str(uuid.uuid4()), HostDisk(config=config, path=disk), lab.accel.used)
+        lab.factory.spec("bare", str(uuid.uuid4()), HostDisk(config=config, path=disk), lab.accel.used)
     ) as guest:
         guest.wait()
         assert guest.run("echo ready") == "ready\n"

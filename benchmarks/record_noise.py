@@ -56,7 +56,7 @@ class Recorder:
         lab = self._lab
         with lab.alone():
             lab.drop()
-            measured = measure(lab.subject(lab.guest(CELL)), job, PLAN)
+            measured = measure(lab.environment(CELL), job, PLAN)
         self._order += 1
         self._guest = measured.guest
         self._runs[job].append(_recorded(measured, self._order))

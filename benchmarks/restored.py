@@ -33,14 +33,14 @@ JOBS = (
 
 def speeds(lab: Lab, config: StorageConfig, *, restored: bool) -> list[float]:
     """IOPS of each job in a guest of its own, after a warm-up round each."""
-    assert lab.restoring is not None
+    assert lab.provisioner.restoring is not None
     lab.drop()
-    lab.pool.settle()
-    lab.pool.begin_by(lab.restoring.begin if restored else None)
+    lab.factory.settle()
+    lab.factory.begin_by(lab.provisioner.restoring.begin if restored else None)
     guest = lab.guest(config)
     assert guest.machine.is_restored == restored
-    lab.restoring.forget(guest.machine.spec)
-    return [measure(lab.subject(guest), job, Plan(rounds=1, warmup=1)).iops for job in JOBS]
+    lab.provisioner.restoring.forget(guest.machine.spec)
+    return [measure(lab.environment(guest.config), job, Plan(rounds=1, warmup=1)).iops for job in JOBS]
 
 
 def pairs(lab: Lab, config: StorageConfig, count: int) -> list[list[float]]:

@@ -144,7 +144,7 @@ class Guest:
         """The user's image that it was booted from, with its checksum; "" of the appliance."""
         return self.machine.spec.image.description if self.machine.spec.image is not None else ""
 
-    def check_tool(self, tool: str, host: str) -> None:  # noqa: ARG002 (a guest has nothing of its host)
+    def check_tool(self, tool: str) -> None:
         """Raise UnsupportedError where a user's image lacks a workload's tool; the appliance has all."""
         if self.image:
             check_programs(self.shell, self.image, (tool, "fio"))

@@ -7,13 +7,16 @@ import fcntl
 import getpass
 import os
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.leftovers import DAY_S, boot_id, left_drafts, pid_namespace, started_ticks, write_whole
 
 __all__ = ["LIFETIME_S", "HostSetting", "Lease", "LeaseBook", "Owner", "boot_id", "is_dead", "started_ticks"]
@@ -157,3 +160,65 @@ class LeaseBook:
 
     def _file(self, run_id: str) -> Path:
         return self.folder / f"{run_id}.json"
+
+
+class HeldLease:
+    """This run's lease: written by `begin` before anything it names is made, and dropped once all of them are gone.
+
+    `is_needed` says that something could not be removed: the lease then stays for the next run.
+    """
+
+    def __init__(self, book: LeaseBook, lease: Lease) -> None:
+        self.book = book
+        self.is_needed = False
+        self._lease = lease
+        self._lock = threading.Lock()
+
+    @property
+    def lease(self) -> Lease:
+        """The lease as it is on disk."""
+        return self._lease
+
+    def begin(self) -> None:
+        """Put the lease on disk."""
+        self.book.write(self._lease)
+
+    def note_domain(self, domain_uuid: str) -> None:
+        """Put a guest into the lease, before it is begun."""
+        self._note(lambda lease: {"domains": (*lease.domains, domain_uuid)})
+
+    def note_settings(self, settings: tuple[HostSetting, ...]) -> None:
+        """Put into the lease which settings of the host the run has changed."""
+        self._note(lambda _lease: {"settings": settings})
+
+    def keep(self) -> None:
+        """Let the run's things outlive it, as the user wants."""
+        self._note(lambda _lease: {"kept": True})
+
+    def removal(
+        self, step: Callable[[], object]
+    ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]:
+        """That step of a teardown, to be pushed to an ExitStack.
+
+        Where it fails the lease stays and the steps after it follow; of several errors the first one is told.
+        """
+
+        def leave(_kind: object, before: BaseException | None, _trace: object) -> None:
+            try:
+                step()
+            except BaseException as error:
+                self.is_needed = True
+                if not (isinstance(error, VmStorageError) and isinstance(before, VmStorageError)):
+                    raise
+
+        return leave
+
+    def end(self) -> None:
+        """Drop the lease, unless something that it names is still there."""
+        if not (self.is_needed or self._lease.kept):
+            self.book.drop(self._lease)
+
+    def _note(self, update: Callable[[Lease], Mapping[str, object]]) -> None:
+        with self._lock:
+            self._lease = self._lease.model_copy(update=update(self._lease))
+            self.book.write(self._lease)

@@ -1,6 +1,7 @@
 """All of it held together: the lab of a run, which opens a host, makes guests, and removes all that was made.
 
-- `opening`, `lab`: a lab from its settings; `factory`, `pool`, `prefetch`: guests, made and waiting
-- `systems`, `observer`, `native`, `machines`, `machine_disk`, `image_operations`: rows, and the looks around them
+- `opening`, `lab`: a lab from its settings; `provisioner`, `factory`: environments and guests, made, proven and removed
+- `environment`: the protocol of where workloads run; `environments`: a guest, the host, a machine of the user's
+- `pool`, `prefetch`: environments at work and waiting; `machines`, `machine_disk`, `image_operations`: further ground
 - `acceleration`: the KVM canary; `division`: cells shared among hosts; `kept`, `reaper`: what outlives a run
 """

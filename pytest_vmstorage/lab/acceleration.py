@@ -22,7 +22,7 @@ def find_accel(
     appliance_key: str,
     shell: Shell,
     hypervisor: Hypervisor,
-    pool: GuestFactory,
+    factory: GuestFactory,
     cache: CanaryCache,
     say: Progress,
     patience_s: float = CANARY_S,
@@ -42,20 +42,20 @@ def find_accel(
         return known, lambda: None
 
     def kvm_refusal() -> str:
-        return device or ("" if hypervisor.supports_kvm(pool.emulator) else "libvirt has no KVM here")
+        return device or ("" if hypervisor.supports_kvm(factory.emulator) else "libvirt has no KVM here")
 
     limit_s = max(CANARY_S, patience_s) if requested == "kvm" else CANARY_S
     with span("canary"):
-        choice = choose_accel(requested, kvm_refusal=kvm_refusal, try_kvm=lambda: _try_kvm(pool, say, limit_s))
+        choice = choose_accel(requested, kvm_refusal=kvm_refusal, try_kvm=lambda: _try_kvm(factory, say, limit_s))
     return choice, lambda: cache.put(key, choice)
 
 
-def _try_kvm(pool: GuestFactory, say: Progress, limit_s: float) -> float | str:
+def _try_kvm(factory: GuestFactory, say: Progress, limit_s: float) -> float | str:
     """Seconds in which a KVM guest answered, or why none did."""
     say("trying KVM with a test guest")
     begin = time.monotonic()
     try:
-        machine = pool.make(None, "kvm")
+        machine = factory.make(None, "kvm")
     except HypervisorError as error:
         return error.what
     try:
@@ -63,5 +63,5 @@ def _try_kvm(pool: GuestFactory, say: Progress, limit_s: float) -> float | str:
     except GuestDiedError as error:
         return error.what
     finally:
-        pool.discard(machine)
+        factory.discard(machine)
     return time.monotonic() - begin if answered else f"a test guest did not boot within {limit_s:.0f} s"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 
 from pytest_vmstorage.config.cell import DEFAULT_MEMORY_BYTES, StorageConfig
 from pytest_vmstorage.config.inventory import LabHost
@@ -23,7 +23,7 @@ from pytest_vmstorage.guest.pinning import Pinner
 from pytest_vmstorage.guest.protocol import Hypervisor
 from pytest_vmstorage.host.folders import FolderFacts, folder_facts
 from pytest_vmstorage.host.guard import guard_of
-from pytest_vmstorage.host.lease import HostSetting, Lease, LeaseBook
+from pytest_vmstorage.host.lease import HeldLease
 from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.spans import span
@@ -31,6 +31,23 @@ from pytest_vmstorage.storage.block import needs_block
 from pytest_vmstorage.storage.disk import HostDisk, HostDisks
 
 _MEMORY = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
+
+
+def hold(held: HeldLease, shell: Shell, teardown: ExitStack) -> None:
+    """Begin the lease; at the end of the teardown the run's folders go, then the lease.
+
+    A folder in which something may be in use stays, with the lease; a kept guest keeps both folders.
+    """
+    held.begin()
+    teardown.callback(held.end)
+
+    def remove_folders() -> None:
+        lease = held.lease
+        for folder in (lease.root, "" if held.is_needed else lease.folder):
+            if folder and not lease.kept:
+                shell.run(["rm", "-rf", "--one-file-system", "--", folder])
+
+    teardown.push(held.removal(remove_folders))
 
 
 class GuestFactory:
@@ -43,38 +60,34 @@ class GuestFactory:
         host: LabHost,
         hypervisor: Hypervisor,
         boot: BootFiles,
-        lease: Lease,
-        book: LeaseBook,
+        lease: HeldLease,
         pin: Pinner | None = None,
     ) -> None:
         self._shell = shell
         self._hypervisor = hypervisor
         self._boot = boot
-        self._lease = lease
-        self._book = book
+        self._held = lease
         self._pin = pin
         self._is_relabeled = host.uri is not None
         self._host_name = host.name
-        self._disks = HostDisks(shell, host, lease.folder, lease.run_id)
-        self._lock = threading.Lock()
+        self._disks = HostDisks(shell, host, self.folder, self.run_id)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vmstorage-teardown")
         self._teardowns: list[Future[None]] = []
         self._leftovers: list[BaseException] = []
         self._alive: list[StartedGuest | HostDisk] = []
         self._numbers = itertools.count(1)
-        self._undos: list[Callable[[], None]] = []
         self._begin: Callable[[GuestSpec], Begun] | None = None
-        self._lasts: list[Callable[[], object]] = []
+        self.kept: StartedGuest | None = None
 
     @property
     def folder(self) -> str:
         """The run's folder on the host."""
-        return self._lease.folder
+        return self._held.lease.folder
 
     @property
     def run_id(self) -> str:
         """The run's id, which all that it makes bears."""
-        return self._lease.run_id
+        return self._held.lease.run_id
 
     @property
     def emulator(self) -> str:
@@ -113,8 +126,8 @@ class GuestFactory:
         """
         confined = self._confined(config)
         number, domain_uuid = self.next_number(), str(uuid.uuid4())
-        name = f"vms-{self._lease.run_id}-{number}"
-        self.note_domain(domain_uuid)
+        name = f"vms-{self.run_id}-{number}"
+        self._held.note_domain(domain_uuid)
         with span("disk", cell=config or ""):
             disk = self._make_disk(config, number, say, fill_bytes) if config else None
         try:
@@ -149,7 +162,7 @@ class GuestFactory:
 
     def xml(self, spec: GuestSpec) -> str:
         """The XML of a guest of this run, with its lease."""
-        return domain_xml(spec, self._lease)
+        return domain_xml(spec, self._held.lease)
 
     def begin_by(self, begin: Callable[[GuestSpec], Begun] | None) -> None:
         """Have guests begin that way from now on, or each by a boot; it raises HypervisorError."""
@@ -228,30 +241,13 @@ class GuestFactory:
             image=self._boot.image_boot(config, self.folder, name),
         )
 
-    def note_domain(self, domain_uuid: str) -> None:
-        """Put a guest into the lease before it is begun."""
-        self._note(lambda lease: {"domains": (*lease.domains, domain_uuid)})
-
-    def note_settings(self, settings: tuple[HostSetting, ...]) -> None:
-        """Put into the lease which settings of the host this run has changed."""
-        self._note(lambda _lease: {"settings": settings})
-
-    def _note(self, update: Callable[[Lease], Mapping[str, object]]) -> None:
-        with self._lock:
-            self._lease = self._lease.model_copy(update=update(self._lease))
-            self._book.write(self._lease)
-
-    def when_closed(self, undo: Callable[[], None]) -> None:
-        """Have that done at the end, before the lease goes; if it fails the lease stays."""
-        self._undos.append(undo)
-
-    def at_last(self, do: Callable[[], object]) -> None:
-        """Have that done when all is removed, right before the lease goes; not where a guest is kept."""
-        self._lasts.append(do)
+    def keep(self, machine: StartedGuest) -> None:
+        """Let that guest outlive the run, with its disk; the first one that is named stays the only one."""
+        self.kept = self.kept or machine
 
     def discard(self, made: StartedGuest | HostDisk) -> None:
-        """Tear a guest, or a disk without one, down in the background; `settle` waits for it."""
-        if made in self._alive:
+        """Tear a guest, or a disk without one, down in the background; `settle` waits for it. A kept guest stays."""
+        if made in self._alive and made is not self.kept:
             self._alive.remove(made)
             self._teardowns.append(self._worker.submit(self._tear_down, made))
 
@@ -269,32 +265,18 @@ class GuestFactory:
                 # not the fault of the cell at hand: told when the pool closes
                 self._leftovers.append(error)
 
-    def close(self, *, keep: StartedGuest | None = None) -> None:
-        """Remove every guest and the run's folder, then the lease; a kept guest keeps all three.
-
-        Raises the first error of a teardown; the lease then stays, so that the next run tries again.
-        """
-        if keep is not None and keep in self._alive:
-            self._alive.remove(keep)
+    def close(self) -> None:
+        """Remove every guest and the run's folder; a kept guest keeps both. Raises the first error of a removal."""
         for made in list(self._alive):
             self.discard(made)
         self.settle()
         self._worker.shutdown()
-        for undo in self._undos:
-            try:
-                undo()
-            except VmStorageError as error:
-                self._leftovers.append(error)
-        if keep is not None:
-            self._lease = self._lease.model_copy(update={"kept": True})
-            self._book.write(self._lease)
-        else:
+        if self.kept is None:
             self._disks.close()
-            if self._leftovers:
-                raise self._leftovers[0]
-            for do in self._lasts:
-                do()
-            self._book.drop(self._lease)
+        else:
+            self._held.keep()
+        if self._leftovers:
+            raise self._leftovers[0]
 
     def _tear_down(self, made: StartedGuest | HostDisk) -> None:
         disk = made if isinstance(made, HostDisk) else made.disk

@@ -13,7 +13,9 @@ from pytest_vmstorage.host.folders import folder_facts
 from pytest_vmstorage.host.guard import guard_of
 from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.host.watch import HostWatch
+from pytest_vmstorage.lab.environments import missing
 from pytest_vmstorage.lab.factory import GuestFactory
+from pytest_vmstorage.lab.machines import said_values
 from pytest_vmstorage.measure.image_operations import Bench
 from pytest_vmstorage.progress import Progress
 from pytest_vmstorage.results.counters import IoCounters
@@ -33,7 +35,7 @@ cp --version 2>/dev/null | sed -n '1s/.* /coreutils=/p'
 
 @contextlib.contextmanager
 def image_bench(
-    shell: Shell, host: LabHost, pool: GuestFactory, config: StorageConfig, workload: ImageOperations, say: Progress
+    shell: Shell, host: LabHost, factory: GuestFactory, config: StorageConfig, workload: ImageOperations, say: Progress
 ) -> Iterator[Bench]:
     """A bench for these operations; all that was made for it is gone at the end, also after Ctrl-C.
 
@@ -44,39 +46,39 @@ def image_bench(
     tools = _tools(shell, host.name)
     say("making the place for images")
     room = room_needed(config, workload.data, preallocates="preallocate" in workload.operations)
-    made = pool.make_place(config, room)
+    made = factory.make_place(config, room)
     try:
-        place = _place(shell, host, pool, config, workload, made.path)
+        place = _place(shell, host, factory, config, workload, made.path)
         watch = HostWatch(shell, made.path)
         yield Bench(
             shell=shell,
             config=config,
             host=host.name,
             place=place,
-            scratch=pool.folder,
+            scratch=factory.folder,
             look=lambda: _look(watch),
             watch=watch.begin,
             notes=made.notes,
             tools=tools,
         )
     finally:
-        pool.remove_place(made)
+        factory.remove_place(made)
 
 
 def _place(
-    shell: Shell, host: LabHost, pool: GuestFactory, config: StorageConfig, workload: ImageOperations, folder: str
+    shell: Shell, host: LabHost, factory: GuestFactory, config: StorageConfig, workload: ImageOperations, folder: str
 ) -> ImagePlace:
     if config.backing_kind == "file":
         kind = folder_facts(shell, folder).file_system
         return FileImage(config, folder, workload, kind=kind, shares_blocks=shares_blocks(shell, folder))
     listed = choose_listed(host, config)
-    numbers = (pool.next_number(), pool.next_number())
+    numbers = (factory.next_number(), factory.next_number())
     volume: LvmImage | ZvolImage
     if isinstance(listed, ListedGroup):
-        volume = LvmImage(config, folder, workload, find_group(shell, listed), pool.run_id, numbers)
+        volume = LvmImage(config, folder, workload, find_group(shell, listed), factory.run_id, numbers)
     else:
         assert isinstance(listed, ListedDataset), listed
-        volume = ZvolImage(config, folder, workload, find_dataset(shell, listed), pool.run_id, numbers)
+        volume = ZvolImage(config, folder, workload, find_dataset(shell, listed), factory.run_id, numbers)
     volume.check_room()
     for node in volume.nodes:
         guard_of(shell).allow(node)
@@ -86,10 +88,9 @@ def _place(
 def _tools(shell: Shell, host: str) -> Mapping[str, str]:
     """Versions of what does the work; raises UnsupportedError where it is not there."""
     for tool, package in (("qemu-img", "qemu-utils"), ("qemu-io", "qemu-utils"), ("bash", "bash")):
-        if not shell.run(["sh", "-c", 'command -v "$1"', "sh", tool]).ok:
+        if missing(shell, (tool,)):
             raise UnsupportedError(f"Image operations need {tool}, and {host} has none.", hint=f"Install {package}.")
-    done = shell.run(["sh", "-c", _VERSIONS])
-    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    return said_values(shell, _VERSIONS)
 
 
 def _look(watch: HostWatch) -> Look:

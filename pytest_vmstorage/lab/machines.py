@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import socket
 import time
 import uuid
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import Inventory, LabHost, ListedMachine
-from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError
-from pytest_vmstorage.guest.guest import testinfra_host
+from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.host.device_node import node_facts
 from pytest_vmstorage.host.folders import find_folder, folder_facts, make_run_folder
 from pytest_vmstorage.host.guard import Guard, Guarded
 from pytest_vmstorage.host.lease import LIFETIME_S, Lease, LeaseBook, is_dead, this_process
 from pytest_vmstorage.host.lock import WAIT_S, HostLease
 from pytest_vmstorage.host.shell import LocalShell, Shell, SshShell, check
+from pytest_vmstorage.lab.environments import ForeignEnvironment, Services
 from pytest_vmstorage.lab.machine_disk import check_tools, make_machine_disk, plan_disk, remove_machine_disk
-from pytest_vmstorage.lab.native import Native
 from pytest_vmstorage.measure.proof.without_guest import conclude_machine
+from pytest_vmstorage.measure.system import Identity
 from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.host import HostFacts
-from pytest_vmstorage.results.run import Proof
 from pytest_vmstorage.storage.disk import HostDisk
 from pytest_vmstorage.storage.host_file_system import remove_folder
 
@@ -52,7 +49,20 @@ echo "machine id=$(sha256sum 2>/dev/null </etc/machine-id | cut -c 1-12)"
 echo "boot=$(cat /proc/sys/kernel/random/boot_id)"
 """
 
+TOOL_VERSIONS = r"""
+fio --version 2>/dev/null | sed 's/^fio-/fio=/'
+dd --version 2>/dev/null | sed -n '1s/.* /coreutils=/p'
+hdparm -V 2>/dev/null | sed -n '1s/.* v/hdparm=/p'
+"""
+"""Prints the version of each tool that a host or a machine has; see `said_values`."""
+
 _OF_THE_ROW = ("kernel", "cpus", "os", "hypervisor", "hardware", "machine id")
+
+
+def said_values(shell: Shell, script: str) -> Mapping[str, str]:
+    """The values that a script prints, a line NAME=VALUE each."""
+    done = shell.run(["sh", "-c", script])
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
 
 def ask_machine(shell: Shell, name: str) -> Mapping[str, str]:
@@ -93,64 +103,6 @@ def machine_facts(listed: ListedMachine, said: Mapping[str, str], shell: Shell, 
 
 def _number(text: str) -> int:
     return int(text) if text.isdecimal() else 0
-
-
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
-
-BELOW = "out of reach: what lies below the machine is not the plugin's"
-"""What a row says of caches of a host that nobody here can reach."""
-
-
-class MachineRow(Native):
-    """A machine in a guest's place: `disk` is a file or device on it, `facts` and `tools` are its own.
-
-    `said` is what it told of itself when the row was made.
-    """
-
-    def __init__(
-        self,
-        listed: ListedMachine,
-        disk: HostDisk,
-        shell: Shell,
-        folder: str,
-        proof: tuple[Proof, ...],
-        said: Mapping[str, str],
-    ) -> None:
-        super().__init__(disk, shell, folder, proof)
-        self.listed = listed
-        self.facts = row_facts(said)
-        self._boot = said.get("boot", "")
-
-    @functools.cached_property
-    def host(self) -> Any:
-        """The machine as a testinfra Host, over the shell that its workloads use."""
-        return testinfra_host(self.listed.name, self.run)
-
-    @property
-    def notes(self) -> Mapping[str, str]:
-        """What a reader of its row must know: what it was measured on, and that nobody proved what lies below."""
-        made = self.host_disk.block.description if self.host_disk.block is not None else "a file, removed after the row"
-        stated = ", ".join(f"{field} {value}" for field, value in self.listed.label.items())
-        note = f"{made}; the plugin made neither the machine nor what lies below it"
-        return {"machine": note, **({"stated by vmstorage.toml": stated} if stated else {})}
-
-    def check_tool(self, tool: str, host: str) -> None:  # noqa: ARG002 (the lab's host, which has nothing to do with it)
-        """Raise UnsupportedError where the machine lacks a workload's tool, or fio, which fills the disk."""
-        wanted = dict.fromkeys((tool, *(() if self.config.state == "fresh" else ("fio",))))
-        missing = [one for one in wanted if not self.shell.run(["sh", "-c", 'command -v "$1"', "sh", one]).ok]
-        if missing:
-            raise UnsupportedError(
-                f"The machine {self.listed.name} ({self.listed.target}) lacks {' and '.join(missing)}.",
-                hint="Install it there; the plugin installs nothing on a machine that it did not make.",
-            )
-
-    def changed(self) -> str:
-        """What is no longer as when the row was made, in a clause; empty where all is."""
-        now = self.shell.read(_BOOT_ID).strip()
-        return "the machine was booted anew meanwhile" if now != self._boot else ""
-
-    def __repr__(self) -> str:
-        return f"<MachineRow {self.config.label}, {self.disk} of {self.listed.name}>"
 
 
 class Machines:
@@ -203,7 +155,7 @@ class Machines:
         check_tools(shell, listed)
         return plan_disk(shell, listed, config, self._source)
 
-    def make(self, config: StorageConfig, say: Progress = silent) -> MachineRow:
+    def make(self, config: StorageConfig, services: Services, say: Progress = silent) -> ForeignEnvironment:
         """Make the cell's file on its machine, or take its disk; raises ConfigError, HostError, AttestationError."""
         listed = self.listed(config)
         say(f"reaching {listed.target}")
@@ -217,14 +169,13 @@ class Machines:
             size_bytes = node.size_bytes or int(check(shell.run(["stat", "-c", "%s", disk.path]), "stat").stdout)
             proof = conclude_machine(listed, disk, node, size_bytes)
             self._facts[listed.name] = machine_facts(listed, said, shell, disk)
-            return MachineRow(listed, disk, shell, folder, proof, said)
+            tools = said_values(shell, TOOL_VERSIONS)
+            identity = Identity(host=listed.name, facts=row_facts(said), tools=tools, proof=proof)
+            boot_id, remove = said.get("boot", ""), self._remove
+            return ForeignEnvironment(listed, disk, shell, identity, folder, services, boot_id=boot_id, remove=remove)
         except BaseException:
             self._remove(shell, disk)
             raise
-
-    def release(self, row: MachineRow) -> None:
-        """Remove the row's file, or what it left on its disk; what cannot be removed is told by `close`."""
-        self._remove(row.shell, row.host_disk)
 
     def facts(self, config: StorageConfig) -> HostFacts:
         """What is known of the cell's machine by now; its name alone where vmstorage.toml has none of that name."""

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 from pytest_vmstorage import leftovers
 from pytest_vmstorage.config.inventory import LabHost, find_host
-from pytest_vmstorage.config.settings import HostWishes, LabSettings
+from pytest_vmstorage.config.settings import AccelChoice, HostWishes, LabSettings
+from pytest_vmstorage.errors import UnsupportedError
 from pytest_vmstorage.guest.acceleration import CanaryCache, device_refusal
 from pytest_vmstorage.guest.appliance import build as appliances
 from pytest_vmstorage.guest.appliance.build import Appliance
 from pytest_vmstorage.guest.boot import BootFiles, find_emulator, place_appliance
 from pytest_vmstorage.guest.cloud_image.image import place_image
 from pytest_vmstorage.guest.cloud_image.network import ImageKeys
+from pytest_vmstorage.guest.libvirt.confinement import Confinement
 from pytest_vmstorage.guest.libvirt.embedded import connect_embedded
 from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtHypervisor
 from pytest_vmstorage.guest.pinning import Pinner
-from pytest_vmstorage.guest.protocol import Hypervisor
+from pytest_vmstorage.guest.protocol import Domain, Hypervisor
 from pytest_vmstorage.guest.restore.parking import PARKING
 from pytest_vmstorage.guest.restore.restoring import Restoring
 from pytest_vmstorage.guest.restore.states import States, remove_states
@@ -28,14 +32,13 @@ from pytest_vmstorage.host import shell, ssh
 from pytest_vmstorage.host.facts import host_facts
 from pytest_vmstorage.host.folders import cache_folder, find_folder, make_run_folder, use_cache_folder
 from pytest_vmstorage.host.guard import Guard, Guarded
-from pytest_vmstorage.host.lease import LIFETIME_S, Lease, LeaseBook, is_dead, this_process
+from pytest_vmstorage.host.lease import LIFETIME_S, HeldLease, Lease, LeaseBook, is_dead, this_process
 from pytest_vmstorage.host.lock import HostLease
 from pytest_vmstorage.host.settings import HostSettings
 from pytest_vmstorage.host.shell import LocalShell, Shell, open_shell
 from pytest_vmstorage.lab.acceleration import find_accel
-from pytest_vmstorage.lab.factory import GuestFactory
+from pytest_vmstorage.lab.factory import GuestFactory, hold
 from pytest_vmstorage.lab.lab import Lab
-from pytest_vmstorage.lab.machine_lab import MachineLab, NoHypervisor, make_machine_lab
 from pytest_vmstorage.lab.machines import Machines
 from pytest_vmstorage.lab.reaper import Reaped, daemon_logs, leases_of, reap, reap_remote, remove_logs
 from pytest_vmstorage.leftovers import left_drafts
@@ -47,12 +50,34 @@ MOST_AT_ONCE = 4
 """Guests that boot side by side at most, on as many cores."""
 
 
-def open_machines(settings: LabSettings, say: Progress = silent) -> MachineLab:
-    """A lab without a host for guests, where every cell is a machine that the plugin did not make."""
+def open_machines(settings: LabSettings, say: Progress = silent) -> Lab:
+    """A lab without a host for guests, where every cell is a machine that the plugin did not make.
+
+    Nothing is made before a cell's turn, and nobody reached.
+    """
     book = lease_book()
     for sentence in _reap_here(book):
         say(str(sentence))
-    return make_machine_lab(settings, book)
+    host = LabHost(name=socket.gethostname(), uri=None, ssh=None, folder="/nonexistent")
+    held = HeldLease(book, _lease(host).model_copy(update={"root": ""}))
+    shell, hypervisor = LocalShell(), NoHypervisor()
+    boot = BootFiles(emulator="", kernel="", initrd="", root="")
+    machines, teardown = Machines(settings.inventory, book, wait_s=settings.wait_s), ExitStack()
+    teardown.callback(machines.close)
+    return Lab(
+        settings=settings,
+        host=host,
+        shell=shell,
+        hypervisor=hypervisor,
+        factory=GuestFactory(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=held),
+        appliance=None,
+        accel=AccelChoice(used="tcg", requested=settings.accel, reason="no guest is made"),
+        facts=HostFacts(name=host.name),
+        held=held,
+        machines=machines,
+        teardown=teardown,
+        has_guests=False,
+    )
 
 
 def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
@@ -68,16 +93,17 @@ def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
     chosen, shared = settings.folder is not None, host.uri is not None
     folder = find_folder(shell, host.folder, chosen=chosen, named=host.is_folder_named, shared=shared)
     host = host.model_copy(update={"folder": folder.path})
-    with ExitStack() as undo:
+    with ExitStack() as teardown:
         # the last line here is the first to be run: the guests go before the connection, the leases go last
-        host_lease = _leased(host, shell, settings, say, undo)
-        lease = _lease(host)
-        book.write(lease)
-        undo.callback(book.drop, lease)
-        undo.callback(shell.run, ["rm", "-rf", "--one-file-system", "--", *filter(None, (lease.folder, lease.root))])
+        host_lease = _leased(host, shell, settings, say, teardown)
+        held = HeldLease(book, _lease(host))
+        lease = held.lease
+        hold(held, shell, teardown)
         make_run_folder(shell, lease.folder, shared=shared)
         hypervisor = _connect(host, lease, shell)
-        undo.callback(hypervisor.close)
+        teardown.push(held.removal(hypervisor.close))
+        if not host.is_local:
+            teardown.push(held.removal(lambda: None if held.lease.kept else remove_logs(shell, lease.run_id)))
         for sentence in reap_remote(book, host, shell, hypervisor):
             say(str(sentence))
         if isinstance(shell, Guarded):
@@ -90,13 +116,12 @@ def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
             keys = ImageKeys() if settings.image.reach == "ssh" else None
             placed = place_image(host, shell, settings.image, say, keys, draft=f"{lease.folder}/image")
             boot = boot.model_copy(update={"image": placed, "root_sha256": settings.image.sha256})
-        pool = GuestFactory(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book, pin=pin)
-        undo.callback(pool.close)
-        pool.at_last(lambda: _leave(host, shell, hypervisor, lease))
-        host_settings = HostSettings(shell, lease, book, pool.note_settings)
-        pool.when_closed(host_settings.restore)
-        if host_lease is not None:
-            pool.when_closed(host_lease.close)
+        host_settings = HostSettings(shell, lease, book, held.note_settings)
+        teardown.push(held.removal(host_settings.restore))
+        machines = Machines(settings.inventory, book, wait_s=settings.wait_s)
+        teardown.push(held.removal(machines.close))
+        factory = GuestFactory(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=held, pin=pin)
+        teardown.push(held.removal(factory.close))
         host_settings.apply(settings.wishes, lease.folder)
         accel, remember = find_accel(
             settings.accel,
@@ -104,41 +129,79 @@ def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
             appliance_key=appliance.manifest.key if appliance is not None else "none",
             shell=shell,
             hypervisor=hypervisor,
-            pool=pool,
+            factory=factory,
             cache=CanaryCache(cache_folder() / "accel.json"),
             say=say,
             patience_s=settings.timeout_s,
         )
         facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
-        restoring = _restoring(host, shell, hypervisor, pool, facts, settings.timeout_s, say)
-        pool.begin_by(restoring.way(settings.boot, accel.used))
-        undo.pop_all()
-    # more side by side would only wait for each other and for the disk
-    at_once = max(1, min(facts.cores, MOST_AT_ONCE))
-    return Lab(
-        settings,
-        host,
-        shell,
-        hypervisor,
-        pool,
-        appliance,
-        accel,
-        facts,
-        lease,
-        remember,
-        host_settings,
-        at_once,
-        host_lease,
-        Machines(settings.inventory, book, wait_s=settings.wait_s),
-        restoring,
-    )
+        restoring = _restoring(host, shell, hypervisor, factory, held, facts, settings.timeout_s, say)
+        factory.begin_by(restoring.way(settings.boot, accel.used))
+        return Lab(
+            settings=settings,
+            host=host,
+            shell=shell,
+            hypervisor=hypervisor,
+            factory=factory,
+            appliance=appliance,
+            accel=accel,
+            facts=facts,
+            held=held,
+            remember_accel=remember,
+            host_settings=host_settings,
+            # more side by side would only wait for each other and for the disk
+            at_once=max(1, min(facts.cores, MOST_AT_ONCE)),
+            host_lease=host_lease,
+            machines=machines,
+            restoring=restoring,
+            teardown=teardown.pop_all(),
+        )
+
+
+class NoHypervisor:
+    """Stands where no guest is made: there is none to be found, and none can be started."""
+
+    def start(self, xml: str) -> Domain:  # noqa: ARG002 (as the protocol has it)
+        """Raise UnsupportedError."""
+        raise UnsupportedError("No guest can be made: this run measures machines that the plugin did not make.")
+
+    def restore(self, xml: str, path: str) -> Domain:  # noqa: ARG002 (as the protocol has it)
+        """Raise UnsupportedError."""
+        return self.start(xml)
+
+    def find(self, uuid: str) -> Domain | None:  # noqa: ARG002 (as the protocol has it)
+        """None."""
+        return None
+
+    def forget(self, uuid: str) -> None:
+        """There is nothing known of it."""
+
+    def versions(self) -> Mapping[str, str]:
+        """None of anything."""
+        return {}
+
+    def supports_kvm(self, emulator: str) -> bool:  # noqa: ARG002 (as the protocol has it)
+        """No."""
+        return False
+
+    def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:  # noqa: ARG002 (as the protocol has it)
+        """None."""
+        return frozenset()
+
+    def confinement(self) -> Confinement:
+        """None."""
+        return Confinement()
+
+    def close(self) -> None:
+        """Nothing to let go."""
 
 
 def _restoring(
     host: LabHost,
     shell: Shell,
     hypervisor: Hypervisor,
-    pool: GuestFactory,
+    factory: GuestFactory,
+    held: HeldLease,
     facts: HostFacts,
     timeout_s: float,
     say: Progress,
@@ -147,8 +210,8 @@ def _restoring(
     ours = {"parking": PARKING}
     conditions = {"cpu": facts.cpu, "qemu": facts.qemu, "libvirt": facts.libvirt, "kernel": facts.kernel, **ours}
     boot_id = shell.read("/proc/sys/kernel/random/boot_id").strip()
-    states = States(shell, states_folder(host), pool.folder, boot_id=boot_id, conditions=conditions)
-    return Restoring(hypervisor, states, xml_of=pool.xml, note=pool.note_domain, timeout_s=timeout_s, say=say)
+    states = States(shell, states_folder(host), factory.folder, boot_id=boot_id, conditions=conditions)
+    return Restoring(hypervisor, states, xml_of=factory.xml, note=held.note_domain, timeout_s=timeout_s, say=say)
 
 
 def _guard(host: LabHost, lease: Lease) -> Guard:
@@ -165,15 +228,6 @@ def _guard(host: LabHost, lease: Lease) -> Guard:
 def states_folder(host: LabHost) -> str:
     """Where guests are kept from which others are restored."""
     return str(cache_folder() / "states") if host.is_local else f"{host.folder}/states"
-
-
-def _leave(host: LabHost, shell: Shell, hypervisor: LibvirtHypervisor, lease: Lease) -> None:
-    """Remove what libvirt has made by itself; the lease still names it."""
-    if not host.is_local:
-        remove_logs(shell, lease.run_id)
-    hypervisor.close()
-    if lease.root:
-        shell.run(["rm", "-rf", "--", lease.root])
 
 
 def reap_host(host: LabHost, *, kept: bool = False, look_only: bool = False) -> list[Reaped]:

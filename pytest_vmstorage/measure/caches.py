@@ -25,26 +25,26 @@ KEEP_PAGES = f"sync; {_STALE}"
 KEEP_DIRTY = _STALE
 
 
-def forget_in_guest(subject: SystemUnderTest, workload: Workload, target: Target, hygiene: Hygiene) -> None:
+def forget_in_guest(system: SystemUnderTest, workload: Workload, target: Target, hygiene: Hygiene) -> None:
     """Drop cached pages where the workload runs, as far as the user wants it; raises WorkloadError."""
     # the output file goes too: a stale result is never read as a new one
     output = workload.output_file(target) or ""
-    script, words = (FORGET_FILE, (output, subject.device)) if subject.is_file else (FORGET, (output,))
+    script, words = (FORGET_FILE, (output, system.paths.device)) if system.paths.is_file else (FORGET, (output,))
     if workload.needs_folder:
         script = FORGET_ALL
     if not hygiene.has("guest-caches"):
         script = KEEP_PAGES if hygiene.has("sync") else KEEP_DIRTY
-    done = run_line(subject.shell, script, subject.disk, *words, timeout_s=120)
+    done = run_line(system.shell, script, system.paths.disk, *words, timeout_s=120)
     what = "Dropping the guest's cached pages of the disk"
     check_time(done, what)
     if not done.ok:
         raise WorkloadError(f"{what} failed.", output=done.tail())
 
 
-def forget_on_host(subject: SystemUnderTest, hygiene: Hygiene) -> str:
+def forget_on_host(system: SystemUnderTest, hygiene: Hygiene) -> str:
     """Drop what the host cached of the disk, as far as the user wants it; what was done."""
     if hygiene.has("host-caches"):
-        return subject.drop_host_caches()
+        return system.drop_caches()
     if hygiene.has("sync"):
-        subject.sync_host()
+        system.write_back()
     return hygiene.caches("host-caches", done="")

@@ -55,18 +55,18 @@ def end_of_fill(region_bytes: int, size_bytes: int) -> int:
     return min(-(-region_bytes // FILL_BYTES) * FILL_BYTES, size_bytes)
 
 
-def write_disk(subject: SystemUnderTest, argv: str, begin: int, end: int, plan: Plan) -> None:
+def write_disk(system: SystemUnderTest, argv: str, begin: int, end: int, plan: Plan) -> None:
     """Write the disk from that byte to that one by FILL_ARGV or AGE_ARGV; raises WorkloadError, LateError."""
     # a disk that ends within a block is filled in blocks of the largest power of two that its size is a multiple of
     rest = (end - begin) % FILL_BYTES
     bs = rest & -rest if rest else FILL_BYTES
     line = argv.format(path="{path}", size=end - begin, offset=begin, seed=AGE_SEED, bs=bs)
     # the path comes last: it may hold a blank
-    words = [subject.disk.join(word.split("{path}")) for word in line.split()]
-    limited_s = _limited_s(subject.config, end - begin, min(bs, _LEAST_REQUEST_BYTES))
+    words = [system.paths.disk.join(word.split("{path}")) for word in line.split()]
+    limited_s = _limited_s(system.config, end - begin, min(bs, _LEAST_REQUEST_BYTES))
     timeout_s = plan.timeout_s + end / 2**20 + limited_s
-    result = run_fio(subject.shell, words, is_parked=subject.has_parked_fio, timeout_s=timeout_s)
-    filling = f"Filling {subject.disk} before the measurement"
+    result = run_fio(system.shell, words, is_parked=system.identity.is_restored, timeout_s=timeout_s)
+    filling = f"Filling {system.paths.disk} before the measurement"
     check_time(result, filling)
     if not result.ok:
         raise WorkloadError(f"{filling} failed: exit status {result.returncode}.", output=result.tail(15))
@@ -153,14 +153,14 @@ def _check_bytes(workload: Workload, there: int, but: str, hint: str, *, rounds:
         )
 
 
-def _check_room(subject: SystemUnderTest, workload: Workload, plan: Plan) -> None:
+def _check_room(system: SystemUnderTest, workload: Workload, plan: Plan) -> None:
     """Raise ConfigError where the file system has less room than the workload's files take; nothing is made before."""
     if not workload.needs_folder or workload.bytes_on_disk is None:
         return
-    said = subject.shell.run(["sh", "-c", _FREE, "sh", subject.folder], timeout_s=plan.timeout_s).stdout.strip()
+    said = system.shell.run(["sh", "-c", _FREE, "sh", system.paths.folder], timeout_s=plan.timeout_s).stdout.strip()
     if said.isdecimal():
-        hint = _TOO_SMALL if subject.config.has_guest else _TOO_FULL
-        _check_bytes(workload, int(said), f"the file system in {subject.folder} has room for", hint)
+        hint = _TOO_SMALL if system.config.has_guest else _TOO_FULL
+        _check_bytes(workload, int(said), f"the file system in {system.paths.folder} has room for", hint)
 
 
 def _check_needs_no_data(workload: Workload) -> None:
@@ -173,76 +173,76 @@ def _check_needs_no_data(workload: Workload) -> None:
         )
 
 
-def check_folder(subject: SystemUnderTest, workload: Workload) -> None:
+def check_folder(system: SystemUnderTest, workload: Workload) -> None:
     """Raise ConfigError where a workload that makes files has no file system to make them on, or no room there."""
     if not workload.needs_folder:
         return
-    if not subject.folder:
+    if not system.paths.folder:
         raise ConfigError(
-            f"{workload.label} makes files, and the disk of {subject.config} has no file system.",
+            f"{workload.label} makes files, and the disk of {system.config} has no file system.",
             hint='Give it one with @pytest.mark.storage(guest_fs="ext4").',
         )
-    if subject.config.state in ("rewritten", "aged"):
+    if system.config.state in ("rewritten", "aged"):
         raise ConfigError(
-            f"{workload.label} makes files, for which state={subject.config.state} leaves no room.",
+            f"{workload.label} makes files, for which state={system.config.state} leaves no room.",
             hint='Use state="filled" or "fresh".',
         )
 
 
-def check_zeros(subject: SystemUnderTest, workload: Workload, plan: Plan) -> str:
+def check_zeros(system: SystemUnderTest, workload: Workload, plan: Plan) -> str:
     """What the row says of zeros that a workload writes, "" where it writes none; raises ConfigError if they vanish."""
     if not workload.writes_zeros:
         return ""
     if not plan.hygiene.has("zero-check"):
         return plan.hygiene.words("zero-check", done="", left_out="written without a look at what becomes of them")
-    reason = subject.zeros_vanish()
+    reason = system.zeros_vanish()
     if reason:
         raise ConfigError(
-            f"{workload.label} on {subject.config} writes zeros, and there they are stored as nothing: {reason}.",
+            f"{workload.label} on {system.config} writes zeros, and there they are stored as nothing: {reason}.",
             hint='Write data that no layer can shrink: Fio(...) does, and Dd(if_="/dev/urandom"), which is slower than'
             " many disks; --vm-without=zero-check measures it as it is.",
         )
     return "written like data: no layer here is known to store them as nothing"
 
 
-def prepare(subject: SystemUnderTest, workload: Workload, plan: Plan, say: Progress) -> tuple[Target, int]:
+def prepare(system: SystemUnderTest, workload: Workload, plan: Plan, say: Progress) -> tuple[Target, int]:
     """Bring the disk into its state; the region for the first round, and how many warm-up rounds there may be."""
-    regions, config = subject.regions, subject.config
-    _make_way(subject, workload, plan)
-    _check_room(subject, workload, plan)
-    region = _region_bytes(subject, workload)
+    regions, config = system.regions, system.config
+    _make_way(system, workload, plan)
+    _check_room(system, workload, plan)
+    region = _region_bytes(system, workload)
     if uses_untouched(config, workload):
         # a whole MiB: no cluster of an image is shared with what was written before
         regions.written_bytes = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
-        _check_untouched(subject, workload, region * plan.rounds)
+        _check_untouched(system, workload, region * plan.rounds)
         # a warm-up would be the first write, and what follows a second one
-        return _target(subject, region, regions.written_bytes), 0
+        return _target(system, region, regions.written_bytes), 0
     if config.arrives_filled:
         # what was written meanwhile is no longer where the image had it
         offset = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
-        _check_untouched(subject, workload, region)
-        return _target(subject, region, offset), plan.warmup_rounds
-    if subject.has_parked_fio and not region:
+        _check_untouched(system, workload, region)
+        return _target(system, region, offset), plan.warmup_rounds
+    if system.identity.is_restored and not region:
         with span("set-up"):
-            end_parked_fio(subject.shell)
+            end_parked_fio(system.shell)
     # where the user wants the host's caches as they are, no other disk's data may get into them
     if plan.hygiene.has("host-caches"):
-        subject.note_need(end_of_fill(region, regions.size_bytes))
+        system.note_need(end_of_fill(region, regions.size_bytes))
     if config.state in ("rewritten", "aged"):
         with span("filling", cell=config):
-            _condition(subject, plan, say)
+            _condition(system, plan, say)
     elif regions.written_bytes < region and not config.is_null:
         say("filling the disk")
-        with span("filling", cell=config), _alongside(subject, workload, plan):
-            _fill(subject, region, plan)
-    return _target(subject, region), plan.warmup_rounds
+        with span("filling", cell=config), _alongside(system, workload, plan):
+            _fill(system, region, plan)
+    return _target(system, region), plan.warmup_rounds
 
 
-def _region_bytes(subject: SystemUnderTest, workload: Workload) -> int:
-    return subject.regions.size_bytes if workload.region_bytes is None else workload.region_bytes
+def _region_bytes(system: SystemUnderTest, workload: Workload) -> int:
+    return system.regions.size_bytes if workload.region_bytes is None else workload.region_bytes
 
 
-def _alongside(subject: SystemUnderTest, workload: Workload, plan: Plan) -> AbstractContextManager[None]:
+def _alongside(system: SystemUnderTest, workload: Workload, plan: Plan) -> AbstractContextManager[None]:
     """Fill the disks of those that wait, too, where theirs is to be filled."""
 
     def fill(other: SystemUnderTest) -> None:
@@ -254,51 +254,44 @@ def _alongside(subject: SystemUnderTest, workload: Workload, plan: Plan) -> Abst
             with span("filling", cell=config):
                 _fill(other, region, plan)
             # write back and drop the cache now: otherwise it would happen during another cell's round
-            other.drop_host_caches()
+            other.drop_caches()
 
     # for the same reason as with note_need above
-    return subject.alongside(fill) if plan.hygiene.has("host-caches") else nullcontext()
+    return system.alongside(fill) if plan.hygiene.has("host-caches") else nullcontext()
 
 
-def _fill(subject: SystemUnderTest, region: int, plan: Plan) -> None:
+def _fill(system: SystemUnderTest, region: int, plan: Plan) -> None:
     """Write from its start what of that region was not written yet."""
-    regions = subject.regions
+    regions = system.regions
     end = end_of_fill(region, regions.size_bytes)
-    write_disk(subject, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
+    write_disk(system, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
     regions.written_bytes = end
 
 
-def _make_way(subject: SystemUnderTest, workload: Workload, plan: Plan) -> None:
+def _make_way(system: SystemUnderTest, workload: Workload, plan: Plan) -> None:
     """Empty a test file that other workloads filled, where it takes most of the room that this one's files need.
 
     The next workload that uses it fills it again. Blocks that nothing has written yet are not won back so.
     """
-    regions, config = subject.regions, subject.config
+    regions, config = system.regions, system.config
     is_in_the_way = regions.written_bytes > regions.size_bytes // 2 and config.state != "fresh"
     if not (workload.needs_folder and config.guest_fs != "none" and is_in_the_way):
         return
-    argv = ["sh", "-c", 'truncate -s 0 "$1" && truncate -s "$2" "$1" && sync "$1"', "sh", subject.disk]
-    done = subject.shell.run([*argv, str(regions.size_bytes)], timeout_s=plan.timeout_s)
+    argv = ["sh", "-c", 'truncate -s 0 "$1" && truncate -s "$2" "$1" && sync "$1"', "sh", system.paths.disk]
+    done = system.shell.run([*argv, str(regions.size_bytes)], timeout_s=plan.timeout_s)
     check_time(done, "emptying the test file")
     if not done.ok:
         raise WorkloadError(f"The test file could not be emptied for {workload.label}.", output=done.tail(5))
     regions.written_bytes = 0
 
 
-def _target(subject: SystemUnderTest, region: int, offset: int = 0) -> Target:
-    return Target(
-        path=subject.disk,
-        size_bytes=region,
-        offset_bytes=offset,
-        is_file=subject.is_file,
-        device=subject.device,
-        scratch=subject.scratch,
-        folder=subject.folder,
-    )
+def _target(system: SystemUnderTest, region: int, offset: int = 0) -> Target:
+    there = system.paths.model_dump(exclude={"disk"})
+    return Target(path=system.paths.disk, size_bytes=region, offset_bytes=offset, **there)
 
 
-def _check_untouched(subject: SystemUnderTest, workload: Workload, needed: int) -> None:
-    regions = subject.regions
+def _check_untouched(system: SystemUnderTest, workload: Workload, needed: int) -> None:
+    regions = system.regions
     if regions.written_bytes + needed > regions.size_bytes:
         raise ConfigError(
             f"{workload.label} finds only {format_size(regions.size_bytes - regions.written_bytes)} that nothing"
@@ -307,62 +300,62 @@ def _check_untouched(subject: SystemUnderTest, workload: Workload, needed: int) 
         )
 
 
-def _condition(subject: SystemUnderTest, plan: Plan, say: Progress) -> None:
+def _condition(system: SystemUnderTest, plan: Plan, say: Progress) -> None:
     """Bring the whole disk into its state, once in its life: it is about the disk, and not about a region."""
-    regions = subject.regions
+    regions = system.regions
     if regions.written_bytes == regions.size_bytes:
         return
-    if subject.config.state == "aged":
+    if system.config.state == "aged":
         say("aging the disk")
-        write_disk(subject, AGE_ARGV, 0, regions.size_bytes, plan)
+        write_disk(system, AGE_ARGV, 0, regions.size_bytes, plan)
     else:
         for words in ("filling the disk", "writing it over"):
             say(words)
-            write_disk(subject, FILL_ARGV, 0, regions.size_bytes, plan)
+            write_disk(system, FILL_ARGV, 0, regions.size_bytes, plan)
     regions.written_bytes = regions.size_bytes
 
 
-def prove_state(subject: SystemUnderTest) -> tuple[Proof, ...]:
-    """The subject's proof, with what became of the disk's state since: that is made here, after the proof.
+def prove_state(system: SystemUnderTest) -> tuple[Proof, ...]:
+    """The system's proof, with what became of the disk's state since: that is made here, after the proof.
 
     Raises WorkloadError where an aged disk lies in one piece: the host put its blocks in order.
     """
     # a disk without storage has none, and its proof has said so
-    if subject.config.state == "fresh" or subject.config.is_null or not subject.proof:
-        return subject.proof
-    made = _state_proof(subject)
-    return tuple(made if proof.field == "state" else proof for proof in subject.proof)
+    if system.config.state == "fresh" or system.config.is_null or not system.identity.proof:
+        return system.identity.proof
+    made = _state_proof(system)
+    return tuple(made if proof.field == "state" else proof for proof in system.identity.proof)
 
 
-def _state_proof(subject: SystemUnderTest) -> Proof:
-    config, written = subject.config, format_size(subject.regions.written_bytes)
+def _state_proof(system: SystemUnderTest) -> Proof:
+    config, written = system.config, format_size(system.regions.written_bytes)
     where = "exit status of the fill"
     if config.arrives_filled:
         return Proof(field="state", asked=config.state, found="made with its data", status="proven", where="qemu-img")
     if config.state == "aged":
-        return _aged_proof(subject)
-    if not subject.regions.written_bytes:
+        return _aged_proof(system)
+    if not system.regions.written_bytes:
         why = "the workload makes files of its own, and each block of theirs is written for the first time"
         return Proof(field="state", asked=config.state, found="0 written", status="unprovable", where=where, why=why)
     found = f"{written} written{' twice' if config.state == 'rewritten' else ''} before the rounds"
-    on_host = subject.regions.filled_on_host_bytes
-    if on_host == subject.regions.written_bytes:
+    on_host = system.regions.filled_on_host_bytes
+    if on_host == system.regions.written_bytes:
         found, where = f"{written} written on the host before the guest began", "exit status of qemu-img"
     elif on_host:
         found, where = f"{found}, {format_size(on_host)} of it on the host", f"{where}, and of qemu-img"
     return Proof(field="state", asked=config.state, found=found, status="proven", where=where)
 
 
-def _aged_proof(subject: SystemUnderTest) -> Proof:
-    pieces = subject.fragments()
+def _aged_proof(system: SystemUnderTest) -> Proof:
+    pieces = system.fragments()
     where = "qemu-img map, filefrag"
     if pieces is None:
         why = "nobody here can tell in how many pieces the disk's data lies"
         return Proof(field="state", asked="aged", found="unknown", status="unprovable", where=where, why=why)
-    least = max(2, subject.regions.size_bytes // LARGEST_AGED_PIECE_BYTES)
+    least = max(2, system.regions.size_bytes // LARGEST_AGED_PIECE_BYTES)
     if pieces < least:
         raise WorkloadError(
-            f"The figure of {subject.config} is INVALID: its disk was written in random order to be aged, but its data"
+            f"The figure of {system.config} is INVALID: its disk was written in random order to be aged, but its data"
             f" lies in {pieces} pieces on the host, fewer than {least}: the host's cache or file system put them in"
             " order."
         )

@@ -7,6 +7,7 @@ import datetime
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.settings import Hygiene
@@ -24,7 +25,7 @@ from pytest_vmstorage.measure.preconditioning import (
     prove_state,
     uses_untouched,
 )
-from pytest_vmstorage.measure.system import Plan, SystemUnderTest
+from pytest_vmstorage.measure.system import Identity, Plan, Regions, SystemUnderTest
 from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.cautions import WorkingSet, host_cautions
 from pytest_vmstorage.results.counters import impossible, stored, total, unflushed
@@ -37,28 +38,19 @@ from pytest_vmstorage.workloads.base import Target, Workload, figures_of
 _REMARKED_ROUNDS = 3
 
 
+@dataclass
 class Taken:
     """What is kept of a guest after its rounds: target, command line, hygiene, proof; the guest itself is let go."""
 
-    def __init__(
-        self,
-        subject: SystemUnderTest,
-        target: Target,
-        command: str,
-        hygiene: Mapping[str, str],
-        guest: Mapping[str, str],
-        proof: tuple[Proof, ...],
-    ) -> None:
-        self.config = subject.config
-        self.host = subject.host
-        self.made_from = subject.made_from
-        self.regions = subject.regions
-        self.target = target
-        self.command = command
-        self.hygiene = hygiene
-        self.guest = guest
-        self.proof = proof
-        self.around = HostState()
+    config: StorageConfig
+    identity: Identity
+    regions: Regions
+    target: Target
+    command: str
+    hygiene: Mapping[str, str]
+    guest: Mapping[str, str]
+    proof: tuple[Proof, ...]
+    around: HostState = field(default_factory=HostState)
 
 
 def working_set(workload: Workload, taken: Taken, samples: Sequence[Sample]) -> WorkingSet:
@@ -89,16 +81,15 @@ def remarks(workload: Workload, samples: Sequence[Sample]) -> Mapping[str, str]:
     return {"not as asked": ", ".join(told)} if told else {}
 
 
-def hygiene_words(subject: SystemUnderTest, warmup: int, host_caches: str, hygiene: Hygiene) -> Mapping[str, str]:
+def hygiene_words(config: StorageConfig, warmup: int, host_caches: str, hygiene: Hygiene) -> Mapping[str, str]:
     """What was done before each round, by name; `host_caches` says what was done on the host."""
     judged = hygiene.words("steady-state", done="", left_out="not judged")
     return {
-        "state": "none, nothing is kept" if subject.config.is_null else subject.config.state,
+        "state": "none, nothing is kept" if config.is_null else config.state,
         "warm-up rounds": hygiene.words("warmup", done=str(warmup), left_out=str(warmup)),
         "guest caches": hygiene.caches("guest-caches", done="of the disk dropped before each round"),
         "host caches": host_caches,
         **({"steady state": judged} if judged else {}),
-        **subject.notes,
     }
 
 
@@ -109,7 +100,7 @@ _FIRST_LINES, _LAST_LINES = 9, 6
 
 
 def measure(
-    subject: SystemUnderTest,
+    system: SystemUnderTest,
     workload: Workload,
     plan: Plan,
     *,
@@ -121,7 +112,7 @@ def measure(
     Raises ConfigError where the disk is too small, WorkloadError where the tool fails.
     """
     measuring = Measuring(workload, plan, keep_sample=keep_sample)
-    measuring.take(subject, plan.rounds, say)
+    measuring.take(system, plan.rounds, say)
     return measuring.measurement()
 
 
@@ -147,54 +138,60 @@ class Measuring:
         """The primary figure of each sample."""
         return tuple(sample.figures[self.workload.primary] for sample in self.samples)
 
-    def take(self, subject: SystemUnderTest, count: int, say: Progress = silent) -> None:
+    def take(self, system: SystemUnderTest, count: int, say: Progress = silent) -> None:
         """Take so many rounds; raises as `measure` does, and the samples before stay."""
-        begin = time.monotonic()
+        begin, notes = time.monotonic(), system.set_host()
         workload, plan = self.workload, self._plan.model_copy(update={"rounds": count})
-        check_fits(subject.config, workload, self._plan, subject.regions.size_bytes)
-        check_folder(subject, workload)
-        zeros = check_zeros(subject, workload, plan)
-        target, warmup = prepare(subject, workload, plan, say)
+        check_fits(system.config, workload, self._plan, system.regions.size_bytes)
+        check_folder(system, workload)
+        zeros = check_zeros(system, workload, plan)
+        target, warmup = prepare(system, workload, plan, say)
         # what was warm in one guest is not so in the next
-        warmup = 0 if self._warm == subject.boot else warmup
-        words, facts = {"zeros": zeros} if zeros else {}, _facts(subject, workload)
-        with span("proof", cell=subject.config):
-            proof = prove_state(subject)
-        taken = Taken(subject, target, shlex.join(workload.argv(target)), words, facts, proof)
+        warmup = 0 if self._warm == system.identity.boot else warmup
+        words, facts = {"zeros": zeros} if zeros else {}, _facts(system, workload)
+        with span("proof", cell=system.config):
+            proof = prove_state(system)
+        command = shlex.join(workload.argv(target))
+        taken = Taken(system.config, system.identity, system.regions, target, command, words, facts, proof)
         # the host is read while the guest forgets, and after the rounds while the guest is read
-        with meanwhile(lambda: _watched(subject)) as watching:
-            self._take(taken, subject, range(-warmup, count), plan, watching, say)
-            with span("looks"), meanwhile(subject.recheck) as rechecking:
+        with meanwhile(system.watch) as watching:
+            self._take(taken, system, range(-warmup, count), plan, watching, notes, say)
+            with span("looks"), meanwhile(system.recheck) as rechecking:
                 watched = watching()
                 taken.around = watched()
                 changed = rechecking()
         if changed:
             raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.")
-        self._warm = subject.boot
+        self._warm = system.identity.boot
         self.seconds += time.monotonic() - begin
 
     def _take(
         self,
         taken: Taken,
-        subject: SystemUnderTest,
+        system: SystemUnderTest,
         numbers: Sequence[int],
         plan: Plan,
         watching: Callable[[], object],
+        notes: Mapping[str, str],
         say: Progress,
     ) -> None:
         """Take the rounds of these numbers, of which those below 0 warm up."""
-        target, moves_on = taken.target, uses_untouched(subject.config, self.workload)
+        target, moves_on = taken.target, uses_untouched(system.config, self.workload)
         for number in numbers:
             say(self._step(number))
             if moves_on:
                 # before, and not after it: a round that fails has written too
-                subject.regions.written_bytes = target.offset_bytes + target.size_bytes
-            with span("set-up", cell=subject.config, workload=self.workload.label, number=self._number(number)):
+                system.regions.written_bytes = target.offset_bytes + target.size_bytes
+            with span("set-up", cell=system.config, workload=self.workload.label, number=self._number(number)):
                 host_caches, sample = _whole_round(
-                    subject, self.workload, target, plan, watching, "warm-up" if number < 0 else "window"
+                    system, self.workload, target, plan, watching, "warm-up" if number < 0 else "window"
                 )
             if number == 0:
-                taken.hygiene = {**hygiene_words(subject, -numbers[0], host_caches, plan.hygiene), **taken.hygiene}
+                taken.hygiene = {
+                    **hygiene_words(system.config, -numbers[0], host_caches, plan.hygiene),
+                    **notes,
+                    **taken.hygiene,
+                }
                 # before its sample: what Ctrl-C leaves can be told
                 self._taken.append(taken)
             if number >= 0:
@@ -202,7 +199,7 @@ class Measuring:
                     self._keep_sample(sample)
                 self.samples.append(sample)
             if moves_on:
-                target = target.model_copy(update={"offset_bytes": subject.regions.written_bytes})
+                target = target.model_copy(update={"offset_bytes": system.regions.written_bytes})
 
     def _number(self, number: int) -> int:
         """A round's number among all of the measurement's; warm-ups have those up to 0."""
@@ -232,7 +229,7 @@ class Measuring:
             tool=workload.tool,
             command=first.command,
             config=last.config,
-            host=last.host,
+            host=last.identity.host,
             metrics=workload.metrics,
             primary=workload.primary,
             shown=workload.columns,
@@ -255,69 +252,62 @@ class Measuring:
                 *(worked_on.cautions(last.config, around.memory_bytes) if kept.has("cache-size") else ()),
             ),
             without=kept.without,
-            made_from=last.made_from,
+            made_from=last.identity.made_from,
         )
 
 
-def _watched(subject: SystemUnderTest) -> Callable[[], HostState]:
-    """Begin to watch the host once the guests of earlier rows are gone: they are none of the others on it."""
-    subject.settle()
-    return subject.watch()
-
-
 def _whole_round(
-    subject: SystemUnderTest, workload: Workload, target: Target, plan: Plan, watching: Callable[[], object], step: str
+    system: SystemUnderTest, workload: Workload, target: Target, plan: Plan, watching: Callable[[], object], step: str
 ) -> tuple[str, Sample]:
     """A round with what the workload needs before and after it; also how the host forgot what it had cached.
 
     The host is watched before it forgets. `step` is what the run of the tool is timed as.
     """
     try:
-        _run_all(subject, workload, workload.setup(target), plan, when="before")
+        _run_all(system, workload, workload.setup(target), plan, when="before")
         with span("forgetting"):
-            forget_in_guest(subject, workload, target, plan.hygiene)
+            forget_in_guest(system, workload, target, plan.hygiene)
         # what tears guests down writes to the host's disks, too
         with span("looks"):
             watching()
-        with span("forgetting"), meanwhile(_look_within(subject, plan)) as looking:
-            host_caches = forget_on_host(subject, plan.hygiene)
-        subject.before_round()
-        sample = _round(subject, workload, target, plan, step, looking())
+        with span("forgetting"), meanwhile(_look_within(system, plan)) as looking:
+            host_caches = forget_on_host(system, plan.hygiene)
+        sample = _round(system, workload, target, plan, step, looking())
     except BaseException:
         # what failed is told, whatever its files do
         with contextlib.suppress(VmStorageError):
-            _run_all(subject, workload, workload.cleanup(target), plan, when="after")
+            _run_all(system, workload, workload.cleanup(target), plan, when="after")
         raise
-    _run_all(subject, workload, _after(subject, workload, target), plan, when="after")
+    _run_all(system, workload, _after(system, workload, target), plan, when="after")
     return host_caches, sample
 
 
-def _after(subject: SystemUnderTest, workload: Workload, target: Target) -> Sequence[Sequence[str]]:
+def _after(system: SystemUnderTest, workload: Workload, target: Target) -> Sequence[Sequence[str]]:
     """What a workload needs after a round that went well; on a fresh disk its files keep their blocks."""
     # on the host they would stay for good
-    keeps_blocks = subject.config.guest_fs != "none" and uses_untouched(subject.config, workload)
+    keeps_blocks = system.config.guest_fs != "none" and uses_untouched(system.config, workload)
     return workload.set_aside(target) if keeps_blocks else workload.cleanup(target)
 
 
-def _facts(subject: SystemUnderTest, workload: Workload) -> Mapping[str, str]:
-    version = subject.tools.get(workload.package or workload.tool, "unknown version")
-    return {**subject.facts, workload.tool: version}
+def _facts(system: SystemUnderTest, workload: Workload) -> Mapping[str, str]:
+    version = system.identity.tools.get(workload.package or workload.tool, "unknown version")
+    return {**system.identity.facts, workload.tool: version}
 
 
-def shell_for(subject: SystemUnderTest, workload: Workload) -> Shell:
+def shell_for(system: SystemUnderTest, workload: Workload) -> Shell:
     """What the workload's commands go through: on a host one of the user's own may write where the user says."""
-    return subject.shell if type(workload).__module__.startswith(_OURS) else unguarded(subject.shell)
+    return system.shell if type(workload).__module__.startswith(_OURS) else unguarded(system.shell)
 
 
 def _run_all(
-    subject: SystemUnderTest, workload: Workload, commands: Sequence[Sequence[str]], plan: Plan, *, when: str
+    system: SystemUnderTest, workload: Workload, commands: Sequence[Sequence[str]], plan: Plan, *, when: str
 ) -> None:
     """What a workload needs before its rounds, or after; the first command that fails ends the measurement.
 
     It is told by the workload's name and the tool's own last words: a command may be a script of many lines.
     """
     for argv in commands:
-        done = shell_for(subject, workload).run(argv, timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
+        done = shell_for(system, workload).run(argv, timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
         what = f"{argv[0]} {when} a round of {workload.label}"
         check_time(done, what)
         if not done.ok:
@@ -327,35 +317,37 @@ def _run_all(
             raise WorkloadError(f"{what} failed with exit status {done.returncode}{words}.", output=output)
 
 
-def _look_within(subject: SystemUnderTest, plan: Plan) -> Callable[[], Callable[[], Look]]:
-    """A look before a round, as far as it can be taken while the host drops its caches; the rest is what is returned.
+def _look_within(system: SystemUnderTest, plan: Plan) -> Callable[[], Callable[[], Look]]:
+    """A look before a round, as far as it can be taken while the host drops its caches; the result takes the rest.
 
     Where all caches are dropped, guest and QEMU move nothing meanwhile; else all of the look is left for later.
     """
     drops_all = all(map(plan.hygiene.has, ("guest-caches", "host-caches", "sync")))
-    if subject.begin_look is not None and drops_all:
-        return subject.begin_look
-    return lambda: subject.look
+
+    def later() -> Look:
+        return system.begin_look()()
+
+    return system.begin_look if drops_all else lambda: later
 
 
 def _round(
-    subject: SystemUnderTest, workload: Workload, target: Target, plan: Plan, step: str, look: Callable[[], Look]
+    system: SystemUnderTest, workload: Workload, target: Target, plan: Plan, step: str, look: Callable[[], Look]
 ) -> Sample:
     """One round; `look` takes what is still to be taken of the look before it."""
     started = datetime.datetime.now(datetime.UTC)
     with span("looks"):
         before = look()
     with span(step):
-        shell, limit_s = shell_for(subject, workload), plan.timeout_s + 3 * workload.expected_seconds
+        shell, limit_s = shell_for(system, workload), plan.timeout_s + 3 * workload.expected_seconds
         result = shell.run(workload.argv(target), timeout_s=limit_s)
     # the counters are read only if the tool succeeded: a failed round has no figure
-    with span("looks"), meanwhile(subject.look) if result.ok else contextlib.nullcontext(subject.look) as looking:
-        raw = _raw_output(subject, workload, target, result)
+    with span("looks"), meanwhile(system.look) if result.ok else contextlib.nullcontext(system.look) as looking:
+        raw = _raw_output(system, workload, target, result)
         after = looking()
     moved = after.moved_since(before)
     figures = figures_of(workload, raw)
     # of a disk without storage no flush is owed to a device
-    kept = stored(moved) if subject.config.is_null else unflushed(moved, subject.config.cache)
+    kept = stored(moved) if system.config.is_null else unflushed(moved, system.config.cache)
     reason = impossible(moved, workload.moved_bytes(raw)) or kept
     if reason:
         raise WorkloadError(f"The figure of {workload.label} is INVALID: {reason}.")
@@ -367,8 +359,8 @@ def _round(
         moved=moved,
         cost=after.spent_since(before),
         pressed=after.pressed_since(before),
-        order=subject.next_order(),
-        boot=subject.boot,
+        order=system.next_order(),
+        boot=system.identity.boot,
     )
 
 
@@ -379,12 +371,12 @@ def _status(result: CommandResult, text: Sequence[str]) -> str:
     return f"failed with exit status {result.returncode}{words and f': {words}'}"
 
 
-def _raw_output(subject: SystemUnderTest, workload: Workload, target: Target, result: CommandResult) -> str:
+def _raw_output(system: SystemUnderTest, workload: Workload, target: Target, result: CommandResult) -> str:
     check_time(result, workload.label)
     text = result.stdout + result.stderr
     output = workload.output_file(target)
     if output is not None:
-        text = subject.shell.read(output) or text
+        text = system.shell.read(output) or text
     if not result.ok:
         # fio puts the cause into its output file, or before the JSON, or on stderr
         first = text.splitlines()[:_FIRST_LINES]

@@ -1,10 +1,11 @@
-"""What is measured: where a workload runs, in which cell, and how often."""
+"""What is measured, where it runs and how often: the protocol between the runner and whatever workloads run on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -41,55 +42,95 @@ class Regions:
     filled_on_host_bytes: int = 0
 
 
-@dataclass
-class SystemUnderTest:
-    """Where a workload runs: a shell, the disk there, the cell it is with its proof, how the host forgets its cache.
+class Paths(BaseModel):
+    """What a workload can name: `disk` is a block device or a file; for a file `device` is the block device below it.
 
-    `sync_host` makes the host write back what it holds of the disk, and forget nothing. `zeros_vanish` says which layer
-    stores zeros as nothing, "" where none is known to.
-    `disk` is a block device or a file; for a file `device` is the block device below it, "" where there is none.
-    `folder` is on the file system under test, "" without one; `scratch` is a folder for the tools' output. `fragments`
-    counts the pieces in which the disk's data lies on the host, None where nobody can tell. `recheck` says, after the
-    last round, what is no longer as it was proven. `notes` are put down with the hygiene of each row.
-    `made_from` are hashes of what the guest was made from.
-    `has_parked_fio` says of a restored guest that a fio may wait in it for what it is to write before the first round.
-    `boot` is the life of the guest, "" without one; `next_order` counts the rounds of a run over all its cells.
-    `settle` waits until the guests of earlier rows are gone. `alongside(fn)` is a context manager: meanwhile `fn` runs
-    in threads for each waiting guest that will run the same test first; `note_need` is told up to which byte the disk
-    is to be filled, which rows that are made later may have from the start. `look` counts around each round;
-    `begin_look` does so for guest and QEMU, and what it returns for the host, None where there is no guest; `watch`
-    begins to watch the host, and what it returns tells its state since then. These three, `settle` and `recheck` are
-    called in a thread beside the shell.
+    `folder` is on the file system under test; `scratch` is a folder for the tools' output. "" where there is none.
     """
 
-    shell: Shell
+    model_config = ConfigDict(frozen=True)
+
     disk: str
-    config: StorageConfig
-    host: str
-    facts: Mapping[str, str]
-    regions: Regions
-    drop_host_caches: Callable[[], str]
-    sync_host: Callable[[], object] = field(default=lambda: None)
-    zeros_vanish: Callable[[], str] = field(default=lambda: "")
-    tools: Mapping[str, str] = field(default_factory=dict)
-    proof: tuple[Proof, ...] = ()
-    look: Callable[[], Look] = Look
-    begin_look: Callable[[], Callable[[], Look]] | None = None
-    settle: Callable[[], None] = field(default=lambda: None)
-    alongside: Callable[[Callable[[SystemUnderTest], None]], AbstractContextManager[None]] = field(
-        default=lambda _do: nullcontext()
-    )
-    note_need: Callable[[int], None] = field(default=lambda _bytes: None)
-    watch: Callable[[], Callable[[], HostState]] = field(default=lambda: HostState)
-    before_round: Callable[[], None] = field(default=lambda: None)
     is_file: bool = False
-    folder: str = ""
     device: str = ""
+    folder: str = ""
     scratch: str = "/tmp"
-    fragments: Callable[[], int | None] = field(default=lambda: None)
-    recheck: Callable[[], str] = field(default=lambda: "")
-    notes: Mapping[str, str] = field(default_factory=dict)
-    made_from: Mapping[str, str] = field(default_factory=dict)
-    has_parked_fio: bool = False
+
+
+class Identity(BaseModel):
+    """What a row tells of the system: its host's name, its facts and tools' versions, and the proof of its cell.
+
+    `made_from` are hashes of what a guest was made from; `boot` is the guest's life, "" without one, and
+    `is_restored` says that it was restored, so that a fio may be parked in it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    host: str
+    facts: Mapping[str, str] = Field(default_factory=dict)
+    tools: Mapping[str, str] = Field(default_factory=dict)
+    proof: tuple[Proof, ...] = ()
+    made_from: Mapping[str, str] = Field(default_factory=dict)
     boot: str = ""
-    next_order: Callable[[], int] = field(default=lambda: 0)
+    is_restored: bool = False
+
+
+class SystemUnderTest(Protocol):
+    """Where a workload runs, as the runner sees it: five values, and what is done and read around its rounds.
+
+    `look`, `begin_look`, `watch` and `recheck` are called in a thread, while the shell is in use.
+    """
+
+    regions: Regions
+
+    @property
+    def config(self) -> StorageConfig:
+        """The cell that it is."""
+
+    @property
+    def shell(self) -> Shell:
+        """Runs commands where workloads run."""
+
+    @property
+    def paths(self) -> Paths:
+        """What a workload can name there."""
+
+    @property
+    def identity(self) -> Identity:
+        """What its rows tell of it."""
+
+    def set_host(self) -> Mapping[str, str]:
+        """Set what the run asks of the host's device below the disk; what each row says of that, and of its making."""
+
+    def next_order(self) -> int:
+        """The number of the round that ends now among all of the run's, over all cells."""
+
+    def begin_look(self) -> Callable[[], Look]:
+        """Count what was moved so far, as far as it can be counted beside other work; the result counts the rest."""
+
+    def look(self) -> Look:
+        """Count what was moved so far."""
+
+    def watch(self) -> Callable[[], HostState]:
+        """Watch the host from when earlier guests are gone; the result tells its state since then."""
+
+    def drop_caches(self) -> str:
+        """Make the host forget what it cached of the disk; says how."""
+
+    def write_back(self) -> None:
+        """Make the host write back what it holds of the disk, and forget nothing."""
+
+    def recheck(self) -> str:
+        """What is no longer as it was proven, in a clause; "" where all is."""
+
+    def fragments(self) -> int | None:
+        """In how many pieces the disk's data lies on the host; None where nobody can tell."""
+
+    def zeros_vanish(self) -> str:
+        """Which layer stores zeros as nothing, in a clause; "" where none is known to."""
+
+    def note_need(self, end_bytes: int) -> None:
+        """Learn up to which byte the disk is filled for this test: disks made later may be so from the start."""
+
+    def alongside(self, prepare: Callable[[SystemUnderTest], None]) -> AbstractContextManager[None]:
+        """Meanwhile `prepare`, each in a thread, the waiting systems that will run the same test first."""

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_vmstorage.config.cell import StorageConfig
-    from pytest_vmstorage.lab.pool import Row
+    from pytest_vmstorage.guest.guest import Guest
+    from pytest_vmstorage.lab.environments import HostEnvironment
     from pytest_vmstorage.plugin.cell_assertions import Cells
     from pytest_vmstorage.results.run import Measurement
     from pytest_vmstorage.workloads.base import Workload
@@ -51,13 +52,14 @@ def storage(request: pytest.FixtureRequest) -> StorageConfig:
 
 
 @pytest.fixture
-def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Row:
+def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Guest | HostEnvironment:
     """A running guest with this configuration's disk; tests of one configuration share it.
 
     With `backing="native"` it is the host itself, and with "machine:NAME" a machine that the plugin did not make: there
     is no guest then, and `guest.run` runs there.
     """
-    return request.config.stash[SESSION].row(request.node, storage)
+    there: Guest | HostEnvironment = request.config.stash[SESSION].row(request.node, storage).fixture_value
+    return there
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from pytest_vmstorage.analysis.gate.verdicts import Verdict
 from pytest_vmstorage.analysis.yardsticks import Natives
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError
+from pytest_vmstorage.lab.environment import Environment
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import open_lab, open_machines
-from pytest_vmstorage.lab.pool import Row
 from pytest_vmstorage.measure.image_operations import measure_images
 from pytest_vmstorage.measure.preconditioning import check_fits
 from pytest_vmstorage.measure.rounds import Rounds
@@ -92,14 +92,14 @@ class StorageSession:
         self.live.clear()
         write_sentence(self._config, sentence)
 
-    def row(self, item: pytest.Item, config: StorageConfig, *, settled: bool = True) -> Row:
+    def row(self, item: pytest.Item, config: StorageConfig, *, settled: bool = True) -> Environment:
         """The guest of the test's cell, or the host where the cell has none; `settled` if earlier ones are gone."""
         self.live.begin_cell(str(config))
         # a guest that boots, or is torn down, takes CPU time from another process's measurement: it takes its turn
         with self._outcomes(item), _making(item), self.lab().alone(self.live.say, config):
-            row = self.lab().row(config, self.live.say)
+            row = self.lab().environment(config, self.live.say)
             if settled:
-                self.lab().pool.settle()
+                self.lab().settle()
         return row
 
     @property
@@ -218,11 +218,11 @@ class StorageSession:
         row, lab = self.row(item, config, settled=False), self.lab()
         with lab.alone(self.live.say, config):
             try:
-                row.check_tool(turn.measuring.workload.tool, lab.host.name)
+                row.check_tool(turn.measuring.workload.tool)
                 while turn.ended is None:
                     is_single = self.is_sampling or turn.rule.count is None
                     count = 1 if is_single else turn.rule.least - len(turn.measuring.samples)
-                    turn.measuring.take(lab.subject(row), count, self.live.say)
+                    turn.measuring.take(row, count, self.live.say)
                     if self.is_sampling:
                         turn.in_turns += 1
                         break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
@@ -16,9 +17,9 @@ from pytest_vmstorage.guest.appliance.build import Appliance, Manifest
 from pytest_vmstorage.guest.boot import BootFiles
 from pytest_vmstorage.guest.file_system import MOUNTPOINT
 from pytest_vmstorage.host.file_systems import MOUNTS
-from pytest_vmstorage.host.lease import Lease, LeaseBook, this_process
+from pytest_vmstorage.host.lease import HeldLease, Lease, LeaseBook, this_process
 from pytest_vmstorage.host.shell import CommandResult
-from pytest_vmstorage.lab.factory import GuestFactory
+from pytest_vmstorage.lab.factory import GuestFactory, hold
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.testing.builders import make_host
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
@@ -128,6 +129,7 @@ def make_lab(
     hypervisor: FakeHypervisor | None = None,
     shell: FakeShell | None = None,
     settings: LabSettings | None = None,
+    root: str = "",
 ) -> Lab:
     """A Lab on fakes; its leases lie in `folder`. Without a hypervisor each cell gets a guest with a disk of 1 GiB."""
     hypervisor = hypervisor or FakeHypervisor(lambda _xml: FakeDomain(make_guest_shell()))
@@ -139,21 +141,27 @@ def make_lab(
         uri="test:///default",
         ssh=None,
         folder=f"{FOLDER}/run-0123456789",
+        root=root,
     )
     boot = BootFiles(emulator="/usr/bin/qemu-system-x86_64", kernel="/a/kernel", initrd="/a/initrd", root="/a/root")
     book = LeaseBook(folder / "leases")
-    book.write(lease)
+    held, teardown = HeldLease(book, lease), ExitStack()
+    hold(held, shell, teardown)
     host = LabHost(name="local", uri="test:///default", ssh=None, folder=FOLDER)
+    factory = GuestFactory(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=held)
+    teardown.push(held.removal(hypervisor.close))
+    teardown.push(held.removal(factory.close))
     return Lab(
         settings=settings or LabSettings(),
         host=host,
         shell=shell,
         hypervisor=hypervisor,
-        pool=GuestFactory(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=lease, book=book),
+        factory=factory,
         appliance=_appliance(),
         accel=AccelChoice(used="tcg", requested="tcg", reason="asked for"),
         facts=make_host("local", accel="tcg", accel_reason="asked for"),
-        lease=lease,
+        held=held,
+        teardown=teardown,
     )
 
 

@@ -79,12 +79,12 @@ def _beginning(request: pytest.FixtureRequest) -> None:
     if "lab" in request.fixturenames and "saved" not in request.fixturenames:
         lab: Lab = request.getfixturevalue("lab")
         is_restored = request.node.get_closest_marker("restored") is not None
-        lab.pool.begin_by(functools.partial(_begin_quickly, lab) if is_restored else None)
+        lab.factory.begin_by(functools.partial(_begin_quickly, lab) if is_restored else None)
 
 
 def _begin_quickly(lab: Lab, spec: GuestSpec) -> Begun:
     """Restored if it is of the kind that most tests have; to save one of another kind takes longer than to boot it."""
-    assert lab.restoring is not None
+    assert lab.provisioner.restoring is not None
     if is_proven(spec) and neutral_xml(spec) == neutral_xml(spec.model_copy(update={"config": COMMON})):
-        return lab.restoring.begin(spec)
-    return Begun(lab.hypervisor.start(lab.pool.xml(spec)))
+        return lab.provisioner.restoring.begin(spec)
+    return Begun(lab.hypervisor.start(lab.factory.xml(spec)))

@@ -96,7 +96,7 @@ def test_ide_is_limited_because_q35_refuses_it(lab: Lab, diagnosis: Diagnosis) -
     assert "not on q35" in found(diagnosis, "bus", "ide").why
     config = StorageConfig(bus="ide", size=SIZE)
     disk = HostDisk(config=config, path="/dev/null")
-    spec = lab.pool.spec(f"vms-{lab.lease.run_id}-q35", str(uuid.uuid4()), disk, lab.accel.used)
+    spec = lab.factory.spec(f"vms-{lab.lease.run_id}-q35", str(uuid.uuid4()), disk, lab.accel.used)
     with pytest.raises(HypervisorError, match="IDE controllers are unsupported"):
         lab.hypervisor.start(domain_xml(spec, lab.lease).replace('machine="pc"', 'machine="q35"'))
 
@@ -149,7 +149,7 @@ def mounted(folder: Path, *words: str | Path) -> Iterator[Path]:
 
 def judged(lab: Lab, folder: Path) -> dict[tuple[str, str], AxisFinding]:
     """The findings for another folder than the lab's, by axis and value."""
-    trials = run_trials(LocalShell(), str(folder / "doctor"), lab.pool.emulator)
+    trials = run_trials(LocalShell(), str(folder / "doctor"), lab.factory.emulator)
     assert list(folder.glob("doctor")) == []
     seen = Seen(trials=trials, folder=folder_facts(lab.shell, str(folder)), libvirt=lab.facts.libvirt)
     return {(one.axis, one.value): one for one in findings(seen)}
@@ -172,7 +172,7 @@ def test_without_o_direct_cache_none_does_not_start(lab: Lab, tmp_path: Path) ->
             config = StorageConfig(cache=cache, size="8M")
             made = HostDisk(config=config, path=str(disk))
             name = f"vms-{lab.lease.run_id}-{cache}"
-            xml = domain_xml(lab.pool.spec(name, str(uuid.uuid4()), made, lab.accel.used))
+            xml = domain_xml(lab.factory.spec(name, str(uuid.uuid4()), made, lab.accel.used))
             if cache in refused:
                 with pytest.raises(HypervisorError, match="O_DIRECT"):
                     lab.hypervisor.start(xml)

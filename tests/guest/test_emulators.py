@@ -49,7 +49,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def copied(lab: Lab, prefix: Path, name: str) -> str:
     """A copy of the host's QEMU under another name."""
-    return str(shutil.copy2(os.path.realpath(lab.pool.emulator), prefix / "bin" / name))
+    return str(shutil.copy2(os.path.realpath(lab.factory.emulator), prefix / "bin" / name))
 
 
 def script(prefix: Path, name: str, *lines: str) -> str:
@@ -89,41 +89,41 @@ def test_each_cell_has_its_qemu(lab: Lab, prefix: Path, monkeypatch: pytest.Monk
     }
     (pid,) = lab.shell.run(["pgrep", "-f", "--", f"-uuid {guest.machine.spec.uuid}"]).stdout.split()
     assert Path(f"/proc/{pid}/exe").readlink() == Path(path)
-    row = measure(lab.subject(guest), READ, Plan(rounds=1, warmup=0))
+    row = measure(lab.environment(guest.config), READ, Plan(rounds=1, warmup=0))
     assert row.guest["qemu"] == version
     assert str(row.config).endswith(f"-emulator={path}")
 
     own = lab.guest(StorageConfig(size="32M"))
-    assert proofs_of(own.proof) == {XML: ("proven", lab.pool.emulator)}
-    assert "qemu" not in lab.subject(own).facts
+    assert proofs_of(own.proof) == {XML: ("proven", lab.factory.emulator)}
+    assert "qemu" not in lab.environment(own.config).identity.facts
 
 
 def test_a_link_is_the_binary_that_it_leads_to(lab: Lab, prefix: Path) -> None:
     """Also one over another link: the files are compared, and not their names."""
     link = prefix / "bin" / "linked"
-    link.symlink_to(lab.pool.emulator)
+    link.symlink_to(lab.factory.emulator)
     proofs = proofs_of(lab.guest(StorageConfig(emulator=str(link), size="33M")).proof)
     assert proofs[XML] == ("proven", str(link))
-    assert proofs[PROCESS] == ("proven", os.path.realpath(lab.pool.emulator))
+    assert proofs[PROCESS] == ("proven", os.path.realpath(lab.factory.emulator))
 
 
 def test_a_script_that_starts_qemu_is_proven_by_its_version(lab: Lab, prefix: Path) -> None:
     """Which file runs then is for the script to say."""
-    path = script(prefix, "wrapped", f'exec {lab.pool.emulator} "$@"')
+    path = script(prefix, "wrapped", f'exec {lab.factory.emulator} "$@"')
     proofs = proofs_of(lab.guest(StorageConfig(emulator=path, size="34M")).proof)
     assert {where: status for where, (status, _) in proofs.items()} == {
         XML: "proven",
         PROCESS: "unprovable",
         VERSION: "proven",
     }
-    assert proofs[PROCESS][1] == os.path.realpath(lab.pool.emulator)
+    assert proofs[PROCESS][1] == os.path.realpath(lab.factory.emulator)
 
 
 def test_another_qemu_than_the_label_has_is_caught(lab: Lab, prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The XML tells, and the process."""
 
     def other(spec: GuestSpec, lease: Lease | None = None) -> str:
-        return domain_xml(spec.model_copy(update={"emulator": lab.pool.emulator}), lease)
+        return domain_xml(spec.model_copy(update={"emulator": lab.factory.emulator}), lease)
 
     path = copied(lab, prefix, "not-taken")
     monkeypatch.setattr(pool_module, "domain_xml", other)
@@ -131,14 +131,14 @@ def test_another_qemu_than_the_label_has_is_caught(lab: Lab, prefix: Path, monke
     with pytest.raises(AttestationError) as caught:
         lab.guest(config)
     assert caught.value.field == f"emulator of {config}"
-    assert (caught.value.asked, caught.value.found) == (path, f"{lab.pool.emulator} (live XML)")
-    assert f"{os.path.realpath(lab.pool.emulator)} ({PROCESS}), not {path}" in str(caught.value)
+    assert (caught.value.asked, caught.value.found) == (path, f"{lab.factory.emulator} (live XML)")
+    assert f"{os.path.realpath(lab.factory.emulator)} ({PROCESS}), not {path}" in str(caught.value)
 
 
 def test_another_version_than_the_binary_says_is_caught(lab: Lab, prefix: Path) -> None:
     """QEMU itself is asked for its own."""
     says = '[ "$1" != --version ] || exec echo QEMU emulator version 99.1.0'
-    path = script(prefix, "says-99", says, f'exec {lab.pool.emulator} "$@"')
+    path = script(prefix, "says-99", says, f'exec {lab.factory.emulator} "$@"')
     with pytest.raises(AttestationError) as caught:
         lab.guest(StorageConfig(emulator=path, size="36M"))
     assert caught.value.asked == f"{path} (QEMU 99.1.0)"
@@ -159,8 +159,8 @@ def test_another_version_than_the_binary_says_is_caught(lab: Lab, prefix: Path) 
 def test_what_is_no_qemu_is_refused_before_a_guest_is_made(lab: Lab, prefix: Path, make: object, why: str) -> None:
     """In one sentence, and without a disk."""
     path = make(prefix)  # type: ignore[operator]
-    number = lab.pool.next_number()
+    number = lab.factory.next_number()
     with pytest.raises(ConfigError) as caught:
         lab.guest(StorageConfig(emulator=path, size="37M"))
     assert caught.value.what.startswith(f"emulator={path} cannot be used on {lab.host.name}: {why}")
-    assert lab.pool.next_number() == number + 1
+    assert lab.factory.next_number() == number + 1

@@ -27,10 +27,11 @@ from pytest_vmstorage.guest.boot import BootFiles
 from pytest_vmstorage.guest.disk_xml import TEST_ALIAS
 from pytest_vmstorage.guest.guest import Guest
 from pytest_vmstorage.host.shell import TIMED_OUT, LocalShell, reread, run_line
-from pytest_vmstorage.lab import observer as looks_module
+from pytest_vmstorage.lab import environments
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.measure.runner import measure
 from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.testing.system import interpose
 
 WRITE = Fio(rw="write", bs="1M", size="64M")
 ONCE = Plan(rounds=1, warmup=0, timeout_s=30)
@@ -55,9 +56,10 @@ def cell(**values: object) -> StorageConfig:
 
 def failed(lab: Lab, guest: Guest) -> VmStorageError:
     """What a failed round of that guest is told as."""
+    system = lab.environment(guest.config)
     with pytest.raises((WorkloadError, GuestError)) as caught:
-        measure(lab.subject(guest), WRITE, ONCE)
-    return lab.explain(guest, caught.value)
+        measure(system, WRITE, ONCE)
+    return lab.explain(system, caught.value)
 
 
 def qemu(lab: Lab, guest: Guest) -> int:
@@ -103,10 +105,10 @@ def device(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
         stream.truncate(256 * 2**20)
     node = LocalShell().run(["losetup", "--find", "--show", str(image)]).stdout.strip()
     listed = ListedDevice(name="spare", kind="device", id=f"loop:{image}")
-    monkeypatch.setattr(lab.pool._disks, "_host", lab.host.model_copy(update={"devices": (listed,)}))
+    monkeypatch.setattr(lab.factory._disks, "_host", lab.host.model_copy(update={"devices": (listed,)}))
     yield node
     lab.drop()
-    lab.pool.settle()
+    lab.factory.settle()
     LocalShell().run(["losetup", "--detach", node])
 
 
@@ -156,7 +158,7 @@ def test_a_disk_that_does_not_appear_is_told_and_the_next_cell_is_measured(
     )
     assert re.search(rf" \(guest's kernel: .*Module {module} is blacklisted; its agent answers\)\.$", error.what)
     assert f"can't load module {module}" in error.console
-    assert measure(lab.subject(lab.guest(cell(bus=bus))), WRITE, ONCE).bw > 0
+    assert measure(lab.environment(cell(bus=bus)), WRITE, ONCE).bw > 0
 
 
 def test_a_guest_that_does_not_answer_is_told_with_its_console(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +191,7 @@ def not_made(lab: Lab, config: StorageConfig) -> GuestError:
     before = set(disks(lab))
     with pytest.raises(GuestError) as caught:
         lab.guest(config)
-    lab.pool.settle()
+    lab.factory.settle()
     assert set(disks(lab)) <= before
     assert not lab.shell.run(["pgrep", "-f", "--", f"guest=vms-{lab.lease.run_id}-"]).ok
     with pytest.raises(GuestError) as again:
@@ -200,7 +202,7 @@ def not_made(lab: Lab, config: StorageConfig) -> GuestError:
 
 def disks(lab: Lab) -> list[str]:
     """Images in the run's folder."""
-    return [path.name for path in Path(lab.pool.folder).glob("disk-*")]
+    return [path.name for path in Path(lab.factory.folder).glob("disk-*")]
 
 
 @pytest.mark.restored
@@ -235,32 +237,31 @@ def test_a_mount_that_becomes_read_only_is_told(lab: Lab) -> None:
 def test_a_guest_that_is_gone_is_told_and_the_next_cell_is_measured(lab: Lab, number: int, name: str) -> None:
     """Stopped, its agent answers no more; killed, it ended. Either way nothing of it is left."""
     guest = lab.guest(cell())
-    subject = lab.subject(guest)
-    process = qemu(lab, guest)
-    subject.before_round = lambda: os.kill(process, number)
+    system, process = lab.environment(guest.config), qemu(lab, guest)
     with pytest.raises((WorkloadError, GuestError)) as caught:
-        measure(subject, WRITE, ONCE)
-    error = lab.explain(guest, caught.value)
+        measure(interpose(system, lambda: os.kill(process, number)), WRITE, ONCE)
+    error = lab.explain(system, caught.value)
     assert error.what.startswith(f"{name}: ")
     assert error.what.endswith(" (its agent does not answer).") is (number == signal.SIGSTOP)
     assert isinstance(error, GuestError)
     assert error.console
     with pytest.raises(GuestError, match=name):
         lab.guest(guest.config)
-    lab.pool.settle()
+    lab.factory.settle()
     assert not lab.shell.run(["test", "-e", f"/proc/{process}"]).ok
     assert not lab.shell.run(["test", "-e", guest.machine.spec.disk]).ok
-    assert measure(lab.subject(lab.guest(cell())), WRITE, ONCE).bw > 0
+    assert measure(lab.environment(cell()), WRITE, ONCE).bw > 0
 
 
 @pytest.mark.restored
 def test_a_tool_past_its_limit_is_told_and_its_guest_lives(lab: Lab) -> None:
     """It is killed in the guest."""
-    guest = lab.guest(cell())
+    system = lab.environment(cell())
+    guest = system.fixture_value
     job = Hasty(rw="randread", bs="4k", size="64M", runtime=300, time_based=True)
     with pytest.raises(WorkloadError) as caught:
-        measure(lab.subject(guest), job, Plan(rounds=1, warmup=0, timeout_s=1.0))
-    assert lab.explain(guest, caught.value).what.startswith("past its time limit: ")
+        measure(system, job, Plan(rounds=1, warmup=0, timeout_s=1.0))
+    assert lab.explain(system, caught.value).what.startswith("past its time limit: ")
     assert guest.run("true").ok
 
 
@@ -297,13 +298,14 @@ def test_a_file_that_stays_open_is_read_as_it_is_now(lab: Lab) -> None:
 
 def test_a_fill_past_its_limit_is_told(lab: Lab) -> None:
     """A disk that is slow, as QEMU throttles it: what is done before the rounds has a limit too."""
-    guest = lab.guest(cell())
+    system = lab.environment(cell())
+    guest = system.fixture_value
     device = next(one["qdev"] for one in guest.machine.domain.monitor("query-block") if TEST_ALIAS in one["qdev"])
     limits = {"bps": 0, "bps_rd": 0, "bps_wr": 300_000, "iops": 0, "iops_rd": 0, "iops_wr": 0}
     guest.machine.domain.monitor("block_set_io_throttle", id=device, **limits)
     with pytest.raises(WorkloadError) as caught:
-        measure(lab.subject(guest), Fio(rw="randread", bs="4k", size="4M"), Plan(rounds=1, warmup=0, timeout_s=0.5))
-    told = lab.explain(guest, caught.value)
+        measure(system, Fio(rw="randread", bs="4k", size="4M"), Plan(rounds=1, warmup=0, timeout_s=0.5))
+    told = lab.explain(system, caught.value)
     assert told.what.startswith("past its time limit: Filling /dev/vdb before the measurement did not end within ")
     assert guest.run("true").ok
 
@@ -322,11 +324,11 @@ def test_a_guest_that_floods_its_console_is_ended(lab: Lab, monkeypatch: pytest.
     """Its round is no figure, and nothing more of it reaches the host's disk."""
     guest = lab.guest(cell())
     size = Path(guest.machine.spec.console).stat().st_size
-    monkeypatch.setattr(looks_module, "CONSOLE_BYTES", size + 2000)
+    monkeypatch.setattr(environments, "CONSOLE_BYTES", size + 2000)
     guest.run("head -c 1000 /dev/zero | tr '\\0' x >/dev/ttyS0")
-    assert lab.looks.changed(guest) == ""
+    assert lab.environment(guest.config).recheck() == ""
     guest.run("head -c 3000 /dev/zero | tr '\\0' x >/dev/ttyS0")
-    assert lab.looks.changed(guest).startswith("the guest wrote more than ")
+    assert lab.environment(guest.config).recheck().startswith("the guest wrote more than ")
     deadline = time.monotonic() + 60
     while guest.machine.domain.is_active() and time.monotonic() < deadline:
         time.sleep(0.05)

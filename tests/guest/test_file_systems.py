@@ -44,7 +44,7 @@ def cell(**values: object) -> StorageConfig:
 
 def run_fio(lab: Lab, guest: Guest) -> None:
     """A real fio on its disk, or on the file there, gives figures."""
-    result = measure(lab.subject(guest), JOB, Plan(rounds=1, warmup=0))
+    result = measure(lab.environment(guest.config), JOB, Plan(rounds=1, warmup=0))
     assert result.iops > 10
 
 
@@ -137,7 +137,7 @@ def test_a_file_system_under_the_image_is_proven_and_measured(lab: Lab, values: 
     proven(guest, "host_fs", "host_mkfs", "host_mount", "backing")
     run_fio(lab, guest)
     lab.drop()
-    lab.pool.settle()
+    lab.factory.settle()
     assert disk.host_fs.mountpoint not in lab.shell.read("/proc/self/mountinfo")
     assert disk.host_fs.image not in lab.shell.run(["losetup", "-a"]).stdout
 
@@ -193,7 +193,7 @@ def test_a_host_that_drops_flushes_gives_no_figure(lab: Lab) -> None:
     guest = lab.guest(cell(host_fs="ext4", host_mount="barrier=0", host_mkfs="-O ^has_journal"))
     job = Fio(rw="randwrite", bs="4k", size="16M", fsync=8)
     with pytest.raises(WorkloadError, match=r"INVALID: the guest asked for \d+ flushes, .* not one reached"):
-        measure(lab.subject(guest), job, Plan(rounds=1, warmup=0))
+        measure(lab.environment(guest.config), job, Plan(rounds=1, warmup=0))
 
 
 def made_in_the_guest_as(patch: pytest.MonkeyPatch, **values: object) -> None:
@@ -263,8 +263,8 @@ def test_options_that_the_guest_refuses_are_told_in_its_words(lab: Lab) -> None:
 def test_what_a_run_left_mounted_is_cleared_by_its_folder_alone(lab: Lab) -> None:
     """As the reaper does it after a run was killed, while a guest still ran on it."""
     config = cell(host_fs="xfs")
-    there = make_host_fs(lab.shell, lab.pool.folder, config, number=next(NUMBERS))
-    assert reap_host_fs(lab.shell, lab.pool.folder) == [f"xfs on {there.mountpoint}", there.device]
+    there = make_host_fs(lab.shell, lab.factory.folder, config, number=next(NUMBERS))
+    assert reap_host_fs(lab.shell, lab.factory.folder) == [f"xfs on {there.mountpoint}", there.device]
     assert there.image not in lab.shell.run(["losetup", "-a"]).stdout
 
 

@@ -25,7 +25,7 @@ EXT4 = StorageConfig(size="258M", guest_fs="ext4")
 
 def run(lab: Lab, config: StorageConfig, workload: Workload) -> Measurement:
     """One round of it in that cell."""
-    return measure(lab.subject(lab.guest(config)), workload, Plan(rounds=1, warmup=0))
+    return measure(lab.environment(config), workload, Plan(rounds=1, warmup=0))
 
 
 def left_behind(lab: Lab, config: StorageConfig) -> list[str]:

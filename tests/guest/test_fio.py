@@ -13,6 +13,7 @@ from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.measure.runner import measure
 from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.testing.system import interpose
 from pytest_vmstorage.workloads.fio.job import FioJob
 
 pytestmark = pytest.mark.restored
@@ -43,7 +44,7 @@ CONFIG = StorageConfig(size="64M")
 def test_every_option_runs(lab: Lab, options: dict[str, Any]) -> None:
     """fio takes each, and gives every figure that was promised for it."""
     job = Fio(**{"size": "2M"} | options)
-    result = measure(lab.subject(lab.guest(CONFIG)), job, ONCE)
+    result = measure(lab.environment(CONFIG), job, ONCE)
     (sample,) = result.samples
     assert set(sample.figures) == {metric.name for metric in job.metrics}
     assert result.figure(job.primary) > 0
@@ -52,7 +53,7 @@ def test_every_option_runs(lab: Lab, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("verify", ["crc64", "crc32", "crc16", "crc7", "sha1", "sha256", "sha512", "xxhash"])
 def test_every_checksum_verifies(lab: Lab, verify: str) -> None:
     """As many blocks are read back as were written."""
-    result = measure(lab.subject(lab.guest(CONFIG)), Fio(rw="write", size="1M", verify=verify), ONCE)
+    result = measure(lab.environment(CONFIG), Fio(rw="write", size="1M", verify=verify), ONCE)
     job = Fio(rw="write", verify=verify)
     assert job.moved_bytes(result.raw[0]) == 2 * 2**20
 
@@ -60,7 +61,7 @@ def test_every_checksum_verifies(lab: Lab, verify: str) -> None:
 def test_corrupt_data_is_an_error_with_its_offset(lab: Lab) -> None:
     """What fio wrote is changed on the host, behind the guest's back; the cell fails and says where."""
     guest = lab.guest(CONFIG)
-    place = lab.subject(guest)
+    place = lab.environment(guest.config)
     measure(place, Fio(rw="write", size="4M", verify="crc32c"), ONCE)
     again = FioJob(text="[check]\nrw=read\nverify=crc32c\nsize=4M\ndirect=1\n", name="check")
     assert measure(place, again, ONCE).iops > 0
@@ -69,11 +70,10 @@ def test_corrupt_data_is_an_error_with_its_offset(lab: Lab) -> None:
         argv = ("dd", "if=/dev/urandom", f"of={guest.machine.spec.disk}", "bs=4k", "seek=300", "count=1")
         assert lab.shell.run([*argv, "conv=notrunc,fsync"]).ok
 
-    place.before_round = change
     with pytest.raises(WorkloadError) as caught:
-        measure(place, again, ONCE)
+        measure(interpose(place, change), again, ONCE)
     assert "found corrupt data" in caught.value.what
-    assert f"at file {place.disk} offset {300 * 4096}, length 4096" in caught.value.output
+    assert f"at file {place.paths.disk} offset {300 * 4096}, length 4096" in caught.value.output
     assert again.failure(caught.value.output).startswith("found corrupt data: ")
 
 
@@ -87,15 +87,15 @@ def test_a_job_file_runs_as_it_is(lab: Lab, tmp_path: Path) -> None:
         "[checks]\nstonewall\nrw=randwrite\nverify=crc32c\ntime_based=0\noffset=8M\nsize=1M\nfsync=8\n"
     )
     guest = lab.guest(CONFIG)
-    place, job = lab.subject(guest), Fio.from_job(path)
+    place, job = lab.environment(guest.config), Fio.from_job(path)
     result = measure(place, job, ONCE)
     assert set(result.samples[0].figures) == {metric.name for metric in job.metrics}
     # 1 MiB in blocks of 4 KiB, written and read back
     checks = json.loads(result.raw[0])["jobs"][2]
     assert (checks["write"]["total_ios"], checks["read"]["total_ios"]) == (256, 256)
     assert result.checks_fsync_p99 > 0
-    assert not place.shell.run(["test", "-e", f"{place.scratch}/mixed.fio"]).ok
-    assert not place.shell.run(["test", "-e", f"{place.scratch}/vmstorage.fio"]).ok
+    assert not place.shell.run(["test", "-e", f"{place.paths.scratch}/mixed.fio"]).ok
+    assert not place.shell.run(["test", "-e", f"{place.paths.scratch}/vmstorage.fio"]).ok
 
 
 @pytest.mark.parametrize("config", [{"state": "fresh"}, {"guest_fs": "ext4"}], ids=["fresh", "ext4"])
@@ -103,10 +103,10 @@ def test_jobs_stay_in_the_region_of_their_round(lab: Lab, config: dict[str, Any]
     """On a fresh disk rounds move on, on a file system the disk under test is a file; what is written verifies."""
     text = "[a]\nrw=write\nsize=1M\n[b]\nstonewall\nrw=randwrite\noffset=1M\nsize=512k\n"
     job = FioJob(text=f"[global]\ndirect=1\nverify=crc32c\n{text}", name="two")
-    place = lab.subject(lab.guest(StorageConfig(size="128M", **config)))
+    place = lab.environment(StorageConfig(size="128M", **config))
     seen = []
-    place.before_round = lambda: seen.append(place.shell.read(f"{place.scratch}/vmstorage.fio"))
-    result = measure(place, job, Plan(rounds=2, warmup=0))
+    file = f"{place.paths.scratch}/vmstorage.fio"
+    result = measure(interpose(place, lambda: seen.append(place.shell.read(file))), job, Plan(rounds=2, warmup=0))
     assert min(result.values("a_iops")) > 0
     offsets = [[int(line[7:]) for line in text.splitlines() if line.startswith("offset=")] for text in seen]
     first, second = ([offset - round_[0] for offset in round_] for round_ in offsets)
@@ -119,7 +119,7 @@ def test_a_long_job_file_arrives_whole(lab: Lab) -> None:
     """27 KB of the 32 there may be: the last of its jobs runs too, and each comes back with its own figures."""
     common = f"[global]\nrw=write\nsize=16k\ndirect=1\ndescription={'x' * 180}\n"
     job = FioJob(text=common + "".join(f"[j{n}]\noffset={16384 * n}\n" for n in range(64)), name="long")
-    place = lab.subject(lab.guest(CONFIG))
+    place = lab.environment(CONFIG)
     result = measure(place, job, ONCE)
     assert len(json.loads(result.raw[0])["jobs"]) == 64
     assert result.j63_iops > 0
@@ -130,12 +130,12 @@ def test_an_option_that_fio_does_not_know_fails_in_its_words(lab: Lab) -> None:
     """A slip in a job file that only fio can see."""
     job = FioJob(text="[a]\nrw=read\nsize=1M\nqueue_depth=3\n", name="slip")
     with pytest.raises(WorkloadError, match="queue_depth"):
-        measure(lab.subject(lab.guest(CONFIG)), job, ONCE)
+        measure(lab.environment(CONFIG), job, ONCE)
 
 
 def test_a_sweep_over_depths_reaches_them(lab: Lab) -> None:
     """The depth that fio says it had is the one asked for, at each point of the curve."""
-    place = lab.subject(lab.guest(CONFIG))
+    place = lab.environment(CONFIG)
     for job in Fio(rw="randread", size="4M").over(iodepth=(1, 4, 16)):
         result = measure(place, job, ONCE)
         assert 0.9 * job.iodepth < result.iodepth_reached <= job.iodepth
@@ -145,7 +145,7 @@ def test_a_sweep_over_depths_reaches_them(lab: Lab) -> None:
 def test_tiobench_writes_each_block_to_the_disk(lab: Lab) -> None:
     """O_SYNC: in each of its regions what it wrote has reached the guest's disk when it ends."""
     job = Tiobench(rw="randwrite", size="1M", numjobs=4, io_size="256k")
-    result = measure(lab.subject(lab.guest(CONFIG)), job, ONCE)
+    result = measure(lab.environment(CONFIG), job, ONCE)
     written = result.samples[0].moved.guest_written_bytes
     assert written is not None
     assert written >= 4 * 2**18
@@ -154,7 +154,7 @@ def test_tiobench_writes_each_block_to_the_disk(lab: Lab) -> None:
 
 def test_tiobench_reads_pages_that_are_there(lab: Lab) -> None:
     """They are read once beforehand, all of them, and none from the disk when it is measured."""
-    place, job = lab.subject(lab.guest(CONFIG)), Tiobench(rw="randread", size="1M", numjobs=4)
+    place, job = lab.environment(CONFIG), Tiobench(rw="randread", size="1M", numjobs=4)
     warm, cold = (
         measure(place, job, ONCE),
         measure(place, Tiobench(rw="randread", size="1M", numjobs=4, pre_read=0), ONCE),
@@ -168,7 +168,7 @@ def test_tiobench_reads_pages_that_are_there(lab: Lab) -> None:
 def test_aio_stress_runs_at_its_depth(lab: Lab, options: dict[str, Any], depth: int) -> None:
     """As many in flight as its label says, records of 64k, as many as fit its size."""
     job = AioStress(size="48M", **options)
-    result = measure(lab.subject(lab.guest(CONFIG)), job, ONCE)
+    result = measure(lab.environment(CONFIG), job, ONCE)
     assert job.iodepth == depth
     assert result.iodepth_reached <= depth
     assert job.remarks(result.raw[0]) == ()

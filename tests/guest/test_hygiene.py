@@ -23,6 +23,7 @@ from pytest_vmstorage.results.cost import cpu_per_io, flushes_per_write, host_by
 from pytest_vmstorage.results.counters import IoCounters
 from pytest_vmstorage.results.run import Run
 from pytest_vmstorage.storage.image import image_facts
+from pytest_vmstorage.testing.system import interpose
 
 pytestmark = pytest.mark.restored
 
@@ -46,10 +47,10 @@ def process_seconds(pid: int) -> float:
 def test_a_rounds_cpu_time_is_that_of_qemus_threads(lab: Lab) -> None:
     """Classes of a cell with an I/O thread and workers, together what the process took, and the guest's I/Os."""
     guest = lab.guest(THREADS)
-    subject, pid = lab.subject(guest), qemu_pid(lab, guest.machine.spec.uuid)
+    pid = qemu_pid(lab, guest.machine.spec.uuid)
     used: list[float] = []
-    subject.before_round = lambda: used.append(process_seconds(pid))
-    measured = measure(subject, JOB, Plan(rounds=2, warmup=0))
+    system = interpose(lab.environment(guest.config), lambda: used.append(process_seconds(pid)))
+    measured = measure(system, JOB, Plan(rounds=2, warmup=0))
     used.append(process_seconds(pid))
     cost = measured.cost
     assert {"vCPU", "iothread", "main loop"} <= cost.cpu_s.keys()
@@ -67,7 +68,7 @@ def test_a_rounds_cpu_time_is_that_of_qemus_threads(lab: Lab) -> None:
 def test_a_cell_without_an_io_thread_has_none_in_its_cost(lab: Lab) -> None:
     """QEMU's monitor has a thread of that kind, which serves no disk."""
     guest = lab.guest(StorageConfig(size="256M"))
-    measured = measure(lab.subject(guest), JOB, Plan(rounds=1, warmup=0))
+    measured = measure(lab.environment(guest.config), JOB, Plan(rounds=1, warmup=0))
     assert "iothread" not in measured.cost.cpu_s
     assert measured.cost.cpu_s["main loop"] > 0
 
@@ -78,8 +79,8 @@ def test_each_fsync_is_a_flush(lab: Lab) -> None:
     The guest's kernel counts each such flush as a write too.
     """
     guest = lab.guest(StorageConfig(size="256M"))
-    synced = measure(lab.subject(guest), SYNCED, Plan(rounds=1, warmup=0))
-    plain = measure(lab.subject(guest), JOB, Plan(rounds=1, warmup=0))
+    synced = measure(lab.environment(guest.config), SYNCED, Plan(rounds=1, warmup=0))
+    plain = measure(lab.environment(guest.config), JOB, Plan(rounds=1, warmup=0))
     assert flushes_per_write(synced.moved) == pytest.approx(1, rel=0.1)
     assert (flushes_per_write(plain.moved) or 0) < 0.01
 
@@ -92,7 +93,7 @@ def test_where_qemu_may_run_and_who_else_ran_is_put_down(lab: Lab, tmp_path: Pat
     shutil.copy(shutil.which("bash") or "", other)
     subprocess.run(["taskset", "-acp", "0", str(pid)], check=True, capture_output=True)
     with subprocess.Popen([str(other), "-c", CYCLE]) as process:
-        measured = measure(lab.subject(guest), JOB, Plan(rounds=1, warmup=0))
+        measured = measure(lab.environment(guest.config), JOB, Plan(rounds=1, warmup=0))
         process.kill()
     assert measured.around is not None
     assert measured.around.may_run == "0"
@@ -106,11 +107,11 @@ def test_where_qemu_may_run_and_who_else_ran_is_put_down(lab: Lab, tmp_path: Pat
 def test_the_report_and_show_have_it(lab: Lab) -> None:
     """A buffered tool through a cached disk is spoken against, a direct one past the host's cache is not."""
     cached = measure(
-        lab.subject(lab.guest(StorageConfig(size="256M", cache="writeback"))),
+        lab.environment(StorageConfig(size="256M", cache="writeback")),
         Dd(bs="1M", count=32, conv="fsync"),
         Plan(rounds=1, warmup=0),
     )
-    direct = measure(lab.subject(lab.guest(StorageConfig(size="256M"))), JOB, Plan(rounds=5, warmup=0))
+    direct = measure(lab.environment(StorageConfig(size="256M")), JOB, Plan(rounds=5, warmup=0))
     run = Run(started="2026-01-02T03:04:05+00:00", hosts=(lab.facts,), measurements=(cached, direct))
     run = Run.model_validate_json(run.model_dump_json())
     sections = {section.title: section.lines for section in build_table(run).sections}
@@ -138,22 +139,22 @@ def test_zeros_that_would_be_stored_as_nothing_are_refused(lab: Lab) -> None:
     config = StorageConfig(size="128M", discard="unmap", detect_zeroes="unmap")
     guest = lab.guest(config)
     with pytest.raises(ConfigError, match=r"stored as nothing: QEMU discards what zeros are written to"):
-        measure(lab.subject(guest), zeros, Plan(rounds=1, warmup=0))
+        measure(lab.environment(guest.config), zeros, Plan(rounds=1, warmup=0))
     left = Plan(rounds=1, warmup=0, hygiene=Hygiene(without=("zero-check",)))
-    assert "--vm-without=zero-check" in measure(lab.subject(guest), zeros, left).hygiene["zeros"]
+    assert "--vm-without=zero-check" in measure(lab.environment(guest.config), zeros, left).hygiene["zeros"]
     assert image_facts(lab.shell, guest.machine.spec.disk).allocated_bytes < 16 * 2**20
     stored = lab.guest(StorageConfig(size="128M"))
-    assert "like data" in measure(lab.subject(stored), zeros, Plan(rounds=1, warmup=0)).hygiene["zeros"]
+    assert "like data" in measure(lab.environment(stored.config), zeros, Plan(rounds=1, warmup=0)).hygiene["zeros"]
     assert image_facts(lab.shell, stored.machine.spec.disk).allocated_bytes >= 16 * 2**20
     packing = lab.guest(StorageConfig(size="256M", guest_fs="btrfs", guest_mount="compress=zlib"))
     with pytest.raises(ConfigError, match=r"btrfs on /mnt/vmstorage compresses \(compress=zlib"):
-        measure(lab.subject(packing), zeros, Plan(rounds=1, warmup=0))
+        measure(lab.environment(packing.config), zeros, Plan(rounds=1, warmup=0))
 
 
 def test_a_native_row_has_a_host_and_no_cost(lab: Lab) -> None:
     """There is no QEMU whose threads took anything."""
-    row = lab.row(StorageConfig(size="256M", backing="native"))
-    measured = measure(lab.subject(row), JOB, Plan(rounds=1, warmup=0))
+    row = lab.environment(StorageConfig(size="256M", backing="native"))
+    measured = measure(lab.environment(row.config), JOB, Plan(rounds=1, warmup=0))
     assert measured.cost.cpu_s == {}
     assert measured.around is not None
     assert measured.around.may_run == "no QEMU"
@@ -170,7 +171,7 @@ def twice(lab: Lab, guest: Guest, workload: Dd, *left_out: str) -> list[IoCounte
     """What the layers moved in each of two rounds, all steps taken but these."""
     plan = Plan(rounds=2, warmup=0, hygiene=Hygiene(without=left_out))
     with lab.alone():
-        measured = measure(lab.subject(guest), workload, plan)
+        measured = measure(lab.environment(guest.config), workload, plan)
     assert sum("--vm-without" in text for text in measured.hygiene.values()) == len(left_out)
     return [sample.moved for sample in measured.samples]
 
@@ -188,7 +189,7 @@ def test_a_guests_cache_that_is_not_dropped_answers_the_second_round(lab: Lab) -
 def test_a_hosts_cache_that_is_not_dropped_answers_for_the_device(lab: Lab) -> None:
     """What the guest reads past its own cache comes from the host's, which has it since the fill."""
     guest = lab.guest(StorageConfig(size="128M", cache="writeback"))
-    if lab.looks.drop_host_caches(guest.machine.spec.disk) != "dropped before each round":
+    if lab.environment(guest.config).drop_caches() != "dropped before each round":
         pytest.skip("dropping all of the host's cache takes root")
     dropped = twice(lab, guest, DIRECT)
     assert all((moved.host_read_bytes or 0) >= MOST for moved in dropped)
@@ -202,12 +203,12 @@ def test_a_test_file_is_named_and_goes(lab: Lab) -> None:
     """With the guest's disk, or with the native row; a whole disk is no file."""
     once = Plan(rounds=1, warmup=0)
     guest = lab.guest(StorageConfig(size="128M", guest_fs="ext4"))
-    said = measure(lab.subject(guest), DIRECT, once).hygiene["test file"]
+    said = measure(lab.environment(guest.config), DIRECT, once).hygiene["test file"]
     assert re.fullmatch(r"\d+M on ext4 in the guest, removed with the guest's disk", said)
-    native = lab.row(StorageConfig(size="128M", backing="native"))
-    assert measure(lab.subject(native), DIRECT, once).hygiene["test file"] == "128M on the host, removed after the row"
+    native = lab.environment(StorageConfig(size="128M", backing="native"))
+    assert measure(native, DIRECT, once).hygiene["test file"] == "128M on the host, removed after the row"
     whole = lab.guest(StorageConfig(size="128M"))
-    lab.pool.settle()
-    assert "test file" not in measure(lab.subject(whole), DIRECT, once).hygiene
-    paths = [guest.machine.spec.disk, native.disk]
+    lab.factory.settle()
+    assert "test file" not in measure(lab.environment(whole.config), DIRECT, once).hygiene
+    paths = [guest.machine.spec.disk, native.paths.disk]
     assert not any(lab.shell.run(["test", "-e", path]).ok for path in paths)

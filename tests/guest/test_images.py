@@ -44,11 +44,11 @@ def measured(lab: Lab, rounds: int = 1, convert_to: str | None = None, **cell: o
     workload = ImageOperations(data="8M", convert_to=convert_to)
     # another test's guest may be on its way out
     lab.drop()
-    lab.pool.settle()
-    before = sorted(Path(lab.pool.folder).iterdir())
+    lab.factory.settle()
+    before = sorted(Path(lab.factory.folder).iterdir())
     with lab.images(config, workload) as bench:
         result = measure_images(bench, workload, Plan(rounds=rounds))
-    assert sorted(Path(lab.pool.folder).iterdir()) == before
+    assert sorted(Path(lab.factory.folder).iterdir()) == before
     return result
 
 
@@ -110,7 +110,7 @@ def test_a_full_file_system_is_told_by_its_name(lab: Lab, monkeypatch: pytest.Mo
     """qemu-img's own words, and nothing is left of what was half made."""
     workload = ImageOperations(data="8M", operations=["preallocate"])
     config = StorageConfig(size="1G", host_fs="ext4")
-    before = set(Path(lab.pool.folder).glob("fs-*"))
+    before = set(Path(lab.factory.folder).glob("fs-*"))
     monkeypatch.setattr("pytest_vmstorage.lab.image_operations.room_needed", lambda *_args, **_words: 32 * MIB)
     monkeypatch.setattr("pytest_vmstorage.storage.host_file_system._make", _make_without_asking_for_room(monkeypatch))
     with (
@@ -119,7 +119,7 @@ def test_a_full_file_system_is_told_by_its_name(lab: Lab, monkeypatch: pytest.Mo
     ):
         measure_images(bench, workload, Plan(rounds=1))
     assert "No space left on device" in caught.value.output
-    assert set(Path(lab.pool.folder).glob("fs-*")) <= before
+    assert set(Path(lab.factory.folder).glob("fs-*")) <= before
 
 
 def _make_without_asking_for_room(monkeypatch: pytest.MonkeyPatch) -> object:

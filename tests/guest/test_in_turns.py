@@ -9,18 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_vmstorage import Fio
 from pytest_vmstorage.config.cell import StorageConfig
-from pytest_vmstorage.guest.guest import Guest
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import lease_book
 from pytest_vmstorage.measure.runner import measure
 from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.testing.system import interpose
 
 THREE = """
 import pytest
@@ -185,7 +184,7 @@ def test_guests_boot_side_by_side(lab: Lab) -> None:
     cells = [StorageConfig(size=size) for size in ("50M", "51M", "52M")]
     lab.expect(cells)
     lab.drop()
-    lab.pool.settle()
+    lab.factory.settle()
     lab.guest(cells[0])
     assert len(pids(f"guest=vms-{lab.lease.run_id}")) == 2
     second = lab.guest(cells[1])
@@ -208,11 +207,11 @@ def test_a_disk_made_later_is_filled_on_the_host(
     work = Fio(rw="randread", bs="4k", size="16M", runtime=1, time_based=True)
     lab.drop()
     lab.expect((first,), alike=(second,))
-    measure(lab.subject(lab.row(first)), work, Plan(rounds=1, warmup=0))
+    measure(lab.environment(first), work, Plan(rounds=1, warmup=0))
     lab.expect((second,))
     guest = lab.guest(second)
     is_emulated = lab.accel.used == "tcg"
-    measured = measure(lab.subject(guest), work, Plan(rounds=1, warmup=0))
+    measured = measure(lab.environment(guest.config), work, Plan(rounds=1, warmup=0))
     stat = guest.shell.read(f"/sys/block/{Path(guest.disk).name}/stat").split()
     assert int(stat[6]) * 512 == (0 if is_emulated else 2**24)
     (state,) = [proof.found for proof in measured.proof if proof.field == "state"]
@@ -236,19 +235,18 @@ def test_disks_are_filled_side_by_side(lab: Lab) -> None:
     work, at_work = Fio(rw="randread", bs="4k", size="16M", runtime=1, time_based=True), []
     lab.drop()
     lab.expect((first, second), alike=(second,))
-    subject = lab.subject(lab.row(first))
-    (held,) = lab._rows.waiting.values()
-    assert isinstance(held.row, Guest)
-    (pid,) = pids(held.row.machine.spec.uuid)
-    before_round = replace(subject, before_round=lambda: at_work.append(_cpu_ticks(int(pid))))
-    measure(before_round, work, Plan(rounds=1, warmup=0))
+    system = lab.environment(first)
+    (waiting,) = lab.pool.waiting.values()
+    assert waiting.guest is not None
+    (pid,) = pids(waiting.guest.machine.spec.uuid)
+    measure(interpose(system, lambda: at_work.append(_cpu_ticks(int(pid)))), work, Plan(rounds=1, warmup=0))
     assert _cpu_ticks(int(pid)) - at_work[0] <= 2
-    assert held.regions.written_bytes == (2**24 if lab.accel.used == "tcg" else 0)
+    assert waiting.regions.written_bytes == (2**24 if lab.accel.used == "tcg" else 0)
     guest = lab.guest(second)
-    assert guest is held.row
+    assert guest is waiting.guest
     stat = f"/sys/block/{Path(guest.disk).name}/stat"
     written = [int(guest.shell.read(stat).split()[6]) * 512]
-    measured = measure(lab.subject(guest), work, Plan(rounds=1, warmup=0))
+    measured = measure(lab.environment(guest.config), work, Plan(rounds=1, warmup=0))
     written.append(int(guest.shell.read(stat).split()[6]) * 512)
     assert written == ([2**24, 2**24] if lab.accel.used == "tcg" else [0, 2**24])
     (state,) = [proof.found for proof in measured.proof if proof.field == "state"]

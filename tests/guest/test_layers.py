@@ -105,7 +105,7 @@ def test_qemu_caches_as_much_of_l2_tables_as_the_cell_says(lab: Lab, values: dic
     job = f"--filename={guest.disk} --rw=randread --bs=4k --number_ios=2000 --direct=1 --ioengine=psync --size=100%"
     assert guest.run(f"fio --name=reads {job}", timeout_s=120).returncode == 0
     domain.monitor("trace-event-set-state", name=event, enable=False)
-    log = lab.shell.read(lab.looks.log(guest.machine))
+    log = lab.shell.read(lab.services.log(guest.machine))
     places = {found[1] for found in re.finditer(r"qcow2_cache_get_done .*is_l2_cache 1 index (\d+)", log)}
     asked, read = (
         len(re.findall(rf"{name} .*is_l2_cache 1", log)) for name in ("qcow2_cache_get", "qcow2_cache_get_read")
@@ -146,7 +146,7 @@ def test_nothing_of_the_layers_is_left(lab: Lab) -> None:
         f"{stem}.qcow2",
     ]
     lab.drop()
-    lab.pool.settle()
+    lab.factory.settle()
     assert not [one for one in lab.shell.run(["ls", folder]).stdout.split() if one.startswith(f"{stem}.")]
 
 
@@ -257,10 +257,10 @@ def device(lab: Lab, patch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]
         stream.truncate(100 * 2**20)
     made = check(LocalShell().run(["losetup", "--find", "--show", str(image)]), "making a loop device")
     listed = ListedDevice(name="spare", kind="device", id=f"loop:{image}")
-    patch.setattr(lab.pool._disks, "_host", lab.host.model_copy(update={"devices": (listed,)}))
+    patch.setattr(lab.factory._disks, "_host", lab.host.model_copy(update={"devices": (listed,)}))
     yield made.stdout.strip()
     lab.drop()
-    lab.pool.settle()
+    lab.factory.settle()
     check(LocalShell().run(["losetup", "--detach", made.stdout.strip()]), "removing a loop device")
 
 
@@ -283,12 +283,12 @@ def test_a_disk_on_a_block_device_has_the_cells_size_and_the_device_stays(
     assert set(proven_fields(guest.proof)) >= {*FIELDS, "backing", "host_fs"}
     assert guest.facts.disk_bytes == config.size
     assert guest.run(f"printf mine | dd of={guest.disk} bs=4k seek=3 conv=notrunc,fsync,sync").returncode == 0
-    assert lab.looks.drop_host_caches(device) == "dropped before each round"
+    assert lab.environment(guest.config).drop_caches() == "dropped before each round"
     if config.format == "raw":
         found = lab.shell.run(["sh", "-c", f"dd if={device} bs=4k skip=3 count=1 status=none | head -c 4"])
         assert found.stdout == "mine"
     lab.drop()
-    lab.pool.settle()
+    lab.factory.settle()
     assert is_block(lab.shell, device)
     remove_disk(lab.shell, device)
     assert is_block(lab.shell, device)

@@ -39,7 +39,7 @@ CELLS: list[dict[str, Any]] = [
 
 def measured(lab: Lab, config: StorageConfig, job: Fio | Dd = READ) -> Measurement:
     """One round in that cell."""
-    return measure(lab.subject(lab.row(config)), job, ONCE)
+    return measure(lab.environment(config), job, ONCE)
 
 
 def sources(row: Measurement, field: str) -> dict[str, str]:

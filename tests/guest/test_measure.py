@@ -12,8 +12,9 @@ from pytest_vmstorage import Dd, Fio, Hdparm, StorageConfig
 from pytest_vmstorage.errors import ForeignPathError, WorkloadError
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.measure.runner import measure
-from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.measure.system import Paths, Plan, Regions
 from pytest_vmstorage.results.run import Sample
+from pytest_vmstorage.testing.system import FakeSystem, interpose
 from pytest_vmstorage.workloads.base import Workload
 
 pytestmark = pytest.mark.restored
@@ -25,7 +26,7 @@ def test_fio_figures_are_those_of_its_json(lab: Lab) -> None:
     guest = lab.guest(StorageConfig(size="256M"))
     job = Fio(rw="randwrite", bs="4k", iodepth=8, size="32M", runtime=1, time_based=True)
     kept: list[Sample] = []
-    result = measure(lab.subject(guest), job, Plan(rounds=2, warmup=0), keep_sample=kept.append)
+    result = measure(lab.environment(guest.config), job, Plan(rounds=2, warmup=0), keep_sample=kept.append)
     assert result.samples == tuple(kept)
     raw = json.loads(result.raw[0][result.raw[0].index("{") :])
     write = raw["jobs"][0]["write"]
@@ -54,7 +55,7 @@ def test_a_lab_writes_to_nothing_but_its_own(lab: Lab, tmp_path: Path) -> None:
 def test_other_tools_give_a_rate(lab: Lab, workload: Workload, metric: str) -> None:
     """dd and hdparm run on the disk and give a positive rate in MiB/s."""
     guest = lab.guest(StorageConfig(size="256M"))
-    result = measure(lab.subject(guest), workload, Plan(rounds=1, warmup=0))
+    result = measure(lab.environment(guest.config), workload, Plan(rounds=1, warmup=0))
     assert result.metric(metric).unit == "MiB/s"
     assert result.figure(metric) > 1
 
@@ -68,9 +69,7 @@ def test_fresh_rounds_meet_untouched_blocks(lab: Lab) -> None:
         done = lab.shell.run(["stat", "-c", "%b", guest.machine.spec.disk])
         grown.append(int(done.stdout) * 512)
 
-    place = lab.subject(guest)
-    place.before_round = allocated
-    measure(place, Dd(bs="1M", count=32, conv="fsync"), Plan(rounds=3))
+    measure(interpose(lab.environment(guest.config), allocated), Dd(bs="1M", count=32, conv="fsync"), Plan(rounds=3))
     allocated()
     # qemu-img allocates the first 4 KiB of a raw file itself
     steps = [after - before for before, after in itertools.pairwise(grown)]
@@ -80,7 +79,6 @@ def test_fresh_rounds_meet_untouched_blocks(lab: Lab) -> None:
 def test_failing_tool_is_an_error_with_its_words(lab: Lab) -> None:
     """A tool that fails gives its own message, not a figure."""
     guest = lab.guest(StorageConfig(size="256M"))
-    place = lab.subject(guest)
-    place.disk = "/dev/nosuchdisk"
+    place = FakeSystem(guest.shell, guest.config, Regions(guest.config.size), Paths(disk="/dev/nosuchdisk"))
     with pytest.raises(WorkloadError, match="nosuchdisk"):
         measure(place, Dd(bs="1M", count=1), Plan(rounds=1, warmup=0))

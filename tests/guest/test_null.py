@@ -49,7 +49,7 @@ def test_a_null_row_writes_nothing_on_the_host(lab: Lab, values: dict[str, Any])
     guest = lab.guest(config)
     path = guest.machine.spec.disk
     before = blocks_of(lab, path)
-    measured = measure(lab.subject(guest), WRITE, ONCE)
+    measured = measure(lab.environment(guest.config), WRITE, ONCE)
     moved = measured.moved
     assert (moved.guest_written_bytes or 0) > 4 * MIB
     assert (moved.layer_written_bytes or 0) > 4 * MIB
@@ -77,7 +77,7 @@ def test_a_null_disk_reads_zeroes_and_takes_the_usual_tools(lab: Lab) -> None:
     assert made.returncode == 32
     assert "superblock" in made.stderr
     for workload in (Dd(bs="1M", count=16, oflag="direct"), Hdparm(t=True), Ioping(count=3)):
-        measured = measure(lab.subject(guest), workload, ONCE)
+        measured = measure(lab.environment(guest.config), workload, ONCE)
         assert measured.figure(measured.primary) > 0
 
 
@@ -85,7 +85,7 @@ def test_the_report_has_percent_of_both_and_the_time_of_an_io(lab: Lab) -> None:
     """The same job on the host, on a file in a guest, and in a guest without storage."""
     job = Fio(rw="randread", bs="4k", iodepth=1, size="32M", runtime=1, time_based=True)
     cells = [StorageConfig(size="96M", backing=backing) for backing in ("native", "file", "null")]
-    rows = [measure(lab.subject(lab.row(config)), job, ONCE) for config in cells]
+    rows = [measure(lab.environment(config), job, ONCE) for config in cells]
     line, legend = against_native(Run(started="2026-01-02T03:04:05+00:00", hosts=(lab.facts,), measurements=rows))
     share = r"\d+%"
     assert re.match(f"raw-none-virtio-blk-off, .*: {share} of native and {share} of null-none-virtio-blk ", line)
@@ -102,7 +102,7 @@ def test_what_needs_its_data_is_refused(lab: Lab, workload: Any, does: str) -> N
     """In one sentence, before the tool runs."""
     guest = lab.guest(StorageConfig(backing="null", size="96M"))
     with pytest.raises(ConfigError, match=f"{does}, and the disk of backing=null keeps nothing and reads zeroes"):
-        measure(lab.subject(guest), workload, ONCE)
+        measure(lab.environment(guest.config), workload, ONCE)
 
 
 def test_a_null_row_on_a_file_is_caught(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_a_null_disk_of_another_size_is_caught(lab: Lab, monkeypatch: pytest.Mon
 def test_writes_on_the_host_contradict_a_null_row(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """What QEMU wrote has come from somewhere: such a round gives no figure."""
     guest = lab.guest(StorageConfig(backing="null", size="96M"))
-    subject = lab.subject(guest)
+    subject = lab.environment(guest.config)
     look = subject.look
     looks = iter([0, 64 * MIB])
 

@@ -36,19 +36,19 @@ class Saved:
 
     def begin_anew(self) -> None:
         """As another run would: with nothing of its own yet."""
-        own = self.lab.pool.folder
+        own = self.lab.factory.folder
         self.lab.drop()
         LocalShell().run(["sh", "-c", f"rm -f {own}/state-*"])
         self.states = States(LocalShell(), str(self.folder), own, boot_id=BOOT_ID, conditions={})
-        self.lab.restoring = Restoring(
+        self.lab.provisioner.restoring = Restoring(
             self.lab.hypervisor,
             self.states,
-            xml_of=self.lab.pool.xml,
-            note=self.lab.pool.note_domain,
+            xml_of=self.lab.factory.xml,
+            note=self.lab.held.note_domain,
             timeout_s=60,
             say=self.said.append,
         )
-        self.lab.pool.begin_by(self.lab.restoring.begin)
+        self.lab.factory.begin_by(self.lab.provisioner.restoring.begin)
 
     def guest(self, config: StorageConfig) -> Guest:
         """A guest of that cell, which was not there before."""
@@ -64,11 +64,11 @@ class Saved:
 @pytest.fixture(scope="module")
 def saved(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Saved]:
     """The lab, set back afterwards."""
-    restoring = lab.restoring
+    restoring = lab.provisioner.restoring
     yield Saved(lab, tmp_path_factory.mktemp("states"))
     lab.drop()
-    lab.restoring = restoring
-    lab.pool.begin_by(None)
+    lab.provisioner.restoring = restoring
+    lab.factory.begin_by(None)
 
 
 @pytest.mark.parametrize("bus", ["virtio-blk", "virtio-scsi"])
@@ -88,7 +88,9 @@ def test_one_saved_guest_serves_every_disk_of_a_bus(saved: Saved, bus: str) -> N
         assert made.facts.disk_bytes == cell.size
         assert made.facts.write_cache == ("write through" if cell.cache == "directsync" else "write back")
         assert {one.status for one in made.proof if one.field in ("size", "cache", "bus", "format")} == {"proven"}
-        measured = measure(saved.lab.subject(made), Fio(rw="randwrite", bs="4k", size="8M"), Plan(rounds=1, warmup=0))
+        measured = measure(
+            saved.lab.environment(made.config), Fio(rw="randwrite", bs="4k", size="8M"), Plan(rounds=1, warmup=0)
+        )
         assert measured.iops > 1
         assert measured.hygiene["boot"] == "restored"
     assert len(saved.kept) == before + 1
@@ -113,7 +115,7 @@ def test_a_fio_waits_in_it_to_fill_its_disk(saved: Saved) -> None:
     assert made.machine.is_restored, saved.said
     assert made.run(begun).stdout.count("parked") == 1
     assert made.run("cat /proc/$(pidof fio)/wchan").stdout == "wait_for_partner"
-    measure(saved.lab.subject(made), Fio(rw="randread", bs="4k", size="16M"), Plan(rounds=1, warmup=0))
+    measure(saved.lab.environment(made.config), Fio(rw="randread", bs="4k", size="16M"), Plan(rounds=1, warmup=0))
     assert made.run(begun).stdout == ""
     zeros = made.run(f"for at in 0 8 15; do dd if={made.disk} bs=1M skip=$at count=1 | tr -d '\\0' | wc -c; done")
     assert all(int(count) > 0.99 * MIB for count in zeros.stdout.split()), zeros
@@ -124,7 +126,7 @@ def test_a_fio_waits_in_it_to_fill_its_disk(saved: Saved) -> None:
 def test_another_machine_has_a_state_of_its_own(saved: Saved) -> None:
     """Memory, processors and queues are the saved guest's, and no two guests with other ones share it."""
     names = {
-        saved.states.name(saved.lab.pool.spec("n", "u", saved.guest(cell).machine.disk, "tcg"))
+        saved.states.name(saved.lab.factory.spec("n", "u", saved.guest(cell).machine.disk, "tcg"))
         for cell in (StorageConfig(size="32M"), StorageConfig(size="32M", memory="384M"))
     }
     assert len(names) == 2
@@ -209,7 +211,7 @@ def test_what_is_to_be_flushed_with_each_write_is(saved: Saved, bus: str, cache:
     assert made.machine.is_restored is bus.startswith("virtio"), saved.said
     assert {one.status for one in made.proof if one.where == "QMP query-block, writeback"} == {"proven"}
     job = Fio(rw="randwrite", bs="4k", size="4M", io_size="1M")
-    (sample,) = measure(saved.lab.subject(made), job, Plan(rounds=1, warmup=0)).samples
+    (sample,) = measure(saved.lab.environment(made.config), job, Plan(rounds=1, warmup=0)).samples
     assert sample.moved.host_flushes is not None
     assert sample.moved.host_flushes >= (sample.moved.layer_writes or 0) // 2 > 100
 

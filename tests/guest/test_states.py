@@ -9,12 +9,13 @@ import pytest
 from pytest_vmstorage import Dd, Fio, Hdparm, StorageConfig
 from pytest_vmstorage.errors import UnsupportedError, WorkloadError
 from pytest_vmstorage.guest.agent import AgentShell
+from pytest_vmstorage.lab.environments import HostEnvironment
 from pytest_vmstorage.lab.lab import Lab
-from pytest_vmstorage.lab.native import Native
 from pytest_vmstorage.measure.runner import measure
 from pytest_vmstorage.measure.system import Plan
 from pytest_vmstorage.results.run import Measurement, proven_fields
 from pytest_vmstorage.storage.space import fragments
+from pytest_vmstorage.testing.system import interpose
 
 pytestmark = pytest.mark.restored
 
@@ -31,8 +32,8 @@ def state_of(measured: Measurement) -> tuple[str, str]:
 def test_a_rewritten_disk_has_been_written_twice(lab: Lab) -> None:
     """QEMU counts the bytes: the whole disk, two times, before the first round."""
     guest = lab.guest(StorageConfig(state="rewritten", size="48M"))
-    measured = measure(lab.subject(guest), READ, ONCE)
-    assert (lab.looks.look(guest).moved.layer_written_bytes or 0) >= 2 * 48 * MIB
+    measured = measure(lab.environment(guest.config), READ, ONCE)
+    assert (lab.environment(guest.config).look().moved.layer_written_bytes or 0) >= 2 * 48 * MIB
     assert state_of(measured) == ("48M written twice before the rounds", "proven")
     name = Path(guest.disk).name
     stat = guest.shell.read(f"/sys/block/{name}/stat").split()
@@ -49,7 +50,7 @@ def test_an_aged_image_lies_in_pieces(lab: Lab, kind: str, factor: int) -> None:
     pieces = {}
     for state in ("filled", "aged"):
         guest = lab.guest(StorageConfig(format=kind, state=state, size="96M"))
-        measured = measure(lab.subject(guest), Fio(rw="read", bs="1M", size="96M"), ONCE)
+        measured = measure(lab.environment(guest.config), Fio(rw="read", bs="1M", size="96M"), ONCE)
         pieces[state] = fragments(lab.shell, guest.config, guest.machine.spec.disk) or 0
         assert state_of(measured)[1] == "proven"
     assert pieces["aged"] > factor * pieces["filled"]
@@ -57,32 +58,32 @@ def test_an_aged_image_lies_in_pieces(lab: Lab, kind: str, factor: int) -> None:
 
 def test_a_native_row_runs_on_the_host(lab: Lab) -> None:
     """fio and dd on a file beside the images, with the host device's own counters; the file goes with the row."""
-    native = lab.row(StorageConfig(backing="native", preallocation="full", size="64M"))
-    assert isinstance(native, Native)
+    native = lab.environment(StorageConfig(backing="native", preallocation="full", size="64M"))
+    assert isinstance(native, HostEnvironment)
     assert native.run(["test", "-f", native.disk]).ok
-    read = measure(lab.subject(native), Fio(rw="randread", bs="64k", iodepth=4, size="64M"), ONCE)
+    read = measure(lab.environment(native.config), Fio(rw="randread", bs="64k", iodepth=4, size="64M"), ONCE)
     assert read.iops > 0
     assert (read.samples[0].moved.guest_read_bytes or 0) >= 60 * MIB
     assert {"size", "preallocation", "state"} <= set(proven_fields(read.proof))
     assert read.guest["fio"]
-    written = measure(lab.subject(native), Dd(rw="write", oflag="direct", conv="fsync", count=32), ONCE)
+    written = measure(lab.environment(native.config), Dd(rw="write", oflag="direct", conv="fsync", count=32), ONCE)
     assert written.bw > 0
     with pytest.raises(UnsupportedError, match=r"hdparm -t times block devices, and .* is a file"):
-        measure(lab.subject(native), Hdparm(t=True), ONCE)
+        measure(lab.environment(native.config), Hdparm(t=True), ONCE)
     lab.drop()
-    lab.pool.settle()
+    lab.factory.settle()
     assert not lab.shell.run(["test", "-e", native.disk]).ok
 
 
 def test_a_write_cache_that_is_turned_off_in_the_run_is_seen(lab: Lab) -> None:
     """The guest's kernel does it, as a tool may; the figures of a cell that became another are none."""
     guest = lab.guest(StorageConfig(size="56M"))
-    subject = lab.subject(guest)
-    measure(subject, READ, ONCE)
+    system = lab.environment(guest.config)
+    measure(system, READ, ONCE)
     name = guest.disk.rpartition("/")[2]
-    subject.before_round = lambda: turn_off(guest.run(f"echo 'write through' >/sys/block/{name}/queue/write_cache"))
+    command = f"echo 'write through' >/sys/block/{name}/queue/write_cache"
     with pytest.raises(WorkloadError, match=r"INVALID: after the last round cache is .*write through"):
-        measure(subject, READ, ONCE)
+        measure(interpose(system, lambda: turn_off(guest.run(command))), READ, ONCE)
     lab.drop()
 
 

@@ -157,15 +157,16 @@ class FakeGuest:
             notes={},
         )
 
-    def check_tool(self, tool, host):
-        """It has all."""
 
+class FakeFactory:
+    """A factory that has nothing to tear down."""
 
-class FakePool:
-    """A pool that has nothing to tear down, but a lease to free."""
+    kept = None
+    folder = "/srv"
 
-    def __init__(self, lease=None):
-        self.lease = lease
+    def keep(self, machine):
+        """That guest is the one to keep."""
+        self.kept = self.kept or machine
 
     def settle(self):
         """Nothing to wait for."""
@@ -180,13 +181,12 @@ class FakePool:
 
     def discard(self, machine):
         """A guest is let go."""
-        note(f"discard {machine.config}")
+        if machine is not self.kept:
+            note(f"discard {machine.config}")
 
-    def close(self, keep=None):
+    def close(self):
         """The end; fails if the test wants that."""
         note("close")
-        if self.lease:
-            self.lease.close()
         if wish("close"):
             from pytest_vmstorage.errors import ProvisionError
 
@@ -213,16 +213,6 @@ def make_guest(config, say):
     return FakeGuest(config)
 
 
-def make_native(config, say):
-    """The host itself, on fakes."""
-    from pytest_vmstorage.lab.native import Native
-    from pytest_vmstorage.storage.disk import HostDisk
-
-    say("making disk")
-    note(f"native {config}")
-    return Native(HostDisk(config=config, path="/srv/disk.raw"), FakeShell(config), "/srv", ())
-
-
 LOOKS = itertools.count()
 
 
@@ -247,50 +237,90 @@ def make_image_bench(_lab, config, workload, _say):
     return contextlib.nullcontext(make_bench(config, workload)[0])
 
 
-def as_it_is(_lab, _row, error):
-    """An error of a guest that has no more to tell."""
-    return error
+def guest_environment_type():
+    """A guest's environment with its ways to the world cut."""
+    from pytest_vmstorage.lab.environments import GuestEnvironment
+    from pytest_vmstorage.results.host import HostState
+
+    class FakeGuestEnvironment(GuestEnvironment):
+        """A guest that nothing is known of."""
+
+        def look(self):
+            return look()
+
+        def begin_look(self):
+            return look
+
+        def watch(self):
+            return HostState
+
+        def drop_caches(self):
+            return "not dropped"
+
+        def recheck(self):
+            return wish("changed", "") if matches("changes", self.config) else ""
+
+        def explain(self, error):
+            return error
+
+        def check_tool(self, tool):
+            """It has all."""
+
+    return FakeGuestEnvironment
 
 
-def look_later(_looks, _guest, _watch):
-    """All of a look is done when it is asked for."""
-    return look
+def host_environment_type():
+    """The host's environment with its ways to the world cut."""
+    from pytest_vmstorage.lab.environments import HostEnvironment
+
+    class FakeHostEnvironment(HostEnvironment):
+        """A host that nothing is known of."""
+
+        def explain(self, error):
+            return error
+
+    return FakeHostEnvironment
+
+
+def fake_provisioner(lab):
+    """The provisioner of that lab, which makes fakes."""
+    from pytest_vmstorage.lab.provisioner import Provisioner
+    from pytest_vmstorage.measure.system import Identity
+    from pytest_vmstorage.storage.disk import HostDisk
+
+    guests, hosts = guest_environment_type(), host_environment_type()
+
+    class FakeProvisioner(Provisioner):
+        """Makes fakes, but for machines."""
+
+        def make(self, config, say):
+            if config.is_machine:
+                return super().make(config, say)
+            if not config.is_native:
+                return self.make_guest(config, say)
+            say("making disk")
+            note(f"native {config}")
+            disk = HostDisk(config=config, path="/srv/disk.raw")
+            return hosts(disk, FakeShell(config), Identity(host=lab.host.name), "/srv", self.services)
+
+        def make_guest(self, config, say, *, fresh=False):
+            return guests(make_guest(config, say), self.services)
+
+    return FakeProvisioner(**vars(lab.provisioner))
 
 
 def fake_lab_type():
     """The lab itself with its ways to the world cut."""
     from pytest_vmstorage.lab.lab import Lab
-    from pytest_vmstorage.lab.observer import HostObserver
-
-    class FakeLooks(HostObserver):
-        """Looks at nothing."""
-
-        def drop_host_caches(self, path):
-            return "not dropped"
-
-        def changed(self, guest):
-            return wish("changed", "") if matches("changes", guest.config) else ""
-
-        def look(self, guest, watch=None):
-            return look()
-
-        begin_look = look_later
 
     class FakeLab(Lab):
         """The lab itself with its ways to the world cut."""
 
-        def _make_looks(self):
-            return FakeLooks(self.shell, "")
-
-        def _make(self, config, say):
-            return make_guest(config, say)
-
-        def _make_native(self, config, say):
-            return make_native(config, say)
+        def __post_init__(self):
+            super().__post_init__()
+            self.provisioner = fake_provisioner(self)
 
         images = make_image_bench
-
-        explain = as_it_is
 
         def alone(self, say=None, config=None):
             # real measurements may go on beside these tests, and hold the machine's lock
@@ -325,6 +355,12 @@ def pytest_vmstorage_open_lab(config, settings, say):
     lease = take_lease(name, settings.wait_s, say) if wish("leases") else None
     say("opening the fake lab")
     note(f"open {settings.host}" if settings.host else "open")
+    factory, teardown = FakeFactory(), contextlib.ExitStack()
+    if lease is not None:
+        teardown.callback(lease.close)
+    machines = Machines(settings.inventory)
+    teardown.callback(machines.close)
+    teardown.callback(factory.close)
     CHANCE.seed(7)
     MADE.clear()
     return fake_lab(
@@ -334,11 +370,12 @@ def pytest_vmstorage_open_lab(config, settings, say):
             run=lambda argv, **_: CommandResult(argv=argv, returncode=1, stdout="", stderr="", seconds=0)
         ),
         hypervisor=SimpleNamespace(close=lambda: None),
-        pool=FakePool(lease),
+        factory=factory,
         appliance=None,
         accel=SimpleNamespace(used=wish("accel", "kvm")),
         facts=HostFacts(name=name, cpu="Fake CPU", cores=2, accel=wish("accel", "kvm"), qemu="7.2"),
-        lease=SimpleNamespace(root="/tmp/vms-fakefakefa", run_id="fakefakefa"),
-        machines=Machines(settings.inventory),
+        held=SimpleNamespace(lease=SimpleNamespace(root="/tmp/vms-fakefakefa", run_id="fakefakefa", folder="/srv")),
+        teardown=teardown,
+        machines=machines,
         host_lease=lease,
     )

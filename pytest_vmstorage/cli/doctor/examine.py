@@ -80,10 +80,10 @@ def examine(settings: LabSettings, say: Progress = silent) -> Diagnosis:
 def examine_lab(lab: Lab) -> Diagnosis:
     """What can be measured in an open lab; what is made lies in the run's folder, and is removed."""
     assert lab.appliance is not None, "a lab for guests has what they boot"
-    emulator, manifest = lab.pool.emulator, lab.appliance.manifest
-    folder = lab.pool.folder_facts()
+    emulator, manifest = lab.factory.emulator, lab.appliance.manifest
+    folder = lab.factory.folder_facts()
     seen = Seen(
-        trials=run_trials(lab.shell, f"{lab.pool.folder}/doctor", emulator),
+        trials=run_trials(lab.shell, f"{lab.factory.folder}/doctor", emulator),
         folder=folder,
         libvirt=lab.facts.libvirt,
         qemu=lab.facts.qemu,

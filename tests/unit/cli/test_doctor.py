@@ -252,7 +252,7 @@ def test_an_open_lab_is_examined_in_its_own_folder(lab: Lab) -> None:
     """libvirt is asked for its buses, and the appliance for what is in it."""
     found = examine_lab(lab)
     assert found.findings == findings(
-        seen(folder=lab.pool.folder_facts(), tools={"fio": "3.33-3"}, libvirt=lab.facts.libvirt, qemu=lab.facts.qemu)
+        seen(folder=lab.factory.folder_facts(), tools={"fio": "3.33-3"}, libvirt=lab.facts.libvirt, qemu=lab.facts.qemu)
     )
     assert (found.problem, found.host, found.drops_caches) == ("", lab.facts, True)
     asked = next(line for line in lab.shell.lines if line.startswith("sh -s "))  # type: ignore[attr-defined]

@@ -166,7 +166,7 @@ def test_a_slow_kvm_is_for_who_demands_it(requested: AccelRequest, used: str, as
         appliance_key="k",
         shell=shell,
         hypervisor=cast("Any", pool),
-        pool=cast("Any", pool),
+        factory=cast("Any", pool),
         cache=CanaryCache(tmp_path / "accel.json"),
         say=lambda _sentence: None,
         patience_s=600.0,

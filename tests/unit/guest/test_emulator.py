@@ -135,5 +135,5 @@ def test_a_rows_facts_have_the_version_of_its_own_qemu(tmp_path: Path) -> None:
         (StorageConfig(emulator="/opt/qemu"), "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"),
         (StorageConfig(), None),
     ):
-        assert lab.subject(lab.guest(config)).facts.get("qemu") == known
+        assert lab.environment(config).identity.facts.get("qemu") == known
     lab.close()

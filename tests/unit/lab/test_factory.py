@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,9 +16,9 @@ from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.errors import AttestationError, ForeignPathError, GuestDiedError, HypervisorError, ProvisionError
 from pytest_vmstorage.guest.boot import BootFiles
 from pytest_vmstorage.host.guard import Guard
-from pytest_vmstorage.host.lease import Lease, LeaseBook, this_process
+from pytest_vmstorage.host.lease import HeldLease, Lease, LeaseBook, this_process
 from pytest_vmstorage.host.shell import CommandResult
-from pytest_vmstorage.lab.factory import GuestFactory
+from pytest_vmstorage.lab.factory import GuestFactory, hold
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
 from pytest_vmstorage.testing.lab import make_guest_shell, make_host_shell
 from pytest_vmstorage.testing.shell import Asked, FakeShell
@@ -39,14 +40,20 @@ class Place:
         lease = Lease(
             run_id="0123456789", owner=this_process(), expires=4e9, uri=None, ssh=None, folder=FOLDER, root="/tmp/r"
         )
+        self.held, self.teardown = HeldLease(self.book, lease), ExitStack()
+        hold(self.held, self.shell, self.teardown)
         self.pool = GuestFactory(
             shell=self.shell,
             host=LabHost(name="local", uri=None, ssh=None, folder="/srv/vm"),
             hypervisor=self.hypervisor,
             boot=BootFiles(emulator="/usr/bin/qemu", kernel="/k", initrd="/i", root="/r"),
-            lease=lease,
-            book=self.book,
+            lease=self.held,
         )
+        self.teardown.push(self.held.removal(self.pool.close))
+
+    def close(self) -> None:
+        """Tear all down, as a lab does."""
+        self.teardown.close()
 
     def boot(self, xml: str) -> FakeDomain:
         """Boot a guest, and look whether the lease on disk names it by then."""
@@ -181,7 +188,7 @@ def test_ctrl_c_while_a_guest_starts_leaves_no_guest(place: Place) -> None:
     place.hypervisor.start = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         place.pool.make(RAW, "tcg")
-    place.pool.close()
+    place.close()
     assert place.is_empty()
 
 
@@ -192,7 +199,7 @@ def test_a_failure_to_clean_up_does_not_hide_the_failure_itself(place: Place) ->
     with pytest.raises(HypervisorError, match="No such machine type"):
         place.pool.make(RAW, "tcg")
     with pytest.raises(ProvisionError, match="Input/output error"):
-        place.pool.close()
+        place.close()
     assert len(list(place.book)) == 1
 
 
@@ -241,7 +248,7 @@ def test_a_guest_that_died_is_discarded_like_any_other(place: Place) -> None:
 
     machine.domain.destroy = destroy  # type: ignore[method-assign]
     place.pool.discard(machine)
-    place.pool.close()
+    place.close()
     assert place.shell.files == {}
     assert list(place.book) == []
 
@@ -250,15 +257,18 @@ def test_closing_leaves_nothing(place: Place) -> None:
     """Guests, disks, the folder, the lease."""
     for config in (RAW, QCOW2):
         place.pool.make(config, "tcg")
-    place.pool.close()
+    place.close()
     assert place.is_empty()
-    assert place.shell.lines[-1] == f"rm -rf --one-file-system -- {FOLDER}"
+    folders = [line for line in place.shell.lines if line.startswith("rm -rf")]
+    assert folders[-2:] == [f"rm -rf --one-file-system -- {folder}" for folder in ("/tmp/r", FOLDER)]
 
 
 def test_a_guest_that_is_kept_keeps_its_disk_and_its_lease(place: Place) -> None:
     """The others go; the lease says that it is kept, so that no reaper takes it."""
     kept, other = place.pool.make(RAW, "tcg"), place.pool.make(QCOW2, "tcg")
-    place.pool.close(keep=kept)
+    place.pool.keep(kept)
+    place.pool.keep(other)
+    place.close()
     assert kept.domain.is_active()
     assert not other.domain.is_active()
     assert list(place.shell.files) == [kept.spec.disk]
@@ -277,7 +287,7 @@ def test_a_guest_that_cannot_be_ended_keeps_its_lease(place: Place) -> None:
     place.pool.discard(stuck)
     place.pool.settle()
     with pytest.raises(HypervisorError, match="still there"):
-        place.pool.close()
+        place.close()
     assert not other.domain.is_active()
     (lease,) = place.book
     assert stuck.spec.uuid in lease.domains
@@ -288,7 +298,7 @@ def test_a_folder_that_cannot_be_removed_keeps_its_lease(place: Place) -> None:
     place.pool.make(RAW, "tcg")
     place.shell.answer(re.compile("^rm -rf "), stderr="rm: Device or resource busy", returncode=1)
     with pytest.raises(ProvisionError, match=f"removing {FOLDER} failed: rm: Device or resource busy"):
-        place.pool.close()
+        place.close()
     assert len(list(place.book)) == 1
 
 
@@ -299,23 +309,51 @@ def test_a_consoles_tail_is_text_without_carriage_returns(place: Place) -> None:
     assert machine.console_tail(3) == "a\nb\nc"
 
 
-def test_what_is_done_at_last_has_the_lease_still(place: Place) -> None:
-    """Whoever is killed meanwhile has left something that a lease names; a kept guest still needs it."""
+def test_the_lease_goes_last(place: Place) -> None:
+    """Whoever is killed before has left something that a lease names."""
     seen: list[int] = []
-    place.pool.at_last(lambda: seen.append(len(list(place.book))))
+    place.teardown.callback(lambda: seen.append(len(list(place.book))))
     place.pool.make(RAW, "tcg")
-    place.pool.close()
+    place.close()
     assert seen == [1]
     assert place.is_empty()
 
 
-def test_a_kept_guest_keeps_what_goes_at_last(place: Place) -> None:
-    """Its libvirt's folder, without which nobody reaches it."""
-    seen: list[int] = []
-    place.pool.at_last(lambda: seen.append(1))
-    kept = place.pool.make(RAW, "tcg")
-    place.pool.close(keep=kept)
-    assert seen == []
+def test_a_kept_guest_keeps_both_folders(place: Place) -> None:
+    """Without its libvirt's folder nobody reaches it."""
+    place.pool.keep(place.pool.make(RAW, "tcg"))
+    place.close()
+    assert not [line for line in place.shell.lines if line.startswith("rm -rf")]
+
+
+def test_of_two_steps_that_fail_the_first_is_told_and_all_are_tried(place: Place) -> None:
+    """The lease stays for the next run."""
+
+    def fail(why: str) -> Callable[[], None]:
+        def step() -> None:
+            raise ProvisionError(why)
+
+        return step
+
+    place.teardown.push(place.held.removal(fail("second")))
+    place.teardown.push(place.held.removal(fail("first")))
+    place.pool.make(RAW, "tcg")
+    with pytest.raises(ProvisionError, match="first"):
+        place.close()
+    assert place.hypervisor.running == []
+    assert len(list(place.book)) == 1
+
+
+def test_ctrl_c_in_the_middle_of_a_teardown_leaves_the_lease(place: Place) -> None:
+    """What it kept from being removed, the next run removes."""
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    place.teardown.push(place.held.removal(press))
+    with pytest.raises(KeyboardInterrupt):
+        place.close()
+    assert len(list(place.book)) == 1
 
 
 def test_qemu_is_given_no_disk_that_is_not_the_runs_own(place: Place) -> None:

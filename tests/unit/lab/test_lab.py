@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -45,10 +46,11 @@ class Host:
         config = {"qcow2": QCOW2, "usb": USB, "raw": RAW}[kind]
         return FakeDomain(make_guest_shell(config), boots=config not in self.mute)
 
-    def lab(self, **settings: object) -> Lab:
+    def lab(self, root: str = "", **settings: object) -> Lab:
         """A lab with these settings."""
         return make_lab(
             self.folder,
+            root=root,
             hypervisor=self.hypervisor,
             shell=self.shell,
             settings=LabSettings.model_validate({"timeout_s": 5, **settings}),
@@ -57,6 +59,11 @@ class Host:
     def leases(self) -> int:
         """How many leases are on disk."""
         return len(list(LeaseBook(self.folder / "leases")))
+
+
+def restore(lab: Lab, **more: Callable[[], object]) -> None:
+    """Have the lab's guests restored, as far as they are meant to be."""
+    lab.provisioner.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None, **more))
 
 
 @pytest.fixture
@@ -72,7 +79,7 @@ def test_a_cell_has_one_guest(host: Host) -> None:
     assert lab.guest(RAW) is first
     second = lab.guest(QCOW2)
     assert host.booted == ["raw", "qcow2"]
-    lab.pool.settle()
+    lab.factory.settle()
     assert host.hypervisor.running == [second.machine.domain]
 
 
@@ -90,7 +97,9 @@ def test_an_earlier_guest_goes_in_the_background_and_is_gone_when_its_follower_i
     second = lab.guest(QCOW2)
     assert host.hypervisor.running == [first, second.machine.domain]
     ends.set()
-    lab.subject(second).settle()
+    host.shell.answer(re.compile("df --output=source"), returncode=3).answer(re.compile("grep -asH"))
+    host.shell.answer(re.compile("^pgrep -f "), returncode=1)
+    lab.environment(second.config).watch()
     assert host.hypervisor.running == [second.machine.domain]
 
 
@@ -101,13 +110,13 @@ def test_beside_a_guest_that_boots_the_next_that_boots_is_made(host: Host) -> No
     host.shell.answer(re.compile("^du "), "0 folder\n")
     other = USB.model_copy(update={"cache": "unsafe"})
     lab.expect([USB, RAW, other])
-    lab.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None))
+    restore(lab)
     lab.guest(USB)
     assert sorted(host.booted) == ["usb", "usb"]
     lab.drop()
     lab.expect([])
     host.booted.clear()
-    lab.restoring = None
+    lab.provisioner.restoring = None
     lab.expect([USB, RAW, other])
     lab.guest(USB)
     assert sorted(host.booted) == ["raw", "usb"]
@@ -132,7 +141,7 @@ def test_a_guest_that_does_not_boot_leaves_nothing(host: Host) -> None:
     host.mute = {RAW}
     with pytest.raises(BootTimeoutError):
         lab.guest(RAW)
-    lab.pool.settle()
+    lab.factory.settle()
     assert host.hypervisor.running == []
     assert host.shell.files == {}
 
@@ -140,7 +149,7 @@ def test_a_guest_that_does_not_boot_leaves_nothing(host: Host) -> None:
 def test_ctrl_c_while_a_guest_begins_stops_those_that_are_saved(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other threads would be waited for; another error of this cell stops nobody."""
     lab, stopped = host.lab(), []
-    lab.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None, stop=lambda: stopped.append("all")))
+    restore(lab, stop=lambda: stopped.append("all"))
     host.mute = {QCOW2}
     with pytest.raises(BootTimeoutError):
         lab.guest(QCOW2)
@@ -188,27 +197,25 @@ def test_closing_leaves_nothing(host: Host) -> None:
 
 def test_closing_goes_on_where_something_cannot_be_removed(host: Host) -> None:
     """The connection is closed and the root removed; the error is told, the lease stays."""
-    lab = host.lab()
-    lab.lease = lab.lease.model_copy(update={"root": "/tmp/vms-0123456789"})
+    lab = host.lab(root="/tmp/vms-0123456789")
     lab.guest(RAW)
     host.shell.answer(re.compile("^rm -rf --one-file-system -- /srv"), stderr="rm: busy", returncode=1)
     with pytest.raises(ProvisionError, match="rm: busy"):
         lab.close()
     assert host.hypervisor.closed
-    assert host.shell.lines[-1] == "rm -rf -- /tmp/vms-0123456789"
+    assert host.shell.lines[-1] == "rm -rf --one-file-system -- /tmp/vms-0123456789"
     assert host.leases() == 1
 
 
 def test_the_last_guest_is_kept_where_none_failed(host: Host) -> None:
     """--vm-keep: running, with its disk, its root and a lease that says so."""
-    lab = host.lab(keep=True)
-    lab.lease = lab.lease.model_copy(update={"root": "/tmp/vms-0123456789"})
+    lab = host.lab(root="/tmp/vms-0123456789", keep=True)
     lab.guest(RAW)
     last = lab.guest(QCOW2).machine
     assert lab.close() is last
     assert host.hypervisor.running == [last.domain]
     assert list(host.shell.files) == [last.spec.disk]
-    assert "rm -rf -- /tmp/vms-0123456789" not in host.shell.lines
+    assert "rm -rf --one-file-system -- /tmp/vms-0123456789" not in host.shell.lines
     assert next(iter(LeaseBook(host.folder / "leases"))).kept
 
 
@@ -248,22 +255,21 @@ def test_without_the_option_nothing_is_kept(host: Host) -> None:
 def test_the_hosts_caches_of_the_guests_disk_are_dropped(host: Host) -> None:
     """Of that disk's image."""
     lab = host.lab()
-    guest = lab.guest(RAW)
-    assert lab.looks.drop_host_caches(guest.machine.spec.disk) == "dropped before each round"
+    assert lab.environment(RAW).drop_caches() == "dropped before each round"
     (asked,) = (one for one in host.shell.asked if "drop_caches" in one.line)
-    assert asked.argv[-2] == guest.machine.spec.disk
+    assert asked.argv[-2] == lab.guest(RAW).machine.spec.disk
 
 
 def test_a_cell_alike_has_its_disk_filled_when_it_is_made(host: Host) -> None:
     """By the host, as far as the same test needed it of the cell before; a booted guest fills its disk itself."""
     lab = host.lab()
-    lab.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None))
+    restore(lab)
     host.shell.answer(re.compile("^du "), "0 folder\n")
     for config in (RAW, QCOW2, USB):
         lab.expect([RAW, QCOW2, USB], alike=[QCOW2, USB])
-        subject = lab.subject(lab.guest(config))
-        subject.note_need(2**24)
-        assert subject.regions.written_bytes == (2**24 if config is QCOW2 else 0)
+        made = lab.environment(config)
+        made.note_need(2**24)
+        assert made.regions.written_bytes == (2**24 if config is QCOW2 else 0)
     (filling,) = (one for one in host.shell.asked if one.argv[:2] == ("qemu-img", "convert"))
     assert filling.argv[-1] == lab.guest(QCOW2).machine.spec.disk
     assert lab.guest(QCOW2).machine.spec.is_filled
@@ -272,10 +278,10 @@ def test_a_cell_alike_has_its_disk_filled_when_it_is_made(host: Host) -> None:
 def test_a_guest_that_is_booted_instead_of_restored_fills_its_disk_itself(host: Host) -> None:
     """As when a restored one failed its proof: what the host knows of the cell's need is not used."""
     lab = host.lab()
-    lab.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None))
-    lab.subject(lab.guest(RAW)).note_need(2**24)
-    assert lab._make(RAW, silent).machine.spec.is_filled
-    assert not lab._make(RAW, silent, fresh=True).machine.spec.is_filled
+    restore(lab)
+    lab.environment(RAW).note_need(2**24)
+    made = [lab.provisioner.make_guest(RAW, silent, fresh=fresh) for fresh in (False, True)]
+    assert [one.guest.machine.spec.is_filled for one in made] == [True, False]
 
 
 def test_this_machine_is_used_without_a_daemon() -> None:
@@ -323,7 +329,7 @@ def test_the_canarys_answer_is_remembered_once_a_guest_booted(host: Host) -> Non
     """Not before, and not for a guest that failed: a host on which nothing starts is no host without KVM."""
     lab = host.lab(timeout_s=0.1)
     remembered: list[str] = []
-    lab.remember_accel = lambda: remembered.append("yes")
+    lab.provisioner.remember_accel = lambda: remembered.append("yes")
     host.mute.add(RAW)
     with pytest.raises(BootTimeoutError):
         lab.guest(RAW)

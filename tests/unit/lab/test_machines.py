@@ -9,6 +9,7 @@ import shutil
 import socket
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -27,6 +28,7 @@ from pytest_vmstorage.errors import (
 from pytest_vmstorage.host.device_node import NodeFacts
 from pytest_vmstorage.host.lease import LeaseBook, Owner
 from pytest_vmstorage.host.shell import LocalShell, Shell
+from pytest_vmstorage.lab.environments import Services
 from pytest_vmstorage.lab.machine_disk import check_tools, make_machine_disk, plan_disk, stable_names
 from pytest_vmstorage.lab.machines import Machines, ask_machine, machine_facts, row_facts
 from pytest_vmstorage.lab.opening import reap_host
@@ -41,6 +43,7 @@ LABEL = {"format": "vmfs", "bus": "pvscsi"}
 DISK = ListedMachine(
     name="esx", ssh="root@esx", disk=ListedDevice(name="esx", kind="device", id="wwn-0x5"), label=LABEL
 )
+SERVICES = cast("Services", SimpleNamespace(factory=SimpleNamespace(settle=lambda: None), settings=None))
 ON_DISK = StorageConfig(backing="machine:esx", size="4M")
 
 
@@ -53,9 +56,9 @@ def listing(folder: Path, **more: ListedMachine) -> Inventory:
 def test_a_file_is_made_proven_and_removed(tmp_path: Path) -> None:
     """Sparse and of the cell's size; the machine's folder is as empty afterwards as it was."""
     machines = Machines(listing(tmp_path))
-    row = machines.make(CELL)
+    row = machines.make(CELL, SERVICES)
     assert Path(row.disk).stat().st_size == 4 * 2**20
-    assert (row.host_disk.is_block, row.scratch) == (False, str(Path(row.disk).parent))
+    assert (row.paths.is_file, row.paths.scratch) == (True, str(Path(row.disk).parent))
     proof = {one.field: (one.status, one.asked, one.why) for one in row.proof}
     assert proof["backing"][:2] == ("proven", "machine:here")
     assert proof["size"][:2] == ("proven", "4M")
@@ -63,7 +66,7 @@ def test_a_file_is_made_proven_and_removed(tmp_path: Path) -> None:
     assert proof["format"] == ("unprovable", "vmfs", STATED_BY)
     assert proof["bus"] == ("unprovable", "pvscsi", STATED_BY)
     assert set(proof) == {"backing", "size", "state", "format", "bus"}
-    machines.release(row)
+    row.release()
     assert not Path(row.disk).exists()
     machines.close()
     assert list((tmp_path / "bench").iterdir()) == []
@@ -72,7 +75,7 @@ def test_a_file_is_made_proven_and_removed(tmp_path: Path) -> None:
 def test_nothing_but_the_runs_own_is_written_on_a_machine(tmp_path: Path) -> None:
     """From the moment when the run's folder is there."""
     machines = Machines(listing(tmp_path))
-    row, other = machines.make(CELL), tmp_path / "other"
+    row, other = machines.make(CELL, SERVICES), tmp_path / "other"
     other.write_text("precious")
     with pytest.raises(ForeignPathError, match=f"truncate would be given {other} on here, "):
         row.shell.run(["truncate", "-s", "0", "--", str(other)])
@@ -83,7 +86,7 @@ def test_nothing_but_the_runs_own_is_written_on_a_machine(tmp_path: Path) -> Non
 def test_a_second_row_has_a_file_of_its_own(tmp_path: Path) -> None:
     """And the folder of the run is one."""
     machines = Machines(listing(tmp_path))
-    one, other = machines.make(CELL), machines.make(CELL)
+    one, other = machines.make(CELL, SERVICES), machines.make(CELL, SERVICES)
     assert one.disk != other.disk
     assert Path(one.disk).parent == Path(other.disk).parent
     machines.close()
@@ -94,7 +97,7 @@ def test_the_facts_are_the_machines_own(tmp_path: Path) -> None:
     machines = Machines(listing(tmp_path))
     assert machines.facts(CELL).cpu == "unknown"
     assert machines.facts(CELL).stated == LABEL
-    row = machines.make(CELL)
+    row = machines.make(CELL, SERVICES)
     facts = machines.facts(CELL)
     assert (facts.name, facts.kernel, facts.stated, facts.is_machine) == ("here", os.uname().release, LABEL, True)
     assert facts.memory_bytes > 0
@@ -126,7 +129,7 @@ def test_another_job_is_waited_for_as_the_user_says(
 def test_testinfra_looks_at_the_machine(tmp_path: Path) -> None:
     """`guest.host` in a test, by the shell that workloads use."""
     machines = Machines(listing(tmp_path))
-    row = machines.make(CELL)
+    row = machines.make(CELL, SERVICES)
     assert row.host.file(row.disk).size == 4 * 2**20
     assert row.host.run("exit 3").rc == 3
     assert row.run("echo $((1 + 1))").stdout == "2\n"
@@ -136,10 +139,10 @@ def test_testinfra_looks_at_the_machine(tmp_path: Path) -> None:
 def test_a_machine_booted_anew_is_noticed(tmp_path: Path) -> None:
     """Its rounds were not of one machine's life."""
     machines = Machines(listing(tmp_path))
-    row = machines.make(CELL)
-    assert row.changed() == ""
+    row = machines.make(CELL, SERVICES)
+    assert row.recheck() == ""
     row.shell = FakeShell({"/proc/sys/kernel/random/boot_id": b"another\n"})
-    assert row.changed() == "the machine was booted anew meanwhile"
+    assert row.recheck() == "the machine was booted anew meanwhile"
     row.shell = LocalShell()
     machines.close()
 
@@ -155,12 +158,12 @@ def test_a_machine_booted_anew_is_noticed(tmp_path: Path) -> None:
 def test_a_tool_that_the_machine_lacks_is_named(tmp_path: Path, tool: str, state: str, sentence: str) -> None:
     """That of the workload, and fio where it fills the file."""
     machines = Machines(listing(tmp_path))
-    row = machines.make(CELL.model_copy(update={"state": state}))
+    row = machines.make(CELL.model_copy(update={"state": state}), SERVICES)
     if not sentence and shutil.which("fio"):
-        row.check_tool(tool, "host")
+        row.check_tool(tool)
     else:
         with pytest.raises(UnsupportedError) as caught:
-            row.check_tool(tool, "host")
+            row.check_tool(tool)
         assert caught.value.what.startswith(sentence)
         assert caught.value.hint.startswith("Install it there;")
     machines.close()
@@ -203,7 +206,7 @@ def test_the_folder_is_leased_before_it_is_made(tmp_path: Path) -> None:
     """So that what a killed run left is found."""
     book = LeaseBook(tmp_path / "leases")
     machines = Machines(listing(tmp_path), book)
-    row = machines.make(CELL)
+    row = machines.make(CELL, SERVICES)
     (lease,) = book
     assert lease.folder == str(Path(row.disk).parent)
     assert lease.folder.endswith(f"-{lease.run_id}")
@@ -218,7 +221,7 @@ def test_what_a_dead_run_left_on_a_machine_goes_with_the_next(tmp_path: Path, mo
     book, inventory = LeaseBook(tmp_path / "leases"), Inventory(source="f.toml", machines={"far": far})
     dead, alive = Machines(inventory, book), Machines(inventory, book)
     cell = StorageConfig(backing="machine:far", size="4M")
-    left = Path(dead.make(cell).disk)
+    left = Path(dead.make(cell, SERVICES).disk)
     (lease,) = book
     gone = Owner(host=socket.gethostname(), boot_id=boot_id(), pid=2**22 + 1, started_ticks=1)
     book.write(lease.model_copy(update={"owner": gone}))
@@ -226,10 +229,10 @@ def test_what_a_dead_run_left_on_a_machine_goes_with_the_next(tmp_path: Path, mo
     elsewhere.mkdir()
     other = {"owner": gone, "ssh": "root@other", "run_id": "0000000000", "folder": str(elsewhere)}
     book.write(lease.model_copy(update=other))
-    living = Path(alive.make(cell).disk)
+    living = Path(alive.make(cell, SERVICES).disk)
     assert not left.parent.exists()
     assert elsewhere.exists()
-    Machines(inventory, book).make(cell)
+    Machines(inventory, book).make(cell, SERVICES)
     assert living.exists()
 
 
@@ -241,7 +244,7 @@ def test_reap_clears_a_machine_that_has_no_libvirt(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("pytest_vmstorage.lab.opening.lease_book", lambda: book)
     far = ListedMachine(name="far", ssh="root@far", folder=str(tmp_path / "bench"))
     machines = Machines(Inventory(source="f.toml", machines={"far": far}), book)
-    left = Path(machines.make(StorageConfig(backing="machine:far", size="4M")).disk)
+    left = Path(machines.make(StorageConfig(backing="machine:far", size="4M"), SERVICES).disk)
     (lease,) = book
     assert reap_host(find_host("root@far", None)) == []
     gone = Owner(host=socket.gethostname(), boot_id=boot_id(), pid=2**22 + 1, started_ticks=1)
@@ -256,7 +259,7 @@ def test_a_file_that_does_not_fit_is_not_made(tmp_path: Path) -> None:
     """Room is looked for first, on the machine."""
     machines = Machines(listing(tmp_path))
     with pytest.raises(SpaceError, match=r"but a file of .* may need"):
-        machines.make(StorageConfig(backing="machine:here", size=2**60))
+        machines.make(StorageConfig(backing="machine:here", size=2**60), SERVICES)
     machines.close()
     assert list((tmp_path / "bench").iterdir()) == []
 
@@ -264,9 +267,9 @@ def test_a_file_that_does_not_fit_is_not_made(tmp_path: Path) -> None:
 def test_what_cannot_be_removed_is_told_at_the_end(tmp_path: Path) -> None:
     """And no other cell's fault."""
     machines = Machines(listing(tmp_path))
-    row = machines.make(CELL)
+    row = machines.make(CELL, SERVICES)
     row.shell = FakeShell().answer(re.compile("^rm "), returncode=1, stderr="rm: Read-only file system")
-    machines.release(row)
+    row.release()
     with pytest.raises(ProvisionError, match="Read-only file system"):
         machines.close()
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import GuestDiedError
-from pytest_vmstorage.lab.pool import GuestPool, Row
+from pytest_vmstorage.lab.environment import Environment
+from pytest_vmstorage.lab.pool import GuestPool
 
 MIB = 2**20
 A, B, C = (StorageConfig(format=kind, size="64M", memory="512M") for kind in ("raw", "qcow2", "vdi"))
@@ -25,15 +27,7 @@ class Host:
         self.dead: set[StorageConfig] = set()
         self.asked = 0
         self.going_mib = 0
-        self.rows = GuestPool(self, let_go=self._note("gone"), put_by=self._put_by, upcoming=(A, B, C))
-
-    def _note(self, what: str) -> Any:
-        return lambda row: self.events.append(f"{what} {row.config.format}")
-
-    def _put_by(self, row: Row) -> None:
-        if row.config in self.dead:
-            raise GuestDiedError("It ended.")
-        self.events.append(f"waits {row.config.format}")
+        self.rows = GuestPool(self, upcoming=(A, B, C))
 
     def spare_memory_bytes(self) -> int | None:
         """What the rows at hand leave."""
@@ -54,22 +48,31 @@ class Host:
         if self.rows.turn_to(config) is not None:
             return False
         self.rows.make_room(config)
-        self.rows.begin(cast("Row", self.row(config)))
+        self.rows.current = self.environment(config)
         return True
 
     def finish(self, config: StorageConfig, next_one: StorageConfig) -> None:
         """That cell's last turn, and the next one's, whose row was made ahead; what happens then is noted."""
         self.rows.upcoming = (config, next_one)
         self.turn(config)
-        self.rows.wait(cast("Row", self.row(next_one)))
+        self.rows.wait(self.environment(next_one))
         self.rows.upcoming = (next_one,)
         self.events.clear()
         self.turn(next_one)
 
-    def row(self, config: StorageConfig) -> object:
-        """A guest that tells when its wait ends."""
-        domain = SimpleNamespace(resume=lambda: self.events.append(f"back {config.format}"))
-        return SimpleNamespace(config=config, machine=SimpleNamespace(domain=domain))
+    def environment(self, config: StorageConfig) -> Environment:
+        """One that tells when its wait begins and ends, and when it goes."""
+
+        def note(what: str) -> Callable[[], None]:
+            return lambda: self.events.append(f"{what} {config.format}")
+
+        def pause() -> None:
+            if config in self.dead:
+                raise GuestDiedError("It ended.")
+            note("waits")()
+
+        made = SimpleNamespace(config=config, pause=pause, resume=note("back"), release=note("gone"))
+        return cast("Environment", made)
 
 
 def test_rows_wait_for_their_next_turn() -> None:
@@ -200,7 +203,7 @@ def test_a_guest_that_dies_as_it_begins_to_wait_is_found_dead_in_its_turn() -> N
     """Made ahead or put by: nothing is told of it in another cell's test."""
     host = Host()
     host.dead = {B}
-    host.rows.wait(cast("Row", host.row(B)))
+    host.rows.wait(host.environment(B))
     assert B in host.rows.waiting
 
 

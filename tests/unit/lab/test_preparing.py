@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,66 +12,61 @@ import pytest
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import GuestDiedError, VmStorageError, WorkloadError
-from pytest_vmstorage.guest.guest import Guest
-from pytest_vmstorage.lab.pool import Held, Row
 from pytest_vmstorage.lab.prefetch import Prefetch
 from pytest_vmstorage.measure.system import Regions, SystemUnderTest
 from pytest_vmstorage.plugin.interleave import alike
 from pytest_vmstorage.testing.shell import FakeShell
+from pytest_vmstorage.testing.system import FakeSystem
 
 A, B, C = (StorageConfig(format=kind, size="64M") for kind in ("raw", "qcow2", "vdi"))
+
+
+@dataclass
+class Waiting(FakeSystem):
+    """A guest of that cell, with what happens to it."""
+
+    is_emulated: bool = True
+    events: list[str] = field(default_factory=list)
+    is_dead: threading.Event = field(default_factory=threading.Event)
+
+    def resume(self) -> None:
+        """It goes on."""
+        self.events.append("goes on")
+
+    def pause(self) -> None:
+        """It waits."""
+        self.events.append("waits")
+
+    def kill(self) -> None:
+        """It ends."""
+        self.events.append("destroyed")
+        self.is_dead.set()
 
 
 class Bench:
     """The guest of A at work, those of B and C waiting; all that happens to these, by cell."""
 
     def __init__(self, alike: Collection[StorageConfig] = (B, C), *, is_emulated: bool = True) -> None:
-        self.events: dict[str, list[str]] = {one.format: [] for one in (A, B, C)}
-        self.is_dead = threading.Event()
-        held = {one: Held(cast("Row", self._guest(one)), Regions(2**26)) for one in (A, B, C)}
-        self.row = held[A].row
-        rows = SimpleNamespace(current=held.pop(A), waiting=held)
-        looks = SimpleNamespace(put_by=lambda row: self._note(row, "waits"))
-        self.beside = Prefetch(cast("Any", rows), cast("Any", looks), cast("Any", self), is_emulated=is_emulated)
+        made = {one: Waiting(FakeShell(), one, Regions(2**26), is_emulated=is_emulated) for one in (A, B, C)}
+        self.events = {one.format: system.events for one, system in made.items()}
+        self.is_dead = made[B].is_dead
+        self.waiting = {one: made[one] for one in (B, C)}
+        self.beside = Prefetch(cast("Any", SimpleNamespace(waiting=self.waiting)))
         self.beside.alike = alike
 
-    def _guest(self, config: StorageConfig) -> Guest:
-        note = self.events[config.format].append
-        domain = SimpleNamespace(
-            resume=lambda: note("goes on"), destroy=lambda: (note("destroyed"), self.is_dead.set())
-        )
-        machine: Any = SimpleNamespace(domain=domain, config=config)
-        return Guest(machine, FakeShell(), cast("Any", SimpleNamespace(disk="/dev/vdb")), 0.0)
-
-    def _note(self, row: Row, what: str) -> None:
-        self.events[row.config.format].append(what)
-
-    def of(self, row: Guest, regions: Regions) -> SystemUnderTest:
-        """As SystemsUnderTest has it."""
-        return SystemUnderTest(
-            shell=row.shell,
-            disk=row.disk,
-            config=row.config,
-            host="h",
-            facts={},
-            regions=regions,
-            drop_host_caches=lambda: "",
-        )
-
-    def prepare(self, subject: SystemUnderTest) -> None:
+    def prepare(self, system: SystemUnderTest) -> None:
         """What is done to each."""
-        self.events[subject.config.format].append("prepared")
-        subject.regions.written_bytes = 2**20
+        self.events[system.config.format].append("prepared")
+        system.regions.written_bytes = 2**20
 
 
 def test_those_that_begin_alike_are_prepared_and_wait_again() -> None:
     """At the end of the caller's own preparation all of them stand still; what was written to them is remembered."""
     bench = Bench(alike=(B,))
-    with bench.beside.subject(bench.row).alongside(bench.prepare):
+    with bench.beside.alongside(bench.prepare):
         pass
     assert bench.events == {"raw": [], "qcow2": ["goes on", "prepared", "waits"], "vdi": []}
-    waiting = bench.beside._rows.waiting
-    assert [waiting[one].regions.written_bytes for one in (B, C)] == [2**20, 0]
+    assert [bench.waiting[one].regions.written_bytes for one in (B, C)] == [2**20, 0]
 
 
 def test_what_a_test_needs_of_one_disk_those_alike_have_from_the_start() -> None:
@@ -78,7 +74,7 @@ def test_what_a_test_needs_of_one_disk_those_alike_have_from_the_start() -> None
     other = C.model_copy(update={"guest_fs": "ext4"})
     bench = Bench(alike=(B, other))
     assert bench.beside.fill_bytes(B) == 0
-    bench.beside.subject(bench.row).note_need(2**20)
+    bench.beside.note_need(A, 2**20)
     bench.beside.alike = ()
     assert [bench.beside.fill_bytes(one) for one in (A, B, C, other)] == [2**20, 2**20, 0, 0]
 
@@ -88,7 +84,7 @@ def test_what_goes_to_a_disks_end_says_nothing_of_another_size(end: int, known: 
     """What ends before that needs the same of a larger one, and of a smaller one that it ends within."""
     sizes = [B.model_copy(update={"size": size}) for size in (2**25, 2**26, 2**27)]
     bench = Bench(alike=sizes)
-    bench.beside.subject(bench.row).note_need(end)
+    bench.beside.note_need(A, end)
     assert [bench.beside.fill_bytes(one) for one in sizes] == [end * is_known for is_known in known]
 
 
@@ -96,22 +92,15 @@ def test_a_guest_that_is_made_anew_has_what_its_first_test_needs() -> None:
     """And not what a later one needed: in all guests of a cell its tests meet disks that are written as far."""
     bench = Bench(alike=(B,))
     for end in (2**21, 2**25, 2**20):
-        bench.beside.subject(bench.row).note_need(end)
+        bench.beside.note_need(A, end)
     assert [bench.beside.fill_bytes(one) for one in (A, B)] == [2**21, 2**21]
-
-
-def test_under_kvm_no_disk_is_filled_on_the_host() -> None:
-    """There the guest's own writing takes as long."""
-    bench = Bench(is_emulated=False)
-    bench.beside.subject(bench.row).note_need(2**20)
-    assert bench.beside.fill_bytes(B) == 0
 
 
 def test_those_that_had_a_turn_wait_on() -> None:
     """What was written to their disks is there; nobody wakes them."""
     bench = Bench()
-    bench.beside._rows.waiting[B].regions.written_bytes = 2**20
-    with bench.beside.subject(bench.row).alongside(bench.prepare):
+    bench.waiting[B].regions.written_bytes = 2**20
+    with bench.beside.alongside(bench.prepare):
         pass
     assert bench.events == {"raw": [], "qcow2": [], "vdi": ["goes on", "prepared", "waits"]}
 
@@ -119,25 +108,15 @@ def test_those_that_had_a_turn_wait_on() -> None:
 def test_they_are_prepared_while_the_caller_prepares_its_own() -> None:
     """And beside each other."""
     bench, all_three = Bench(), threading.Barrier(3)
-    with bench.beside.subject(bench.row).alongside(lambda _one: all_three.wait(60) and None):
+    with bench.beside.alongside(lambda _one: all_three.wait(60) and None):
         all_three.wait(60)
     assert bench.events["qcow2"] == bench.events["vdi"] == ["goes on", "waits"]
 
 
-def test_under_kvm_each_is_prepared_alone() -> None:
-    """There it is the disk that takes the time, and it is what is measured."""
+def test_those_that_are_not_emulated_are_prepared_alone() -> None:
+    """It is the disk that takes the time there, and it is what is measured."""
     bench = Bench(is_emulated=False)
-    with bench.beside.subject(bench.row).alongside(bench.prepare):
-        pass
-    assert bench.events == {"raw": [], "qcow2": [], "vdi": []}
-
-
-def test_the_host_itself_is_prepared_alone() -> None:
-    """A native row's figures are those of its disk, also where guests are emulated."""
-    bench = Bench()
-    row: Any = SimpleNamespace(config=A, shell=FakeShell(), disk="/dev/sdx")
-    bench.beside._rows.current = Held(row, Regions(2**26))
-    with bench.beside.subject(row).alongside(bench.prepare):
+    with bench.beside.alongside(bench.prepare):
         pass
     assert bench.events == {"raw": [], "qcow2": [], "vdi": []}
 
@@ -149,10 +128,10 @@ def test_what_fails_beside_is_left_to_its_own_turn() -> None:
     def fail(_one: SystemUnderTest) -> None:
         raise WorkloadError("No room.")
 
-    with bench.beside.subject(bench.row).alongside(fail):
+    with bench.beside.alongside(fail):
         pass
     assert bench.events["qcow2"] == ["goes on", "waits"]
-    with pytest.raises(ZeroDivisionError), bench.beside.subject(bench.row).alongside(lambda _one: 1 // 0 and None):
+    with pytest.raises(ZeroDivisionError), bench.beside.alongside(lambda _one: 1 // 0 and None):
         pass
 
 
@@ -160,7 +139,7 @@ def test_what_fails_beside_is_left_to_its_own_turn() -> None:
 def test_where_the_caller_fails_the_others_are_done_first(error: type[BaseException]) -> None:
     """They wait for their turns, which come, also where a test's own time limit ends the caller."""
     bench = Bench()
-    with pytest.raises(error), bench.beside.subject(bench.row).alongside(bench.prepare):
+    with pytest.raises(error), bench.beside.alongside(bench.prepare):
         raise error("No room.")
     assert bench.events["qcow2"] == bench.events["vdi"] == ["goes on", "prepared", "waits"]
 
@@ -179,7 +158,7 @@ def test_ctrl_c_waits_for_none_of_them() -> None:
         begun.wait(60)
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), bench.beside.subject(bench.row).alongside(hang):
+    with pytest.raises(KeyboardInterrupt), bench.beside.alongside(hang):
         press()
     assert bench.events["qcow2"] == ["goes on", "destroyed", "waits"]
     assert bench.events["vdi"] == []

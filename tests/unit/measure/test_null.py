@@ -70,7 +70,7 @@ def test_an_old_libvirt_is_told_before_a_guest_is_made(tmp_path: Path) -> None:
     """It would drop the element or die of it; an NVMe disk has its own command line."""
     nvme = StorageConfig(backing="null", bus="nvme")
     lab = make_lab(tmp_path, hypervisor=FakeHypervisor(lambda _xml: FakeDomain(make_guest_shell(nvme))))
-    lab.facts = lab.facts.model_copy(update={"libvirt": "8.0.0"})
+    lab.provisioner.libvirt = "8.0.0"
     with pytest.raises(UnsupportedError, match=r"on virtio-blk here: libvirt 8\.0\.0 has no qemu:override; 8\.5 has\."):
         lab.guest(NULL)
     assert lab.guest(nvme).proof
@@ -90,7 +90,7 @@ def test_nothing_is_filled_and_the_proof_stays() -> None:
     """The first round meets what any round meets."""
     scene = Scene(backing="null")
     state = Proof(field="state", asked="filled", found="unknown", status="unprovable", where="", why="keeps nothing")
-    scene.subject.proof = (state,)
+    scene.prove(state)
     measured = scene.measure(rounds=1, warmup=0)
     assert "fill" not in scene.events
     assert scene.targets() == [(0, 16)]
@@ -126,7 +126,7 @@ def test_what_qemu_stored_contradicts_it() -> None:
     assert said == "the disk is QEMU's null driver, which stores nothing, and QEMU wrote 512 MiB on the host"
     scene = Scene(backing="null")
     looks = iter([IoCounters(host_written_bytes=at) for at in (0, 64 * MIB)])
-    scene.subject.look = lambda: Look(moved=next(looks))
+    scene.system.look = lambda: Look(moved=next(looks))
     with pytest.raises(WorkloadError, match="INVALID: the disk is QEMU's null driver"):
         scene.measure(rounds=1, warmup=0)
 
@@ -135,7 +135,7 @@ def test_no_flush_is_owed_to_a_device() -> None:
     """Writethrough promises one for each write, and there is nothing to flush."""
     scene = Scene(backing="null", cache="writethrough")
     looks = iter([IoCounters(layer_written_bytes=at, layer_flushes=at, host_flushes=7) for at in (0, MIB)])
-    scene.subject.look = lambda: Look(moved=next(looks))
+    scene.system.look = lambda: Look(moved=next(looks))
     assert scene.measure(rounds=1, warmup=0).bw == 1
 
 

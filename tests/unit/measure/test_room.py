@@ -27,8 +27,9 @@ from pytest_vmstorage import (
 )
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.measure.preconditioning import check_fits, prepare
-from pytest_vmstorage.measure.system import Plan, Regions, SystemUnderTest
+from pytest_vmstorage.measure.system import Paths, Plan, Regions
 from pytest_vmstorage.testing.shell import FakeShell
+from pytest_vmstorage.testing.system import FakeSystem
 from pytest_vmstorage.workloads.base import Target
 
 KIB, MIB = 2**10, 2**20
@@ -135,21 +136,12 @@ def test_what_takes_longer_than_anybody_waits_is_refused(workload: Workload, sen
         check_fits(StorageConfig(), workload, PLAN)
 
 
-def subject_with(free: str, folder: str = "/mnt/vmstorage", config: StorageConfig = FILES) -> SystemUnderTest:
+def subject_with(free: str, folder: str = "/mnt/vmstorage", config: StorageConfig = FILES) -> FakeSystem:
     """A subject whose df says so."""
     shell = FakeShell()
     shell.answer(re.compile("df -B1"), free)
-    return SystemUnderTest(
-        shell=shell,
-        disk=f"{folder}/test",
-        is_file=True,
-        folder=folder,
-        config=config,
-        host="local",
-        facts={},
-        regions=Regions(config.size),
-        drop_host_caches=lambda: "",
-    )
+    paths = Paths(disk=f"{folder}/test", is_file=True, folder=folder)
+    return FakeSystem(shell=shell, config=config, regions=Regions(config.size), paths=paths)
 
 
 @pytest.mark.parametrize(

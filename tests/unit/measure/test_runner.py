@@ -21,12 +21,13 @@ from pytest_vmstorage.host.guard import Guard
 from pytest_vmstorage.host.shell import TIMED_OUT, CommandResult, LocalShell
 from pytest_vmstorage.measure.preconditioning import AGE_SEED, check_fits
 from pytest_vmstorage.measure.runner import measure, shell_for
-from pytest_vmstorage.measure.system import Plan, Regions, SystemUnderTest
+from pytest_vmstorage.measure.system import Identity, Paths, Plan, Regions, SystemUnderTest
 from pytest_vmstorage.results.cost import Process, Thread
 from pytest_vmstorage.results.counters import IoCounters
 from pytest_vmstorage.results.host import HostState
 from pytest_vmstorage.results.run import Measurement, Metric, Proof, Sample
 from pytest_vmstorage.testing.shell import Asked, FakeShell
+from pytest_vmstorage.testing.system import FakeSystem
 from pytest_vmstorage.workloads.base import Target, Workload
 from pytest_vmstorage.workloads.tar import Tar
 
@@ -103,14 +104,13 @@ class Scene:
         self.shell.do(re.compile("fio --name=fill"), self._note("fill"))
         self.shell.do(re.compile("fio --name=age"), self._note("age"))
         self.shell.do(re.compile("flushbufs"), self._note("forget"))
-        self.subject = SystemUnderTest(
+        self.system = FakeSystem(
             shell=self.shell,
-            disk=DISK,
             config=StorageConfig(state=state, size=size, **cell),
-            host="local",
-            facts={"kernel": "6.1"},
             regions=self.regions,
-            drop_host_caches=self._drop,
+            paths=Paths(disk=DISK),
+            identity=Identity(host="local", facts={"kernel": "6.1"}),
+            drop_caches=self._drop,
         )
 
     def _tool(self, asked: object) -> CommandResult:
@@ -129,6 +129,10 @@ class Scene:
         self.events.append("drop")
         return "dropped before each round"
 
+    def prove(self, *proof: Proof) -> None:
+        """Have the system proven so."""
+        self.system.identity = self.system.identity.model_copy(update={"proof": proof})
+
     def keep(self, sample: Sample) -> None:
         """Take a finished sample."""
         self.events.append(f"kept {sample.figures['bw']:.0f}")
@@ -136,7 +140,7 @@ class Scene:
 
     def measure(self, workload: Workload | None = None, **plan: object) -> Measurement:
         """Run the plan."""
-        return measure(self.subject, workload or Tool(), Plan.model_validate(plan), keep_sample=self.keep)
+        return measure(self.system, workload or Tool(), Plan.model_validate(plan), keep_sample=self.keep)
 
     def targets(self) -> list[tuple[int, int]]:
         """Offset and size of each run of the tool, in MiB."""
@@ -189,11 +193,11 @@ class Waiting(Scene):
         """Wait beside that one."""
         self.events = scene.events
         self.shell.do(re.compile("fio --name=fill"), self._note("fill the other"))
-        scene.subject.alongside = self._enter
+        scene.system.alongside = self._enter
 
     @contextlib.contextmanager
     def _enter(self, do: Callable[[SystemUnderTest], None]) -> Iterator[None]:
-        do(self.subject)
+        do(self.system)
         self.events.append("both")
         yield
         self.events.append("both are done")
@@ -239,12 +243,12 @@ def test_a_disk_that_is_not_to_be_filled_so_is_left_alone(cell: dict[str, Any], 
     assert (other.shell.asked, other.regions.written_bytes) == ([], 0)
 
 
-def test_guests_of_earlier_rows_may_go_while_the_disk_is_filled_and_no_longer() -> None:
-    """They are gone before the first round, a warm-up too."""
+def test_the_host_is_watched_from_when_the_disk_is_filled() -> None:
+    """Guests of earlier rows may go until then, and are gone before the first round, a warm-up too."""
     scene = Scene()
-    scene.subject = dataclasses.replace(scene.subject, settle=lambda: scene.events.append("settled"))
+    scene.system.watch = lambda: scene.events.append("watched") or HostState
     scene.measure(rounds=1, warmup=1)
-    assert [one for one in scene.events if one in ("fill", "settled", "tool 1")] == ["fill", "settled", "tool 1"]
+    assert [one for one in scene.events if one in ("fill", "watched", "tool 1")] == ["fill", "watched", "tool 1"]
 
 
 class Filed(Tool):
@@ -273,8 +277,8 @@ def test_host_and_guest_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -
     forgot = CommandResult(argv=(), returncode=0, stdout="", stderr="", seconds=0)
     scene.shell.do(re.compile("flushbufs"), meet("forget", forgot))
     monkeypatch.setattr(scene.shell, "read", meet("read", "1"))
-    scene.subject = dataclasses.replace(
-        scene.subject,
+    scene.system = dataclasses.replace(
+        scene.system,
         watch=meet("watched", meet("around", HostState(governor="performance"))),
         look=look,
         recheck=meet("rechecked", ""),
@@ -288,7 +292,7 @@ def test_host_and_guest_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("without", [(), ("host-caches",), ("guest-caches",)])
 def test_guest_and_qemu_are_looked_at_while_the_host_forgets(without: tuple[str, ...]) -> None:
-    """And the host once it has; where caches are left as they are all of them are, right before the round."""
+    """And the host once it has; where caches are left as they are, all of the look is taken right before the round."""
     scene, met = Scene(), threading.Barrier(2)
     scene.shell.do(re.compile("sync;"), scene._note("forget"))
 
@@ -297,7 +301,9 @@ def test_guest_and_qemu_are_looked_at_while_the_host_forgets(without: tuple[str,
         return Look()
 
     def begin() -> Callable[[], Look]:
-        met.wait(60)
+        if not without:
+            met.wait(60)
+        note("looked at guest")
         return lambda: note("looked at host")
 
     def drop() -> str:
@@ -305,12 +311,12 @@ def test_guest_and_qemu_are_looked_at_while_the_host_forgets(without: tuple[str,
             met.wait(60)
         return scene._drop()
 
-    scene.subject = dataclasses.replace(
-        scene.subject, begin_look=begin, look=lambda: note("looked"), drop_host_caches=drop
-    )
+    scene.system = dataclasses.replace(scene.system, first_look=begin, look=lambda: note("looked"), drop_caches=drop)
     scene.measure(rounds=1, warmup=0, hygiene=Hygiene(without=without))
     said = [one for one in scene.events if one not in ("fill", "forget", "drop")]
-    assert said == ["looked" if without else "looked at host", "tool 1", "looked", "kept 1"]
+    assert said == ["looked at guest", "looked at host", "tool 1", "looked", "kept 1"]
+    forgetting = max(n for n, one in enumerate(scene.events) if one in ("forget", "drop"))
+    assert not without or forgetting < scene.events.index("looked at guest")
 
 
 def test_of_a_tool_that_failed_nothing_is_counted() -> None:
@@ -318,7 +324,7 @@ def test_of_a_tool_that_failed_nothing_is_counted() -> None:
     scene = Scene()
     scene.shell.answer(re.compile("^tool "), stderr="tool: no", returncode=1)
     looked: list[str] = []
-    scene.subject = dataclasses.replace(scene.subject, look=lambda: (looked.append("once"), Look())[1])
+    scene.system = dataclasses.replace(scene.system, look=lambda: (looked.append("once"), Look())[1])
     with pytest.raises(WorkloadError, match="tool: no"):
         scene.measure(rounds=1, warmup=0)
     assert looked == ["once"]
@@ -336,12 +342,10 @@ def test_the_host_forgets_when_it_is_watched() -> None:
 
         return do
 
-    scene.subject = dataclasses.replace(
-        scene.subject, settle=slowly("settled"), watch=slowly("watched", HostState), look=slowly("looked", Look())
-    )
+    scene.system = dataclasses.replace(scene.system, watch=slowly("watched", HostState), look=slowly("looked", Look()))
     scene.measure(rounds=1, warmup=0)
     said = [one for one in scene.events if one not in ("fill", "forget")]
-    assert said == ["settled", "watched", "drop", "looked", "tool 1", "looked", "kept 1"]
+    assert said == ["watched", "drop", "looked", "tool 1", "looked", "kept 1"]
 
 
 def test_a_measurement_says_all_of_itself() -> None:
@@ -369,7 +373,7 @@ FORGETTING = re.compile(r"^/bin/sh -c .*: >")
 def leaving_out(*names: str, **plan: object) -> tuple[Measurement, list[str]]:
     """Two rounds and a warm-up without these steps, and what happened, the guest's part by what its script does."""
     scene = Scene()
-    scene.subject.sync_host = lambda: scene.events.append("host sync")
+    scene.system.write_back = lambda: scene.events.append("host sync")
 
     def forget(asked: Asked) -> CommandResult:
         done = [word for word in ("sync", "flushbufs", ": >") if word in asked.line]
@@ -451,11 +455,11 @@ class Zeros(Tool):
 def test_zeros_are_refused_where_a_layer_stores_them_as_nothing() -> None:
     """Before the disk is filled, with the layer's name and what to do instead."""
     scene = Scene(discard="unmap", detect_zeroes="unmap")
-    scene.subject.zeros_vanish = lambda: "QEMU discards them"
+    scene.system.zeros_vanish = lambda: "QEMU discards them"
     with pytest.raises(ConfigError) as caught:
         scene.measure(Zeros(), rounds=1)
     assert str(caught.value) == (
-        f"tool write on {scene.subject.config} writes zeros, and there they are stored as nothing: QEMU discards them."
+        f"tool write on {scene.system.config} writes zeros, and there they are stored as nothing: QEMU discards them."
         ' Write data that no layer can shrink: Fio(...) does, and Dd(if_="/dev/urandom"), which is slower than many'
         " disks; --vm-without=zero-check measures it as it is."
     )
@@ -467,7 +471,7 @@ def test_zeros_that_are_stored_are_measured_and_said() -> None:
     """So are those at which the user wants nobody to look."""
     scene = Scene()
     assert scene.measure(Zeros(), rounds=1).hygiene["zeros"].startswith("written like data: ")
-    scene.subject.zeros_vanish = lambda: "QEMU discards them"
+    scene.system.zeros_vanish = lambda: "QEMU discards them"
     left = scene.measure(Zeros(), rounds=1, hygiene=Hygiene(without=("zero-check",)))
     assert left.hygiene["zeros"] == "written without a look at what becomes of them (--vm-without=zero-check)"
 
@@ -497,7 +501,7 @@ def test_a_sample_says_what_it_cost() -> None:
         )
         for number in (0, 1, 5, 8)
     )
-    scene.subject.look = lambda: next(looks)
+    scene.system.look = lambda: next(looks)
     measured = scene.measure(rounds=2, warmup=0)
     first, second = measured.samples
     assert first.cost.cpu_s == {"vCPU": pytest.approx(1.0)}
@@ -520,7 +524,7 @@ def test_the_host_is_watched_from_before_the_rounds_to_after_them() -> None:
 
         return end
 
-    scene.subject.watch = begin
+    scene.system.watch = begin
     measured = scene.measure(rounds=1, warmup=0)
     assert scene.events == ["fill", "begin", "forget", "drop", "tool 1", "kept 1", "end"]
     assert measured.around == HostState(governor="powersave", memory_bytes=2**34)
@@ -538,7 +542,7 @@ BUS = Proof(field="bus", asked="nvme", found="nvme", status="proven", where="liv
 def test_a_measurement_carries_the_guests_proof() -> None:
     """And that the disk was filled, which the guest could not know: the measurement did it."""
     scene = Scene()
-    scene.subject.proof = (BUS, STATE)
+    scene.prove(BUS, STATE)
     bus, state = scene.measure(rounds=1).proof
     assert bus == BUS
     assert (state.status, state.asked) == ("proven", "filled")
@@ -548,7 +552,7 @@ def test_a_measurement_carries_the_guests_proof() -> None:
 def test_a_fresh_measurement_changes_nothing_of_the_proof() -> None:
     """It was fresh when it was looked at; a subject without a proof has none."""
     scene = Scene(state="fresh")
-    scene.subject.proof = (BUS, STATE)
+    scene.prove(BUS, STATE)
     assert scene.measure(rounds=1).proof == (BUS, STATE)
     assert Scene().measure(rounds=1).proof == ()
 
@@ -582,7 +586,7 @@ def test_what_the_host_filled_is_not_filled_again_and_the_row_says_who_did(
     """Only what is missing of the region is written in the guest."""
     scene = Scene()
     scene.regions.written_bytes = scene.regions.filled_on_host_bytes = on_host * MIB
-    scene.subject.proof = (BUS, STATE)
+    scene.prove(BUS, STATE)
     _, state = scene.measure(Tool(region=16 * MIB), rounds=1).proof
     assert (state.status, state.found, state.where) == ("proven", found, where)
     lines = [line for line in scene.shell.lines if "--name=fill" in line]
@@ -596,7 +600,7 @@ def test_what_the_host_filled_is_not_filled_again_and_the_row_says_who_did(
 def test_it_is_told_how_much_is_to_be_filled(region: int, without: tuple[str, ...], told: list[int]) -> None:
     """In whole blocks; not where the host is to keep what it has in its caches."""
     scene, said = Scene(), list[int]()
-    scene.subject = dataclasses.replace(scene.subject, note_need=said.append)
+    scene.system = dataclasses.replace(scene.system, note_need=said.append)
     scene.measure(Tool(region=region), rounds=1, hygiene=Hygiene(without=without))
     assert said == told
 
@@ -613,7 +617,9 @@ class Packer(Tool):
 def test_a_full_test_file_makes_way_for_files(region: int | None, guest_fs: str, *, is_emptied: bool) -> None:
     """It had taken the room that the tool's files need; the next workload that uses it finds it filled anew."""
     scene = Scene(guest_fs=guest_fs)
-    scene.subject = dataclasses.replace(scene.subject, folder="/mnt/fs", is_file=guest_fs != "none")
+    scene.system = dataclasses.replace(
+        scene.system, paths=Paths(disk=DISK, folder="/mnt/fs", is_file=guest_fs != "none")
+    )
     scene.shell.do(re.compile("^sh -c 'truncate"), scene._note("empty"))
     scene.shell.do(re.compile("drop_caches"), scene._note("forget"))
     scene.measure(Tool(region=region), rounds=1, warmup=0)
@@ -628,7 +634,8 @@ def test_a_full_test_file_makes_way_for_files(region: int | None, guest_fs: str,
 def test_where_nothing_is_filled_nothing_waits_for_it(*, is_restored: bool) -> None:
     """A restored guest has a fio that waits to fill the disk, and takes memory; a tool's own files need none."""
     scene = Scene(guest_fs="ext4")
-    scene.subject = dataclasses.replace(scene.subject, folder="/mnt/fs", is_file=True, has_parked_fio=is_restored)
+    scene.system.paths = Paths(disk=DISK, folder="/mnt/fs", is_file=True)
+    scene.system.identity = Identity(host="local", is_restored=is_restored)
     scene.shell.do(re.compile("kill -KILL"), scene._note("end"))
     scene.shell.do(re.compile("drop_caches"), scene._note("forget"))
     scene.measure(Packer(region=0), rounds=1, warmup=0)
@@ -836,7 +843,7 @@ def test_each_step_is_said() -> None:
     """The live line shows filling, warming up and every round."""
     said: list[str] = []
     scene = Scene()
-    measure(scene.subject, Tool(), Plan(rounds=2), say=said.append)
+    measure(scene.system, Tool(), Plan(rounds=2), say=said.append)
     assert said == [
         "filling the disk",
         "warming up tool",
@@ -865,7 +872,7 @@ def test_a_figure_that_no_layer_moved_is_invalid() -> None:
     looks = iter(
         [IoCounters(guest_read_bytes=0, guest_written_bytes=0), IoCounters(guest_read_bytes=0, guest_written_bytes=MIB)]
     )
-    scene.subject.look = lambda: Look(moved=next(looks))
+    scene.system.look = lambda: Look(moved=next(looks))
     with pytest.raises(WorkloadError, match=r"INVALID: the tool says it moved 1 GiB .* the guest's disk moved 1 MiB"):
         scene.measure(Boaster(), rounds=1, warmup=0)
     assert scene.samples == []
@@ -874,7 +881,7 @@ def test_a_figure_that_no_layer_moved_is_invalid() -> None:
 def test_a_rewritten_disk_is_written_twice_and_whole() -> None:
     """Once in its life, whatever region the workload uses; then it is measured like a filled one."""
     scene = Scene("rewritten")
-    scene.subject.proof = (STATE,)
+    scene.prove(STATE)
     measured = scene.measure(rounds=1, warmup=0)
     scene.measure(rounds=1, warmup=0)
     assert scene.events[:3] == ["fill", "fill", "forget"]
@@ -887,8 +894,8 @@ def test_a_rewritten_disk_is_written_twice_and_whole() -> None:
 def test_an_aged_disk_is_written_once_in_a_seeded_order() -> None:
     """Every block, at random, one in flight; the pieces that it then lies in are the proof."""
     scene = Scene("aged")
-    scene.subject.proof = (STATE,)
-    scene.subject.fragments = lambda: 4
+    scene.prove(STATE)
+    scene.system.fragments = lambda: 4
     measured = scene.measure(rounds=1, warmup=0)
     (line,) = (line for line in scene.shell.lines if "--name=age" in line)
     assert f"--randseed={AGE_SEED}" in line
@@ -899,8 +906,8 @@ def test_an_aged_disk_is_written_once_in_a_seeded_order() -> None:
 def test_an_aged_disk_in_one_piece_is_none() -> None:
     """A page cache or file system that put the writes in order undid the ageing: no figure."""
     scene = Scene("aged")
-    scene.subject.proof = (STATE,)
-    scene.subject.fragments = lambda: 2
+    scene.prove(STATE)
+    scene.system.fragments = lambda: 2
     with pytest.raises(WorkloadError, match="its data lies in 2 pieces on the host, fewer than 4"):
         scene.measure(rounds=1)
     assert scene.samples == []
@@ -909,14 +916,14 @@ def test_an_aged_disk_in_one_piece_is_none() -> None:
 def test_pieces_that_nobody_can_count_are_unprovable() -> None:
     """The figure stands, with the reservation."""
     scene = Scene("aged")
-    scene.subject.proof = (STATE,)
+    scene.prove(STATE)
     assert scene.measure(rounds=1).proof[0].status == "unprovable"
 
 
 def test_an_image_that_arrives_filled_is_not_filled_again() -> None:
     """Its data is what the cell is about; each writing round copies clusters of its own, a reading one copies none."""
     scene = Scene(format="qcow2", backing_chain=2)
-    scene.subject.proof = (STATE,)
+    scene.prove(STATE)
     measured = scene.measure(Tool(), rounds=2, warmup=1)
     scene.measure(Tool(is_reader=True), rounds=2, warmup=0)
     assert "fill" not in scene.events
@@ -935,7 +942,7 @@ def test_what_can_only_be_read_is_not_written() -> None:
 def test_what_changed_while_it_was_measured_spoils_the_figure() -> None:
     """A guest that turned its write cache off was another cell by then."""
     scene = Scene()
-    scene.subject.recheck = lambda: "after the last round cache is write through (guest sysfs), not write back"
+    scene.system.recheck = lambda: "after the last round cache is write through (guest sysfs), not write back"
     with pytest.raises(WorkloadError, match="INVALID: after the last round cache is write through"):
         scene.measure(rounds=1)
 
@@ -944,7 +951,7 @@ def test_a_flush_that_never_arrived_spoils_the_round() -> None:
     """The host's device counts them."""
     scene = Scene()
     looks = iter([IoCounters(layer_written_bytes=at, layer_flushes=at, host_flushes=7) for at in (0, MIB)])
-    scene.subject.look = lambda: Look(moved=next(looks))
+    scene.system.look = lambda: Look(moved=next(looks))
     with pytest.raises(WorkloadError, match="not one reached the host's device"):
         scene.measure(rounds=1, warmup=0)
 
@@ -952,7 +959,7 @@ def test_a_flush_that_never_arrived_spoils_the_round() -> None:
 def test_a_files_pages_are_forgotten_by_advice() -> None:
     """A file has no device to flush; where one lies below it, its buffers go too. Output lies in the scratch folder."""
     scene = Scene()
-    scene.subject.is_file, scene.subject.disk, scene.subject.scratch = True, "/srv/disk.raw", "/srv"
+    scene.system.paths = Paths(disk="/srv/disk.raw", is_file=True, scratch="/srv")
     scene.shell.do(re.compile("oflag=nocache"), scene._note("advise"))
     scene.measure(rounds=1, warmup=0)
     assert scene.events[:3] == ["fill", "advise", "drop"]
@@ -978,7 +985,7 @@ class Folder(Tool):
 def scene_of_files(**cell: object) -> Scene:
     """A subject with a file system."""
     scene = Scene(**cell)
-    scene.subject.folder = "/mnt"
+    scene.system.paths = Paths(disk=DISK, folder="/mnt")
     for name in ("make", "clear"):
         scene.shell.do((name, "/mnt"), scene._note(name))
     scene.shell.do(re.compile("drop_caches"), scene._note("forget all"))
@@ -1085,7 +1092,7 @@ def test_a_disk_that_ends_within_a_block_is_filled_to_its_end() -> None:
 def test_files_of_a_workload_are_first_writes_and_the_row_says_so() -> None:
     """Nothing was filled for them: that is not proven to be a filled disk."""
     scene = scene_of_files()
-    scene.subject.proof = (STATE,)
+    scene.prove(STATE)
     proof = scene.measure(Folder(), rounds=1, warmup=0).proof[0]
     assert (proof.status, proof.found) == ("unprovable", "0 written")
 
@@ -1108,8 +1115,8 @@ def test_remarks_on_many_rounds_are_cut_short() -> None:
 
 def test_commands_of_the_users_own_workloads_are_not_judged() -> None:
     """What they write on a native row is the user's; what ours write is the run's own."""
-    subject = dataclasses.replace(Scene().subject, shell=LocalShell(Guard(["/srv/run-1/"])))
+    system = dataclasses.replace(Scene().system, shell=LocalShell(Guard(["/srv/run-1/"])))
     argv = ["truncate", "-s", "0", "--", "/nonexistent/other"]
-    assert not shell_for(subject, Tool()).run(argv).ok
+    assert not shell_for(system, Tool()).run(argv).ok
     with pytest.raises(ForeignPathError):
-        shell_for(subject, Tar()).run(argv)
+        shell_for(system, Tar()).run(argv)

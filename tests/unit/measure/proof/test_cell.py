@@ -640,7 +640,7 @@ def test_a_fake_guest_with_another_disk_is_refused_and_removed(tmp_path: Path) -
     for _ in range(2):
         with pytest.raises(AttestationError, match="asked to be none but is unsafe"):
             lab.guest(config)
-    lab.pool.settle()
+    lab.factory.settle()
     assert (len(hypervisor.domains), hypervisor.running) == (1, [])
 
 

@@ -1,0 +1,473 @@
+"""The three environments: a guest, the host itself (backing=native), a machine that the plugin did not make."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LabHost, ListedMachine
+from pytest_vmstorage.errors import UnsupportedError, VmStorageError
+from pytest_vmstorage.guest.agent import AgentShell
+from pytest_vmstorage.guest.file_system import GuestFs
+from pytest_vmstorage.guest.guest import Guest, testinfra_host
+from pytest_vmstorage.guest.instance import StartedGuest
+from pytest_vmstorage.guest.provenance import Provenance
+from pytest_vmstorage.host.counters import HostLook, Look
+from pytest_vmstorage.host.settings import HostSettings
+from pytest_vmstorage.host.shell import CommandResult, Shell, read_beginning, unguarded
+from pytest_vmstorage.host.watch import HostWatch
+from pytest_vmstorage.lab.factory import GuestFactory
+from pytest_vmstorage.lab.prefetch import Prefetch
+from pytest_vmstorage.lab.reaper import DAEMON_LOGS
+from pytest_vmstorage.measure.diagnosis import told
+from pytest_vmstorage.measure.preconditioning import zeros_vanish
+from pytest_vmstorage.measure.proof.evidence import block_counters, fallback_lines, io_counters
+from pytest_vmstorage.measure.proof.guest import changed_in_guest
+from pytest_vmstorage.measure.system import Identity, Paths, Regions, SystemUnderTest
+from pytest_vmstorage.results.counters import IoCounters, guest_counters, read_guest_stat
+from pytest_vmstorage.results.failures import Symptoms, named
+from pytest_vmstorage.results.host import HostState
+from pytest_vmstorage.results.run import Proof
+from pytest_vmstorage.storage.caches import drop_caches, sync_disk
+from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.storage.space import fragments
+from pytest_vmstorage.units import format_size
+
+CONSOLE_BYTES = 16 * 2**20
+"""How much a guest may write to its serial console; a kernel in trouble writes a few hundred KiB."""
+
+
+@dataclass
+class Services:
+    """What the environments of one lab share: the host with its shell and settings, and those who make and fill.
+
+    `root` is the folder of the embedded driver's state, "" where a daemon runs guests; with `keep` a guest may
+    outlive the run. Rounds are counted over all environments.
+    """
+
+    shell: Shell
+    host: LabHost
+    factory: GuestFactory
+    prefetch: Prefetch
+    provenance: Provenance
+    settings: HostSettings | None = None
+    root: str = ""
+    keep: bool = False
+    is_emulated: bool = False
+    orders: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def log(self, machine: StartedGuest) -> str:
+        """Path on the host of what libvirt and QEMU wrote about the guest."""
+        folder = f"{self.root}/log/qemu" if self.root else DAEMON_LOGS
+        return f"{folder}/{machine.domain_name}.log"
+
+    def set_on(self, disk: HostDisk) -> Mapping[str, str]:
+        """Set what the run asks of the device below that disk; what its rows say of the host's settings."""
+        return self.settings.notes(disk.path) if self.settings is not None else {}
+
+
+class GuestEnvironment:
+    """A running guest as the system under test; its disk lies on the lab's host."""
+
+    is_emulated: bool
+
+    def __init__(self, guest: Guest, services: Services) -> None:
+        self._guest = guest
+        self._services = services
+        self._machine = guest.machine
+        self._made = guest.file_system
+        self.is_emulated = services.is_emulated
+        filled = self._machine.host_disk.filled_bytes
+        size = self._made.size_bytes if self._made is not None else guest.config.size
+        # nothing is written yet, but what the host wrote before the guest began
+        self.regions = Regions(size, written_bytes=filled, filled_on_host_bytes=filled)
+
+    @property
+    def config(self) -> StorageConfig:
+        """The cell that the guest is."""
+        return self._guest.config
+
+    @property
+    def guest(self) -> Guest:
+        """The guest itself."""
+        return self._guest
+
+    @property
+    def fixture_value(self) -> Guest:
+        """The guest itself."""
+        return self._guest
+
+    @property
+    def shell(self) -> Shell:
+        """Runs commands in the guest."""
+        return self._guest.shell
+
+    @property
+    def paths(self) -> Paths:
+        """The guest's device, or the test file on the file system there."""
+        disk, made = self._guest.disk, self._made
+        if made is None:
+            return Paths(disk=disk)
+        return Paths(disk=made.path, is_file=True, device=disk, folder=made.mountpoint)
+
+    @functools.cached_property
+    def identity(self) -> Identity:
+        """What the guest told of itself, and what it was made from."""
+        guest, spec = self._guest, self._machine.spec
+        chosen = {name: said for name, said in (("qemu", guest.qemu), ("image", guest.image)) if said}
+        return Identity(
+            host=self._services.host.name,
+            facts={**guest.facts.as_text(), **chosen},
+            tools=guest.facts.tools,
+            proof=guest.proof,
+            made_from=self._services.provenance.of(spec),
+            boot=spec.uuid,
+            is_restored=self._machine.is_restored,
+        )
+
+    def set_host(self) -> Mapping[str, str]:
+        """Set the scheduler below the disk; tell how guest and test file were made."""
+        disk, made = self._machine.host_disk, self._made
+        test_file = guests_file(disk, made, keep=self._services.keep) if made is not None else {}
+        return {**self._machine.notes, **self._services.set_on(disk), **test_file}
+
+    def next_order(self) -> int:
+        """The number of the round that ends now, over all cells."""
+        return next(self._services.orders)
+
+    @functools.cached_property
+    def _watch(self) -> HostWatch:
+        """The host around the disk; QEMU's process and the device below do not change while the guest lives."""
+        spec = self._machine.spec
+        return HostWatch(self._services.shell, "" if self.config.is_null else spec.disk, spec.uuid)
+
+    def begin_look(self) -> Callable[[], Look]:
+        """Count for guest and QEMU's block layer; the result counts for the host."""
+        moved, block = self._moved(), block_counters(self._machine)
+        return lambda: _look(self._watch.look(), block, moved)
+
+    def look(self) -> Look:
+        """Count for host, QEMU's block layer and guest."""
+        host = self._watch.look()
+        return _look(host, block_counters(self._machine), self._moved())
+
+    def _moved(self) -> Mapping[str, int]:
+        """What the guest itself has counted for its disk."""
+        name, shell = Path(self._guest.disk).name, self.shell
+        sectors = shell.disk_sectors(name) if isinstance(shell, AgentShell) else None
+        if sectors is not None:
+            return guest_counters(*sectors)
+        return read_guest_stat(shell.read(f"/sys/block/{name}/stat"))
+
+    def watch(self) -> Callable[[], HostState]:
+        """Watch the host once the guests of earlier cells are gone: they are none of the others on it."""
+        self._services.factory.settle()
+        return self._watch.begin()
+
+    def drop_caches(self) -> str:
+        """Make the host forget what it cached of the disk's image or device."""
+        return drop_caches(self._services.shell, self._machine.spec.disk)
+
+    def write_back(self) -> None:
+        """Make the host write back what it holds of the disk."""
+        sync_disk(self._services.shell, self._machine.spec.disk)
+
+    def recheck(self) -> str:
+        """What is no longer as it was proven before the first I/O, in a clause; "" where all is.
+
+        The guest can turn its disk's write cache off and on, QEMU finds out late that it has no io_uring, and a
+        command may be lost, for which the guest waits half a minute.
+        """
+        host, machine = self._services.shell, self._machine
+        fallen = fallback_lines(host.read(self._services.log(machine)))
+        if fallen and self.config.io != "threads":
+            return f"io is no longer {self.config.io}: {'; '.join(fallen)} (QEMU's log)"
+        console = read_beginning(host, machine.spec.console, CONSOLE_BYTES + 1)
+        if len(console) > CONSOLE_BYTES:
+            # nothing else stops it: libvirt lets a guest write to its console what the folder for disks holds
+            self.kill()
+            return f"the guest wrote more than {format_size(CONSOLE_BYTES)} to its console, so it was ended"
+        return changed_in_guest(self.shell, self._guest.facts, console)
+
+    def fragments(self) -> int | None:
+        """In how many pieces the image's data lies on the host."""
+        return fragments(self._services.shell, self.config, self._machine.spec.disk)
+
+    def zeros_vanish(self) -> str:
+        """Which layer of guest or host stores zeros as nothing."""
+        made = self._made.found if self._made is not None else None
+        return zeros_vanish(self._services.shell, self._machine.host_disk, made)
+
+    def note_need(self, end_bytes: int) -> None:
+        """Have disks of cells that begin alike filled as far on the host, where guests are emulated."""
+        if self.is_emulated:
+            self._services.prefetch.note_need(self.config, end_bytes)
+
+    def alongside(self, prepare: Callable[[SystemUnderTest], None]) -> AbstractContextManager[None]:
+        """Prepare waiting guests meanwhile, where guests are emulated: a host has several processors."""
+        return self._services.prefetch.alongside(prepare) if self.is_emulated else nullcontext()
+
+    def check_tool(self, tool: str) -> None:
+        """Raise UnsupportedError where a user's image lacks the tool; the appliance has all."""
+        self._guest.check_tool(tool)
+
+    def is_alive(self) -> bool:
+        """Whether libvirt says that the guest runs, or is paused."""
+        return self._machine.domain.is_active()
+
+    def pause(self) -> None:
+        """Stop the guest's processors, and write back what the host holds of its disk."""
+        self._machine.domain.pause()
+        self.write_back()
+
+    def resume(self) -> None:
+        """Let the guest's processors go on."""
+        self._machine.domain.resume()
+
+    def kill(self) -> None:
+        """Destroy the domain."""
+        self._machine.domain.destroy()
+
+    def release(self) -> None:
+        """Tear the guest and its disk down in the background, unless it is the one to keep."""
+        self._services.factory.discard(self._machine)
+
+    def explain(self, error: VmStorageError) -> VmStorageError:
+        """The error with what QEMU, guest and host say of it."""
+        return told(self._machine, self._services.shell, error)
+
+
+class HostEnvironment:
+    """The host in a guest's place, and what a test gets as `guest`: `disk` is a file or device of the host."""
+
+    is_emulated = False
+    guest: None = None
+
+    def __init__(self, disk: HostDisk, shell: Shell, identity: Identity, scratch: str, services: Services) -> None:
+        self._disk = disk
+        self._services = services
+        self.shell = shell
+        self.identity = identity
+        self.regions = Regions(disk.config.size)
+        folder = "" if disk.is_block else str(Path(disk.path).parent)
+        self.paths = Paths(disk=disk.path, is_file=not disk.is_block, folder=folder, scratch=scratch)
+        self._watch = HostWatch(shell, disk.path)
+
+    @property
+    def fixture_value(self) -> HostEnvironment:
+        """Itself: there is no guest."""
+        return self
+
+    @property
+    def config(self) -> StorageConfig:
+        """The cell that it is."""
+        return self._disk.config
+
+    @property
+    def disk(self) -> str:
+        """Path on the host of the file or device that workloads run on."""
+        return self._disk.path
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What is known of the host, by name."""
+        return self.identity.facts
+
+    @property
+    def proof(self) -> tuple[Proof, ...]:
+        """What shows that the disk is the cell's."""
+        return self.identity.proof
+
+    def run(self, command: str | Sequence[str], *, timeout_s: float = 60.0) -> CommandResult:
+        """Run a line of sh, or an argv, there; a non-zero return code is a result, never an exception."""
+        argv = ["/bin/sh", "-c", command] if isinstance(command, str) else command
+        return unguarded(self.shell).run(argv, timeout_s=timeout_s)
+
+    def check_tool(self, tool: str) -> None:
+        """Raise UnsupportedError where the host lacks a workload's tool: the appliance has it, the host need not."""
+        if missing(self.shell, (tool,)):
+            host = self.identity.host
+            raise UnsupportedError(
+                f"backing=native runs {tool} on the host, and {host} has none; install {tool} there."
+            )
+
+    def set_host(self) -> Mapping[str, str]:
+        """Set the scheduler below the disk; tell how the disk was made."""
+        size = format_size(self.config.size)
+        test_file = {} if self._disk.is_block else {"test file": f"{size} on the host, removed after the row"}
+        return {**self._disk.notes, **self._services.set_on(self._disk), **test_file}
+
+    def next_order(self) -> int:
+        """The number of the round that ends now, over all cells."""
+        return next(self._services.orders)
+
+    def begin_look(self) -> Callable[[], Look]:
+        """Leave all of the look to the result: there is no guest that could be asked before."""
+        return self.look
+
+    def look(self) -> Look:
+        """What the host's device below has moved so far, by whomever, in the place of a guest's disk."""
+        host = self._watch.look()
+        stat = host.device
+        moved = IoCounters(guest_read_bytes=stat.read_bytes, guest_written_bytes=stat.written_bytes) if stat else None
+        return Look(moved=moved or IoCounters(), pressure=host.pressure)
+
+    def watch(self) -> Callable[[], HostState]:
+        """Watch the host once the guests of earlier cells are gone."""
+        self._services.factory.settle()
+        return self._watch.begin()
+
+    def drop_caches(self) -> str:
+        """Make the host forget what it cached of the disk."""
+        return drop_caches(self.shell, self.disk)
+
+    def write_back(self) -> None:
+        """Make the host write back what it holds of the disk."""
+        sync_disk(self.shell, self.disk)
+
+    def recheck(self) -> str:
+        """Nothing that was proven of the host's disk can change."""
+        return ""
+
+    def fragments(self) -> int | None:
+        """In how many pieces the file's data lies."""
+        return fragments(self.shell, self.config, self.disk)
+
+    def zeros_vanish(self) -> str:
+        """Which layer of the host stores zeros as nothing."""
+        return zeros_vanish(self.shell, self._disk)
+
+    def note_need(self, end_bytes: int) -> None:
+        """Nothing is filled ahead: the figures are those of the host's own disk."""
+
+    def alongside(self, prepare: Callable[[SystemUnderTest], None]) -> AbstractContextManager[None]:  # noqa: ARG002 (the protocol's)
+        """Prepare none meanwhile: the disk that they would be filled on is what is measured."""
+        return nullcontext()
+
+    def is_alive(self) -> bool:
+        """True: it is no process of ours."""
+        return True
+
+    def pause(self) -> None:
+        """Write back what the host holds of the disk."""
+        self.write_back()
+
+    def resume(self) -> None:
+        """Nothing of it was stopped."""
+
+    def kill(self) -> None:
+        """Nothing of it can be ended."""
+
+    def release(self) -> None:
+        """Remove the disk in the background."""
+        self._services.factory.discard(self._disk)
+
+    def explain(self, error: VmStorageError) -> VmStorageError:
+        """The error with the name of what happened on the host."""
+        return named(error, Symptoms(is_native=True))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.config.label}, {self.disk} of {self.identity.host}>"
+
+
+BELOW = "out of reach: what lies below the machine is not the plugin's"
+"""What a row says of caches of a host that nobody here can reach."""
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+class ForeignEnvironment(HostEnvironment):
+    """A machine that the plugin did not make in a guest's place: `disk` is a file or device on it.
+
+    `boot_id` is that of the machine when its disk was made; `remove` removes that disk.
+    """
+
+    def __init__(
+        self,
+        listed: ListedMachine,
+        disk: HostDisk,
+        shell: Shell,
+        identity: Identity,
+        scratch: str,
+        services: Services,
+        *,
+        boot_id: str,
+        remove: Callable[[Shell, HostDisk], None],
+    ) -> None:
+        super().__init__(disk, shell, identity, scratch, services)
+        self._listed = listed
+        self._boot_id = boot_id
+        self._remove = remove
+
+    @functools.cached_property
+    def host(self) -> Any:
+        """The machine as a testinfra Host, over the shell that its workloads use."""
+        return testinfra_host(self._listed.name, self.run)
+
+    def check_tool(self, tool: str) -> None:
+        """Raise UnsupportedError where the machine lacks a workload's tool, or fio, which fills the disk."""
+        lacking = missing(self.shell, (tool, *(() if self.config.state == "fresh" else ("fio",))))
+        if lacking:
+            raise UnsupportedError(
+                f"The machine {self._listed.name} ({self._listed.target}) lacks {' and '.join(lacking)}.",
+                hint="Install it there; the plugin installs nothing on a machine that it did not make.",
+            )
+
+    def set_host(self) -> Mapping[str, str]:
+        """Set nothing; tell what the machine is, and that nobody proved what lies below it."""
+        block = self._disk.block
+        made = block.description if block is not None else "a file, removed after the row"
+        stated = ", ".join(f"{field} {value}" for field, value in self._listed.label.items())
+        note = f"{made}; the plugin made neither the machine nor what lies below it"
+        return {"machine": note, **({"stated by vmstorage.toml": stated} if stated else {})}
+
+    def drop_caches(self) -> str:
+        """Drop nothing: the host below is out of reach."""
+        return BELOW
+
+    def write_back(self) -> None:
+        """Write nothing back: the host below is out of reach."""
+
+    def pause(self) -> None:
+        """Write back what the machine holds of its disk."""
+        sync_disk(self.shell, self.disk)
+
+    def recheck(self) -> str:
+        """Whether the machine is the boot that it was, in a clause; "" where it is."""
+        now = self.shell.read(_BOOT_ID).strip()
+        return "the machine was booted anew meanwhile" if now != self._boot_id else ""
+
+    def fragments(self) -> int | None:
+        """None: what lies below the machine is out of reach."""
+        return None
+
+    def release(self) -> None:
+        """Remove the file on the machine, or what was left on its disk."""
+        self._remove(self.shell, self._disk)
+
+
+def missing(shell: Shell, tools: Sequence[str]) -> list[str]:
+    """Those of the tools that are not there, each once."""
+    return [one for one in dict.fromkeys(tools) if not shell.run(["sh", "-c", 'command -v "$1"', "sh", one]).ok]
+
+
+def guests_file(disk: HostDisk, made: GuestFs, *, keep: bool) -> Mapping[str, str]:
+    """What a row says of its test file in a guest.
+
+    It goes with the disk; a listed device keeps what is on it, and with `keep` (--vm-keep) one guest stays.
+    """
+    file = f"{format_size(made.size_bytes)} on {made.kind} in the guest"
+    if disk.is_block and disk.block is not None and disk.block.kind in ("device", "partition"):
+        return {"test file": f"{file}, left on the {disk.block.kind}"}
+    stays = ", unless its guest is kept (--vm-keep)" if keep else ""
+    return {"test file": f"{file}, removed with the guest's disk{stays}"}
+
+
+def _look(host: HostLook, block: Mapping[str, int], moved: Mapping[str, int]) -> Look:
+    return Look(moved=io_counters(host, block, moved), process=host.process, pressure=host.pressure)

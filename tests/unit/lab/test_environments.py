@@ -1,0 +1,194 @@
+"""What a guest is to the runner, and what the host and a machine are in its place: looks, waiting, test files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.guest.agent import AgentShell
+from pytest_vmstorage.guest.file_system import GuestFs
+from pytest_vmstorage.host.file_systems import FileSystem
+from pytest_vmstorage.lab.environments import HostEnvironment, guests_file
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.system import Identity
+from pytest_vmstorage.storage.block import BlockPlace
+from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.testing.guest import FakeDomain
+from pytest_vmstorage.testing.lab import make_host_shell, make_lab
+from pytest_vmstorage.testing.shell import FakeShell
+
+
+@pytest.fixture
+def shell() -> FakeShell:
+    """A healthy host's."""
+    return make_host_shell()
+
+
+@pytest.fixture
+def lab(tmp_path: Path, shell: FakeShell) -> Lab:
+    """A lab on fakes."""
+    return make_lab(tmp_path, shell=shell)
+
+
+def test_a_guest_that_waits_is_paused_and_written_back(lab: Lab, shell: FakeShell) -> None:
+    """Its disk's pages stay in the host's cache: dropping them is a step of a round, which may be left out."""
+    made = lab.environment(StorageConfig())
+    guest = made.fixture_value
+    shell.asked.clear()
+    made.pause()
+    domain = guest.machine.domain
+    assert isinstance(domain, FakeDomain)
+    assert domain.paused
+    assert f"sync {guest.machine.spec.disk}" in shell.lines
+    assert not [line for line in shell.lines if "drop_caches" in line or "nocache" in line]
+
+
+def test_what_the_guests_kernel_wrote_to_its_console_is_looked_at(lab: Lab, shell: FakeShell) -> None:
+    """After the last round, beside QEMU's log and the guest's sysfs."""
+    guest, made = lab.guest(StorageConfig()), lab.environment(StorageConfig())
+    assert made.recheck() == ""
+    shell.files[guest.machine.spec.console] = b"[ 43.1] nvme nvme0: I/O 192 QID 1 timeout, completion polled\n"
+    assert made.recheck().startswith("the guest's kernel had trouble with its disk: [ 43.1] nvme nvme0")
+
+
+def test_an_io_mode_that_qemu_fell_back_from_is_looked_at(lab: Lab, shell: FakeShell) -> None:
+    """By QEMU's log, where the cell asked for another than threads."""
+    guest = lab.guest(StorageConfig(io="io_uring"))
+    shell.files[lab.services.log(guest.machine)] = b"qemu: Unable to use io_uring, falling back to thread pool\n"
+    assert lab.environment(guest.config).recheck().startswith("io is no longer io_uring: qemu: Unable to use io_uring")
+
+
+def test_where_to_look_for_a_guest_is_found_once(lab: Lab, shell: FakeShell) -> None:
+    """Its process and the device below its disk stay what they are; another guest's are others."""
+    shell.answer(re.compile("df --output=source"), "vda yes 1 2 3\n").answer(re.compile("grep -asH"))
+    shell.answer(re.compile("^pgrep -f "), "77\n")
+    cells = (StorageConfig(), StorageConfig(format="qcow2"))
+    shell.answer(re.compile("^du "), "0 folder\n")
+    lab.expect(cells)
+    guest, other = map(lab.guest, cells)
+    for one in (guest, guest, other):
+        lab.environment(one.config).watch()()
+    found = [line for line in shell.lines if line.startswith("pgrep -f ")]
+    assert [guest.machine.spec.uuid in line for line in found] == [True, False]
+    assert other.machine.spec.uuid in found[1]
+
+
+class Telling(FakeDomain):
+    """A guest whose agent counts what its disks moved, as qemu-ga 7.2 answered on Debian 12; what fails is not told."""
+
+    told: Any = None
+
+    def _guest_get_diskstats(self) -> Any:
+        return self.told
+
+
+DISKSTATS = [
+    {"name": "vda", "major": 254, "minor": 0, "stats": {"read-sectors": 46056, "write-sectors": 0, "read-ios": 379}},
+    {"name": "vdb", "major": 254, "minor": 16, "stats": {"read-sectors": 114, "write-sectors": 58416, "read-ios": 15}},
+]
+
+
+def test_a_guests_agent_tells_what_its_disk_moved(tmp_path: Path, shell: FakeShell) -> None:
+    """In sectors of 512 bytes, of that disk; the file with the same numbers is not read."""
+    shell.answer(re.compile("df --output=source"), returncode=3).answer(re.compile("grep -asH"))
+    shell.answer(re.compile("^pgrep -f "), returncode=1)
+    lab = make_lab(tmp_path, shell=shell)
+    guest, made = lab.guest(StorageConfig()), lab.environment(StorageConfig())
+    domain = guest.machine.domain
+    assert isinstance(domain, FakeDomain)
+    domain.monitor_answers = {"query-blockstats": []}
+    domain.shell.files["/sys/block/vdb/stat"] = b"1 0 8 0 1 0 16 0 0 0 0"
+    old = made.look().moved
+    assert (old.guest_read_bytes, old.guest_written_bytes) == (8 * 512, 16 * 512)
+    domain.__class__ = Telling
+    Telling.told = DISKSTATS
+    still = made.look().moved
+    assert still == old, "an agent that does not know it is asked once"
+    guest.shell = AgentShell(domain)
+    new = made.look().moved
+    assert made.begin_look()().moved == new
+    assert (new.guest_read_bytes, new.guest_written_bytes) == (114 * 512, 58416 * 512)
+    for told in ([], DISKSTATS[:1], [{**DISKSTATS[1], "stats": {"read-ios": 15}}]):
+        Telling.told = told
+        assert made.look().moved == old
+
+
+MADE = GuestFs(
+    kind="ext4",
+    mountpoint="/mnt/vmstorage",
+    path="/mnt/vmstorage/test",
+    size_bytes=256 * 2**20,
+    mkfs=(),
+    found=FileSystem(kind="ext4", device="/dev/vdb", mountpoint="/mnt/vmstorage", options=()),
+)
+PARTITION = BlockPlace(path="/dev/sdx1", kind="partition", name="p1", description="partition p1", size_bytes=2**30)
+VOLUME = PARTITION.model_copy(update={"kind": "lvm"})
+
+
+def on(config: StorageConfig, block: BlockPlace | None = None) -> HostDisk:
+    """That cell's disk."""
+    return HostDisk(config=config, path="/srv/disk", block=block)
+
+
+EXT4 = StorageConfig(guest_fs="ext4")
+
+
+@pytest.mark.parametrize(
+    ("disk", "made", "keep", "words"),
+    [
+        (on(EXT4), MADE, False, "256M on ext4 in the guest, removed with the guest's disk"),
+        (
+            on(EXT4),
+            MADE,
+            True,
+            "256M on ext4 in the guest, removed with the guest's disk, unless its guest is kept (--vm-keep)",
+        ),
+        (on(EXT4, VOLUME), MADE, False, "256M on ext4 in the guest, removed with the guest's disk"),
+        (on(EXT4, PARTITION), MADE, False, "256M on ext4 in the guest, left on the partition"),
+    ],
+)
+def test_what_becomes_of_a_test_file(disk: HostDisk, made: GuestFs, keep: bool, words: str) -> None:
+    """It goes with its disk; what is the host's own stays as it is."""
+    assert guests_file(disk, made, keep=keep) == {"test file": words}
+
+
+@pytest.mark.parametrize(
+    ("disk", "words"),
+    [
+        (on(StorageConfig(backing="native")), "1G on the host, removed after the row"),
+        (on(StorageConfig(backing="native:p1"), PARTITION), None),
+    ],
+)
+def test_a_file_of_the_hosts_goes_and_a_device_is_no_file(disk: HostDisk, words: str | None, lab: Lab) -> None:
+    """The row says what becomes of it."""
+    made = HostEnvironment(disk, FakeShell(), Identity(host="local"), "/srv", lab.services)
+    assert made.set_host().get("test file") == words
+
+
+def test_a_whole_disk_of_a_guests_is_no_file(lab: Lab) -> None:
+    """Nothing is said of one."""
+    assert "test file" not in lab.environment(StorageConfig()).set_host()
+
+
+def test_a_guest_under_kvm_is_prepared_alone(tmp_path: Path) -> None:
+    """Neither is its disk filled on the host: there the guest's own writing takes as long, and is its own cell's."""
+    lab = make_lab(tmp_path, shell=make_host_shell())
+    lab.services.is_emulated = False
+    made = lab.environment(StorageConfig())
+    made.note_need(2**20)
+    assert lab.services.prefetch.fill_bytes(StorageConfig()) == 0
+    prepared: list[object] = []
+    with made.alongside(prepared.append):
+        assert prepared == []
+
+
+def test_the_host_itself_is_prepared_alone(lab: Lab) -> None:
+    """Its figures are those of its disk, also where guests are emulated."""
+    made = HostEnvironment(on(StorageConfig(backing="native")), FakeShell(), Identity(host="h"), "/srv", lab.services)
+    assert not made.is_emulated
+    made.note_need(2**20)
+    assert lab.services.prefetch.fill_bytes(made.config) == 0
