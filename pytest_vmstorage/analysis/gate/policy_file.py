@@ -1,121 +1,72 @@
-"""Reading a gate file: TOML text -> tolerated and waived losses, and a sentence with file and key for each slip."""
+"""Reading a gate file: TOML text -> tolerated and waived losses."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from pytest_vmstorage.analysis.gate.policy import GatePolicy, ToleranceRule, Tolerated, Waiver, parse_tolerated
-from pytest_vmstorage.config.user_input import parse_toml
+from pytest_vmstorage.config.toml import SlipError, Text, TomlTable, load_toml, place
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.units import parse_percent
 
 FILE_NAME = "vmstorage-gate.toml"
 
-_EXAMPLE = {
-    "cell": '"test_disk.py::*[qcow2-*]"',
-    "tolerated": '"15%"',
-    "day_spread": '"3%"',
-    "reason": '"QEMU issue 1234"',
-    "owner": '"jane@example.org"',
-    "expires": "2027-03-31",
-}
+
+def _percentage(value: object, parse: Callable[[str], Any], example: str) -> Any:
+    """A percentage in a text: a number such as 0.15 could be meant as 15 % or as 0.15 %."""
+    if not isinstance(value, str):
+        raise SlipError("is not a text", f'Write for example {{key}} = "{example}".')
+    try:
+        return parse(value)
+    except ConfigError as error:
+        raise SlipError("is not a percentage", error.hint) from None
+
+
+def _tolerated(value: object) -> Any:
+    return _percentage(value, lambda text: parse_tolerated(text, FILE_NAME), "15%")
+
+
+_Tolerated = Annotated[Tolerated, BeforeValidator(_tolerated)]
+
+
+class _Scope(TomlTable):
+    cell: Text = Field(description='Write for example cell = "test_disk.py::*[qcow2-*]".')
+    workload: Text = "*"
+
+
+class _Cells(_Scope):
+    tolerated: _Tolerated = Field(description='Write for example tolerated = "15%".')
+
+
+class _Waiver(_Scope):
+    reason: Text = Field(description='Write for example reason = "QEMU issue 1234".')
+    owner: Text = Field(description='Write for example owner = "jane@example.org".')
+    expires: datetime.date = Field(description="Write for example expires = 2027-03-31.", strict=True)
+
+
+class _GateFile(TomlTable):
+    tolerated: _Tolerated | None = None
+    day_spread: Annotated[float, BeforeValidator(lambda value: _percentage(value, parse_percent, "3%"))] | None = None
+    cells: tuple[_Cells, ...] = ()
+    waivers: tuple[_Waiver, ...] = ()
 
 
 def load_gate_file(text: str, source: str, policy: GatePolicy) -> GatePolicy:
-    """`policy` with what a gate file says besides; raises ConfigError, one sentence that names the file and the key.
+    """`policy` as a gate file changes it; raises ConfigError, one sentence that names the file and the key.
 
     The file has `tolerated` and `day_spread` for all cells, and tables [[cells]] (cell, workload, tolerated) and
     [[waivers]] (cell, workload, reason, owner, expires).
     """
-    document = parse_toml(text, source)
-    _known(document, ("tolerated", "day_spread", "cells", "waivers"), source)
-    found: dict[str, Any] = {
-        "rules": tuple(_rule(table, where) for table, where in _tables(document, "cells", source)),
-        "waivers": tuple(_waiver(table, where) for table, where in _tables(document, "waivers", source)),
-    }
-    if "tolerated" in document:
-        found["tolerated"] = _tolerated(document, source)
-    if "day_spread" in document:
-        found["day_spread"] = _percent(_share(document, "day_spread", source), f"{source}: day_spread")
+    file = load_toml(_GateFile, text, source)
+    found: dict[str, Any] = {name: getattr(file, name) for name in file.model_fields_set & {"tolerated", "day_spread"}}
+    found["rules"] = tuple(
+        ToleranceRule(**dict(one), where=place(source, "cells", n)) for n, one in enumerate(file.cells)
+    )
+    found["waivers"] = tuple(
+        Waiver(**dict(one), where=place(source, "waivers", n)) for n, one in enumerate(file.waivers)
+    )
     return policy.model_copy(update=found)
-
-
-def _percent(text: str, where: str) -> float:
-    try:
-        return parse_percent(text)
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error.what}", hint=error.hint) from None
-
-
-def _tolerated(table: Mapping[str, Any], where: str) -> Tolerated:
-    return parse_tolerated(_share(table, "tolerated", where), f"{where}: tolerated")
-
-
-def _share(table: Mapping[str, Any], key: str, where: str) -> str:
-    """A percentage as a text: 0.15 could be meant as 15 % or as 0.15 %."""
-    value = _needed(table, key, where)
-    if not isinstance(value, str):
-        raise ConfigError(
-            f"{where}: {key} = {value!r} is not a text.", hint=f"Write for example {key} = {_EXAMPLE[key]}."
-        )
-    return value
-
-
-def _rule(table: Mapping[str, Any], where: str) -> ToleranceRule:
-    _known(table, ("cell", "workload", "tolerated"), where)
-    tolerated = _tolerated(table, where)
-    return ToleranceRule(
-        cell=_text(table, "cell", where),
-        workload=_text(table, "workload", where, "*"),
-        tolerated=tolerated,
-        where=where,
-    )
-
-
-def _waiver(table: Mapping[str, Any], where: str) -> Waiver:
-    _known(table, ("cell", "workload", "reason", "owner", "expires"), where)
-    expires = _needed(table, "expires", where)
-    if isinstance(expires, datetime.datetime) or not isinstance(expires, datetime.date):
-        raise ConfigError(
-            f"{where}: expires = {_shown(expires)} is not a date.", hint="Write expires = 2027-03-31, without quotes."
-        )
-    return Waiver(
-        cell=_text(table, "cell", where),
-        workload=_text(table, "workload", where, "*"),
-        reason=_text(table, "reason", where),
-        owner=_text(table, "owner", where),
-        expires=expires,
-        where=where,
-    )
-
-
-def _shown(value: object) -> str:
-    return str(value) if isinstance(value, datetime.datetime | datetime.time) else repr(value)
-
-
-def _tables(document: Mapping[str, Any], name: str, source: str) -> Iterable[tuple[Mapping[str, Any], str]]:
-    tables = document.get(name, [])
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise ConfigError(f"{source}: {name} is not a list of tables.", hint=f"Begin each with [[{name}]].")
-    return [(table, f"{source}, [[{name}]] {number}") for number, table in enumerate(tables, 1)]
-
-
-def _needed(table: Mapping[str, Any], key: str, where: str) -> Any:
-    if key not in table:
-        raise ConfigError(f"{where}: {key} is missing.", hint=f"Write for example {key} = {_EXAMPLE[key]}.")
-    return table[key]
-
-
-def _text(table: Mapping[str, Any], key: str, where: str, default: str = "") -> str:
-    value = table.get(key, default) if default else _needed(table, key, where)
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{where}: {key} = {value!r} is not a text.", hint="Put it in quotation marks.")
-    return value
-
-
-def _known(keys: Iterable[str], known: tuple[str, ...], where: str) -> None:
-    for key in keys:
-        if key not in known:
-            raise ConfigError(f"{where}: {key} is not known.", hint=f"There are: {', '.join(known)}.")
