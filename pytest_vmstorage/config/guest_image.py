@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from pytest_vmstorage.config.toml import known_keys, tables_of, text_of
+from pytest_vmstorage.config.toml import SlipError, Text, TomlTable
 from pytest_vmstorage.errors import ConfigError
 
 Reach = Literal["agent", "ssh"]
 
-_NAME = re.compile(r"\w[\w.-]*")
-_SUM = re.compile(r"[0-9a-f]{64}")
 _OPTION = "--vm-image"
-_REMEDY = "`sha256sum IMAGE` prints 64 hexadecimal digits."
 
 
 class ListedImage(BaseModel):
@@ -38,36 +35,25 @@ class ListedImage(BaseModel):
         return f"{self.path.name} sha256:{self.sha256[:16]}"
 
 
-class NamedImage(BaseModel):
-    """An image as vmstorage.toml has it; without `sha256` its checksum lies beside it."""
+def _absolute(text: str) -> str:
+    if not Path(text).expanduser().is_absolute():
+        raise SlipError("is not absolute", "Write it from / or ~ on.")
+    return text
 
-    model_config = ConfigDict(frozen=True)
 
-    path: str
-    sha256: str | None = None
+def _sha256(text: str) -> str:
+    found = text.strip().lower()
+    if re.fullmatch(r"[0-9a-f]{64}", found) is None:
+        raise SlipError("is not a SHA-256", "`sha256sum IMAGE` prints 64 hexadecimal digits.")
+    return found
+
+
+class NamedImage(TomlTable):
+    """An image as vmstorage.toml has it; without `sha256` its checksum lies in a file next to it."""
+
+    path: Annotated[Text, AfterValidator(_absolute)] = Field(description="Write it from / or ~ on.")
+    sha256: Annotated[Text, AfterValidator(_sha256)] | None = None
     reach: Reach | None = None
-
-
-def read_images(document: Mapping[str, Any], source: str) -> Mapping[str, NamedImage]:
-    """The images that a file lists, by name; raises ConfigError."""
-    return {name: _named(name, table, source) for name, table in tables_of(document, "images", source).items()}
-
-
-def _named(name: str, table: Mapping[str, Any], source: str) -> NamedImage:
-    where = f"{source}, [images.{name}]"
-    if _NAME.fullmatch(name) is None:
-        raise ConfigError(f"{where}: {name!r} is not a name.", hint="Use letters, digits, dots, - and _.")
-    known_keys(table, ("path", "sha256", "reach"), where)
-    path, sha256 = text_of(table, "path", where), text_of(table, "sha256", where)
-    if path is None or not Path(path).expanduser().is_absolute():
-        said = "path is missing" if path is None else f"path = {path!r} is not absolute"
-        raise ConfigError(f"{where}: {said}.", hint="Write it from / or ~ on.")
-    reach = text_of(table, "reach", where)
-    return NamedImage(
-        path=path,
-        sha256=None if sha256 is None else _checked(sha256, f"{where}: sha256 = {sha256!r}"),
-        reach=None if reach is None else _known_reach(reach, f"{where}: reach = {reach!r}"),
-    )
 
 
 def choose_image(
@@ -114,7 +100,7 @@ def _beside(path: Path) -> str:
 
 
 def _checked(text: str, what: str) -> str:
-    found = text.strip().lower()
-    if _SUM.fullmatch(found) is None:
-        raise ConfigError(f"{what} is no SHA-256.", hint=_REMEDY)
-    return found
+    try:
+        return _sha256(text)
+    except SlipError as slip:
+        raise ConfigError(f"{what} {slip.reason}.", hint=slip.hint) from None

@@ -1,4 +1,4 @@
-"""Reading vmstorage.toml: TOML text -> Inventory, and a sentence with file, key and remedy for each slip.
+"""Reading vmstorage.toml: which file it is, and TOML text -> Inventory.
 
 A device is listed by what no reboot and no other cable changes. Accepted are a name below /dev/disk/by-id (or its WWN
 or serial number as such), by-partuuid/UUID and by-partlabel/LABEL for a partition, and for trying things out
@@ -8,13 +8,16 @@ loop:/FILE, the loop device that is attached to that file.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 from urllib.parse import parse_qsl, urlsplit
 
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
 from pytest_vmstorage.config.cpu_list import parse_cpus
-from pytest_vmstorage.config.guest_image import read_images
+from pytest_vmstorage.config.guest_image import NamedImage
 from pytest_vmstorage.config.inventory import (
     ALL,
     HOST_NAME,
@@ -28,11 +31,8 @@ from pytest_vmstorage.config.inventory import (
     ListedMachine,
 )
 from pytest_vmstorage.config.ownership import is_of, is_open, owned_here, this_user
-from pytest_vmstorage.config.toml import flag_of, known_keys, tables_of, text_of
-from pytest_vmstorage.config.toml import known_keys as _known
-from pytest_vmstorage.config.toml import tables_of as _tables
-from pytest_vmstorage.config.toml import text_of as _text
-from pytest_vmstorage.config.user_input import parse_toml, read_user_text
+from pytest_vmstorage.config.toml import PlainName, SlipError, Text, TomlTable, load_toml, matching, place
+from pytest_vmstorage.config.user_input import read_user_text
 from pytest_vmstorage.errors import ConfigError
 
 _KERNEL_NAME = re.compile(
@@ -44,139 +44,202 @@ STABLE = (
     'Give a stable id: a name below /dev/disk/by-id such as {key} = "wwn-0x5002538e40a1b2c3", a WWN or a serial number,'
     " or by-partuuid/UUID of a partition; `ls -l /dev/disk/by-id` shows them."
 )
-"""What to do about an id that is none, with `{key}` for the key it stands under."""
+"""The remedy for an id that may change, with `{key}` for the key it stands under."""
 
-LOST = "Write allow_destroy = true only where all that is on the {kind} may be lost."
-"""What to do about an allow_destroy that is neither, with `{kind}` for what it is of."""
+_Kind = Literal["device", "partition"]
 
 
-def stable_id(text: str, where: str, kind: str, key: str = "id") -> str:
-    """The id without /dev/disk/ and by-id/ before it; raises ConfigError where it may be another device tomorrow."""
-    what, hint = f"{where}: {key} = {text!r}", STABLE.format(key=key)
+def _stable_id(text: str, kind: _Kind) -> str:
+    """The id without /dev/disk/ and by-id/ before it; raises SlipError where it may be another device tomorrow."""
     if text.startswith("loop:"):
         if not text.startswith("loop:/") or kind == "partition":
-            raise ConfigError(
-                f"{what} is not the file of a loop device.",
-                hint="Write loop:/FILE for a whole loop device, and by-partuuid/UUID for a partition of one.",
+            raise SlipError(
+                "is not the file of a loop device",
+                "Write loop:/FILE for a whole loop device, and by-partuuid/UUID for a partition of one.",
             )
         return text
     short = text.removeprefix("/dev/disk/")
     if is_kernel_name(text) or (short == text and text.startswith("/")):
-        raise ConfigError(f"{what} is a name that may be another {kind}'s after the next boot.", hint=hint)
+        raise SlipError(f"is a name that may be another {kind}'s after the next boot", STABLE)
     if _PLACE_NAME.fullmatch(short):
-        raise ConfigError(f"{what} names the place a {kind} is plugged into, not the {kind}.", hint=hint)
+        raise SlipError(f"names the place a {kind} is plugged into, not the {kind}", STABLE)
     if short.startswith(("by-uuid/", "by-label/")):
-        raise ConfigError(f"{what} names a file system, and measuring destroys that.", hint=hint)
+        raise SlipError("names a file system, and measuring destroys that", STABLE)
     if "/" in short and (not short.startswith(_FOLDERS) or short.count("/") > 1 or short.endswith("/")):
-        raise ConfigError(f"{what} is no id of a {kind}.", hint=hint)
+        raise SlipError(f"is not the id of a {kind}", STABLE)
     if kind == "device" and short.startswith(("by-partuuid/", "by-partlabel/")):
-        raise ConfigError(f"{what} is a partition's.", hint="List it under partitions.")
+        raise SlipError("is a partition's", "List it under partitions.")
     # the kernel writes a partition's UUID in small letters, gdisk in capitals
     return short.lower() if short.startswith("by-partuuid/") else short.removeprefix("by-id/")
 
 
 def is_kernel_name(text: str) -> bool:
-    """Whether that is a name the kernel gives anew at each boot, such as /dev/sdb or nvme0n1p1."""
+    """Whether the kernel gives that name anew at each boot, such as /dev/sdb or nvme0n1p1."""
     return _KERNEL_NAME.fullmatch(text) is not None
 
 
-def kind_of_id(text: str) -> str:
+def _kind_of_id(text: str) -> _Kind:
     """Either "partition", for an id that only a partition has, or "device"."""
     short = text.removeprefix("/dev/disk/")
     is_part = short.startswith(("by-partuuid/", "by-partlabel/")) or re.search(r"-part\d+$", short) is not None
     return "partition" if is_part else "device"
 
 
-_KEYS = ("ssh", "disk", "folder", "allow_destroy", "label")
-_NAME = re.compile(r"\w[\w.-]*")
-_FIELD = re.compile(r"[A-Za-z]\w*")
-_LOOKED_AT = ("host", "accel", "backing", "state", "size", "workload")
-"""What a row has of its own, so that nobody need state it."""
-
-
-def read_machines(document: Mapping[str, Any], source: str, hosts: Collection[str]) -> Mapping[str, ListedMachine]:
-    """The machines that a file lists, by name; `hosts` are the names it has given away. Raises ConfigError."""
-    tables = tables_of(document, "machines", source)
-    return {name: _machine(name, table, source, hosts) for name, table in tables.items()}
-
-
-def _machine(name: str, table: Mapping[str, Any], source: str, hosts: Collection[str]) -> ListedMachine:
-    where = f"{source}, [machines.{name}]"
-    if _NAME.fullmatch(name) is None:
-        raise ConfigError(f"{where}: {name!r} is not a name.", hint="Use letters, digits, dots, - and _.")
-    if name in hosts or name == LOCAL:
-        raise ConfigError(f"{where}: {name} is a host's name, and rows of both would bear it.", hint="Name it anew.")
-    known_keys(table, _KEYS, where)
-    ssh = text_of(table, "ssh", where)
-    if ssh is not None and HOST_NAME.fullmatch(ssh) is None:
-        raise ConfigError(
-            f"{where}: ssh = {ssh!r} is not a host name.",
-            hint=f'Write NAME or USER@NAME; "{LOCAL}" is this machine; a port belongs into ~/.ssh/config.',
-        )
-    folder, disk = _folder(table, where), _disk(name, table, where)
-    if (disk is None) == (folder is None):
-        what = "neither disk nor folder" if disk is None else "both disk and folder"
-        raise ConfigError(
-            f"{where} has {what}, and one of them says what is measured.",
-            hint='Write disk = "wwn-0x5002538e40a1b2c3" for a whole disk that may be overwritten, or folder = "/srv/x"'
-            " for a file that is made there and removed.",
-        )
-    if folder is not None and "allow_destroy" in table:
-        raise ConfigError(
-            f"{where}: allow_destroy is a disk's, and a folder keeps what is in it.", hint="Take it away."
-        )
-    target = None if ssh in (None, LOCAL) else ssh
-    return ListedMachine(name=name, ssh=target, disk=disk, folder=folder, label=_label(table, where))
-
-
-def _folder(table: Mapping[str, Any], where: str) -> str | None:
-    folder = text_of(table, "folder", where)
-    if folder is not None and (not folder.startswith("/") or folder.rstrip("/") == ""):
-        raise ConfigError(f"{where}: folder = {folder!r} is no folder's path from / on.", hint='Write "/srv/bench".')
-    return folder.rstrip("/") if folder is not None else None
-
-
-def _disk(name: str, table: Mapping[str, Any], where: str) -> ListedDevice | None:
-    text = text_of(table, "disk", where)
-    if text is None:
-        return None
+def _machine_disk(text: str) -> str:
     if text.startswith("/") and not text.startswith("/dev/"):
-        raise ConfigError(f"{where}: disk = {text!r} is no disk.", hint=f"For a file on it write folder = {text!r}.")
-    kind: Any = kind_of_id(text)
-    allow = flag_of(table, "allow_destroy", where, LOST.format(kind=kind))
+        raise SlipError("is not a disk", f"For a file on it write folder = {text!r}.")
     # a name of today is kept as it is, so that the machine can be asked which id that disk has: nothing is written
-    found = text if is_kernel_name(text) else stable_id(text, where, kind, "disk")
-    return ListedDevice(name=name, kind=kind, id=found, allow_destroy=allow)
+    return text if is_kernel_name(text) else _stable_id(text, _kind_of_id(text))
 
 
-def _label(table: Mapping[str, Any], where: str) -> Mapping[str, str]:
-    label = table.get("label", {})
-    if not isinstance(label, dict):
-        raise ConfigError(f"{where}: label = {label!r} is not a table.", hint='Write label = {format = "vmfs"}.')
-    for key, value in label.items():
-        if _FIELD.fullmatch(key) is None or key in _LOOKED_AT:
-            reason = "is looked at there, and not stated" if key in _LOOKED_AT else "is no name of a field"
-            raise ConfigError(
-                f"{where}: label.{key} {reason}.", hint='Write label = {format = "vmfs", bus = "pvscsi"}.'
-            )
-        if not isinstance(value, str | int | float) or not str(value).strip():
-            raise ConfigError(f"{where}: label.{key} = {value!r} is no text.", hint=f'Write {key} = "...".')
-    return {key: _said(value) for key, value in label.items()}
+def _uri(uri: str) -> str:
+    """A libvirt URI, which must not have libvirt run a program of somebody's choice here (libvirt.org/uri.html)."""
+    hint = 'Write for example "qemu+ssh://root@lab01/system".'
+    try:
+        parts = urlsplit(uri)
+        asked = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True, separator="&")}
+    except ValueError as error:
+        raise SlipError(f"is not a URI: {error}", hint) from None
+    if parts.scheme.partition("+")[2] == "ext" or "command" in asked:
+        raise SlipError("would have libvirt run a program on this machine", hint)
+    return uri
 
 
-def _said(value: object) -> str:
+def _cpus(text: str) -> str:
+    try:
+        parse_cpus(text)
+    except ConfigError:
+        hint = 'Write those on which QEMU may run, for example cpus = "2-5,8".'
+        raise SlipError("is not a list of CPUs", hint) from None
+    return text
+
+
+def _each_once(tags: tuple[str, ...]) -> tuple[str, ...]:
+    for tag in tags:
+        if tags.count(tag) > 1:
+            raise SlipError(f"has {tag!r} twice", "Take one of them away.")
+    return tags
+
+
+def _may_destroy(value: object) -> object:
+    if not isinstance(value, bool):
+        hint = "Write allow_destroy = true only where all that is on it may be lost."
+        raise SlipError("is neither true nor false", hint)
+    return value
+
+
+def _label_text(value: object) -> str:
+    if not isinstance(value, str | int | float) or not str(value).strip():
+        raise SlipError("is not a text", 'Write {key} = "...".')
     return ("yes" if value else "no") if isinstance(value, bool) else str(value).strip()
 
 
-NAME = "vmstorage.toml"
+def _label_key(key: str) -> str:
+    hint = 'Write label = {format = "vmfs", bus = "pvscsi"}.'
+    if key in ("host", "accel", "backing", "state", "size", "workload"):
+        raise SlipError("is looked at on the machine, and not stated", hint)
+    if re.fullmatch(r"[A-Za-z]\w*", key) is None:
+        raise SlipError("is not the name of a field", hint)
+    return key
 
-_URI = 'Write for example "qemu+ssh://root@lab01/system".'
-_HOST_KEYS = ("uri", "ssh", "folder", "cpus", "tags", "devices", "partitions", "volume_groups", "datasets")
-_ENTRY_NAME = re.compile(r"\w[\w.]*")
-_TAG = re.compile(r"\w[\w.-]*")
-_VG_NAME = re.compile(r"[\w+.][\w+.-]*")
-_VG_UUID = re.compile(r"\w{6}(?:-\w{4}){5}-\w{6}")
-_DATASET = re.compile(r"[A-Za-z][\w.: -]*(?:/[\w.: -]+)*")
+
+def _host_name(name: str) -> str:
+    if name == ALL:
+        raise SlipError(f"is not a host name: --vm-host={ALL} means every host here", "Give the host another name.")
+    return name
+
+
+def _named(tables: object) -> object:
+    """The tables with their own names as `name` where they give no other."""
+    if not isinstance(tables, dict):
+        return tables
+    return {name: {"name": name, **table} if isinstance(table, dict) else table for name, table in tables.items()}
+
+
+_IS_HOST_NAME = matching(HOST_NAME, "is not a host name", "Write NAME or USER@NAME; a port belongs into ~/.ssh/config.")
+_Ssh = Annotated[Text, _IS_HOST_NAME]
+_HostName = Annotated[str, _IS_HOST_NAME, AfterValidator(_host_name)]
+# it stands behind the colon in backing="device:NAME", and with that in test ids, which - divides
+_EntryName = Annotated[str, matching(r"\w[\w.]*", "is not a name", "Use letters, digits, _ and dots.")]
+_Tag = Annotated[str, matching(r"\w[\w.-]*", "is not a tag", "Use letters, digits, _, . and -.")]
+_Folder = Annotated[Text, matching("(?s)/.*", "is not absolute", "Write it from / on.")]
+_MachineFolder = Annotated[Text, matching("(?s)/+[^/].*", "is not the path of a folder below /", 'Write "/srv/bench".')]
+_VgName = matching(r"(?!\.\.?$)[\w+.][\w+.-]*", "is not the name of a volume group", "`vgs` shows them.")
+_VgUuid = matching(r"\w{6}(?:-\w{4}){5}-\w{6}", "is not the UUID of a volume group", "`vgs -o vg_uuid` shows it.")
+_DatasetName = matching(r"[A-Za-z][\w.: -]*(?:/[\w.: -]+)*", "is not the name of a dataset", "`zfs list` shows them.")
+
+
+class _Device(TomlTable):
+    id: Annotated[Text, AfterValidator(lambda text: _stable_id(text, "device"))] = Field(
+        description=STABLE.format(key="id")
+    )
+    allow_destroy: Annotated[bool, BeforeValidator(_may_destroy)] = False
+
+
+class _Partition(_Device):
+    id: Annotated[Text, AfterValidator(lambda text: _stable_id(text, "partition"))] = Field(
+        description=STABLE.format(key="id")
+    )
+
+
+class _Group(TomlTable):
+    name: Annotated[Text, _VgName] | None = None
+    vg_uuid: Annotated[Text, _VgUuid] | None = None
+
+    @model_validator(mode="after")
+    def _is_named_once(self) -> Self:
+        if self.name is not None and self.vg_uuid is not None:
+            raise SlipError("name and vg_uuid both say which group that is", "Take one of them away.", of_table=True)
+        return self
+
+
+class _Dataset(TomlTable):
+    name: Annotated[Text, _DatasetName]
+
+
+class _Host(TomlTable):
+    uri: Annotated[Text, AfterValidator(_uri)] | None = None
+    ssh: _Ssh | None = None
+    folder: _Folder | None = None
+    cpus: Annotated[Text, AfterValidator(_cpus)] | None = None
+    tags: Annotated[tuple[_Tag, ...], AfterValidator(_each_once)] = ()
+    devices: Mapping[_EntryName, _Device] = {}
+    partitions: Mapping[_EntryName, _Partition] = {}
+    volume_groups: Mapping[_EntryName, _Group] = {}
+    datasets: Annotated[Mapping[_EntryName, _Dataset], BeforeValidator(_named)] = {}
+
+
+class _Machine(TomlTable):
+    ssh: _Ssh | None = None
+    disk: Annotated[Text, AfterValidator(_machine_disk)] | None = None
+    folder: _MachineFolder | None = None
+    allow_destroy: Annotated[bool, BeforeValidator(_may_destroy)] = False
+    label: Mapping[Annotated[str, AfterValidator(_label_key)], Annotated[str, BeforeValidator(_label_text)]] = {}
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Self:
+        if (self.disk is None) == (self.folder is None):
+            given = "neither disk nor folder is" if self.disk is None else "both disk and folder are"
+            raise SlipError(
+                f"{given} given, and one of them says what is measured",
+                'Write disk = "wwn-0x5002538e40a1b2c3" for a whole disk that may be overwritten, or folder = "/srv/x"'
+                " for a file that is made there and removed.",
+                of_table=True,
+            )
+        if self.folder is not None and "allow_destroy" in self.model_fields_set:
+            raise SlipError(
+                "allow_destroy is a disk's, and a folder keeps what is in it", "Take it away.", of_table=True
+            )
+        return self
+
+
+class _InventoryFile(TomlTable):
+    hosts: Mapping[_HostName, _Host] = {}
+    machines: Mapping[PlainName, _Machine] = {}
+    images: Mapping[PlainName, NamedImage] = {}
+
+
+NAME = "vmstorage.toml"
 
 
 class FoundInventory(NamedTuple):
@@ -226,139 +289,52 @@ def read_inventory(path: Path, name: str) -> Inventory:
 
 
 def load_inventory(text: str, source: str) -> Inventory:
-    """The inventory that a file says, checked key by key; raises ConfigError, one sentence with file and key."""
-    document = parse_toml(text, source)
-    _known(document, ("hosts", "machines", "images"), source)
-    hosts = _tables(document, "hosts", source)
+    """The inventory that a file says; raises ConfigError, one sentence with file and key."""
+    file = load_toml(_InventoryFile, text, source)
+    for name in file.machines:
+        if name in file.hosts or name == LOCAL:
+            where = place(source, "machines", name)
+            raise ConfigError(
+                f"{where}: {name} is a host's name, and rows of both would bear it.", hint="Name it anew."
+            )
     return Inventory(
         source=source,
-        hosts={name: _host(name, table, source) for name, table in hosts.items()},
-        machines=read_machines(document, source, hosts),
-        images=read_images(document, source),
+        hosts={name: _host(name, table, place(source, "hosts", name)) for name, table in file.hosts.items()},
+        machines={name: _machine(name, table) for name, table in file.machines.items()},
+        images=file.images,
     )
 
 
-def _host(name: str, table: Mapping[str, Any], source: str) -> ListedHost:
-    where = f"{source}, [hosts.{name}]"
-    if HOST_NAME.fullmatch(name) is None:
-        raise ConfigError(f"{where}: {name!r} is not a host name.", hint="Write NAME or USER@NAME.")
-    if name == ALL:
-        raise ConfigError(f"{where}: --vm-host={ALL} means every host here.", hint="Give the host another name.")
-    _known(table, _HOST_KEYS, where)
-    if name == LOCAL:
-        for key in ("uri", "ssh"):
-            if key in table:
-                raise ConfigError(
-                    f"{where}: {key} is another machine's, and {LOCAL} is this one.",
-                    hint=f"Take {key} away, or give the host another name.",
-                )
-    ssh = _text(table, "ssh", where)
-    if ssh is not None and HOST_NAME.fullmatch(ssh) is None:
-        raise ConfigError(f"{where}: ssh = {ssh!r} is not a host name.", hint="Write NAME or USER@NAME.")
-    folder = _text(table, "folder", where)
-    if folder is not None and not folder.startswith("/"):
-        raise ConfigError(f"{where}: folder = {folder!r} is not absolute.", hint="Write it from / on.")
-    host = ListedHost(
-        uri=_uri(table, where),
-        ssh=ssh,
-        folder=folder,
-        cpus=_cpus(table, where),
-        tags=_tags(table, where),
-        devices=tuple(_device("device", one, where, entry) for one, where, entry in _entries(table, "devices", where)),
-        partitions=tuple(
-            _device("partition", one, where, entry) for one, where, entry in _entries(table, "partitions", where)
+def _machine(name: str, table: _Machine) -> ListedMachine:
+    disk = table.disk and ListedDevice(
+        name=name, kind=_kind_of_id(table.disk), id=table.disk, allow_destroy=table.allow_destroy
+    )
+    return ListedMachine(
+        name=name,
+        ssh=None if table.ssh == LOCAL else table.ssh,
+        disk=disk or None,
+        folder=table.folder and table.folder.rstrip("/"),
+        label=table.label,
+    )
+
+
+def _host(name: str, table: _Host, where: str) -> ListedHost:
+    for key in table.model_fields_set & {"uri", "ssh"} if name == LOCAL else ():
+        hint = f"Take {key} away, or give the host another name."
+        raise ConfigError(f"{where}: {key} is another machine's, and {LOCAL} is this one.", hint=hint)
+    entries: dict[str, tuple[Listed, ...]] = {
+        "devices": tuple(ListedDevice(name=n, kind="device", **dict(one)) for n, one in table.devices.items()),
+        "partitions": tuple(ListedDevice(name=n, kind="partition", **dict(one)) for n, one in table.partitions.items()),
+        "volume_groups": tuple(
+            ListedGroup(name=n, vg="" if one.vg_uuid else one.name or n, uuid=one.vg_uuid or "")
+            for n, one in table.volume_groups.items()
         ),
-        volume_groups=tuple(_group(one, where, entry) for one, where, entry in _entries(table, "volume_groups", where)),
-        datasets=tuple(_dataset(one, where, entry) for one, where, entry in _entries(table, "datasets", where)),
-    )
-    _no_twins(host, where)
-    return host
-
-
-def _uri(table: Mapping[str, Any], where: str) -> str | None:
-    """A libvirt URI, which must not have libvirt run a program of somebody's choice here (libvirt.org/uri.html)."""
-    uri = _text(table, "uri", where)
-    if uri is None:
-        return None
-    try:
-        parts = urlsplit(uri)
-        asked = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True, separator="&")}
-    except ValueError as error:
-        raise ConfigError(f"{where}: uri = {uri!r} is no URI: {error}.", hint=_URI) from None
-    if parts.scheme.partition("+")[2] == "ext" or "command" in asked:
-        raise ConfigError(f"{where}: uri = {uri!r} would have libvirt run a program on this machine.", hint=_URI)
-    return uri
-
-
-def _cpus(table: Mapping[str, Any], where: str) -> tuple[int, ...]:
-    text = _text(table, "cpus", where)
-    if text is None:
-        return ()
-    try:
-        return parse_cpus(text)
-    except ConfigError:
-        hint = 'Write those on which QEMU may run, for example cpus = "2-5,8".'
-        raise ConfigError(f"{where}: cpus = {text!r} is no list of CPUs.", hint=hint) from None
-
-
-def _tags(table: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    tags = table.get("tags", [])
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise ConfigError(f"{where}: tags = {tags!r} is no list of texts.", hint='Write tags = ["nvme"].')
-    for tag in tags:
-        if _TAG.fullmatch(tag) is None:
-            raise ConfigError(f"{where}: tags has {tag!r}, which is no tag.", hint="Use letters, digits, _, . and -.")
-        if tags.count(tag) > 1:
-            raise ConfigError(f"{where}: tags has {tag!r} twice.", hint="Take one of them away.")
-    return tuple(tags)
-
-
-def _entries(table: Mapping[str, Any], kind: str, where: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Name, place in the file and content of each entry of a kind."""
-    head = where.removesuffix("]")
-    for name, entry in _tables(table, kind, where, f"{head.rpartition('[')[2]}.").items():
-        here = f"{head}.{kind}.{name}]"
-        if _ENTRY_NAME.fullmatch(name) is None:
-            # it stands behind the colon in backing="device:NAME", and with that in test ids, which - divides
-            raise ConfigError(f"{here}: {name!r} is not a name.", hint="Use letters, digits, _ and dots.")
-        yield name, here, entry
-
-
-def _device(kind: Any, name: str, where: str, entry: Mapping[str, Any]) -> ListedDevice:
-    _known(entry, ("id", "allow_destroy"), where)
-    text = _text(entry, "id", where)
-    if text is None:
-        raise ConfigError(f"{where}: id is missing, and it says which {kind} that is.", hint=STABLE.format(key="id"))
-    allow = flag_of(entry, "allow_destroy", where, LOST.format(kind=kind))
-    return ListedDevice(name=name, kind=kind, id=stable_id(text, where, kind), allow_destroy=allow)
-
-
-def _group(name: str, where: str, entry: Mapping[str, Any]) -> ListedGroup:
-    _known(entry, ("name", "vg_uuid"), where)
-    vg, uuid = _text(entry, "name", where), _text(entry, "vg_uuid", where)
-    if vg is not None and uuid is not None:
-        raise ConfigError(f"{where}: name and vg_uuid both say which group that is.", hint="Take one of them away.")
-    if vg is not None and (_VG_NAME.fullmatch(vg) is None or vg in (".", "..")):
-        raise ConfigError(f"{where}: name = {vg!r} is no volume group's name.", hint="`vgs` shows them.")
-    if uuid is not None and _VG_UUID.fullmatch(uuid) is None:
-        raise ConfigError(f"{where}: vg_uuid = {uuid!r} is no volume group's UUID.", hint="`vgs -o vg_uuid` shows it.")
-    return ListedGroup(name=name, vg="" if uuid else vg or name, uuid=uuid or "")
-
-
-def _dataset(name: str, where: str, entry: Mapping[str, Any]) -> ListedDataset:
-    _known(entry, ("name",), where)
-    dataset = _text(entry, "name", where) or name
-    if _DATASET.fullmatch(dataset) is None:
-        raise ConfigError(f"{where}: name = {dataset!r} is no dataset's name.", hint="`zfs list` shows them.")
-    return ListedDataset(name=name, dataset=dataset)
-
-
-def _no_twins(host: ListedHost, where: str) -> None:
-    """Refuse one thing under two names: a claim on one would not be seen as a claim on the other."""
+        "datasets": tuple(ListedDataset(name=n, dataset=one.name) for n, one in table.datasets.items()),
+    }
+    # one thing under two names: a claim on one would not be seen as a claim on the other
     seen: dict[object, str] = {}
-    entries: tuple[Listed, ...] = (*host.devices, *host.partitions, *host.volume_groups, *host.datasets)
-    for entry in entries:
-        key = entry.model_dump(exclude={"name", "kind", "allow_destroy"})
-        first = seen.setdefault(tuple(key.items()), entry.name)
-        if first != entry.name:
+    for entry in chain.from_iterable(entries.values()):
+        what = tuple(entry.model_dump(exclude={"name", "kind", "allow_destroy"}).items())
+        if (first := seen.setdefault(what, entry.name)) != entry.name:
             raise ConfigError(f"{where}: {first} and {entry.name} are the same thing.", hint="Take one of them away.")
+    return ListedHost(**{**dict(table), **entries, "cpus": parse_cpus(table.cpus) if table.cpus else ()})

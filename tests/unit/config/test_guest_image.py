@@ -59,8 +59,8 @@ def test_an_image_is_listed_by_name(image: Path) -> None:
     [
         ("gone.qcow2", "", "", "--vm-image=gone.qcow2: there is no file "),
         ("debian.qcow2", "", "", "debian.qcow2 has no checksum, and without one nobody knows what was measured."),
-        ("debian.qcow2", "abc", "", "--vm-image-sha256=abc is no SHA-256. `sha256sum IMAGE` prints 64 hexadecimal"),
-        ("debian.qcow2", "", "<html>", "debian.qcow2.sha256 begins with '<html>', which is no SHA-256."),
+        ("debian.qcow2", "abc", "", "--vm-image-sha256=abc is not a SHA-256. `sha256sum IMAGE` prints 64 hexadecimal"),
+        ("debian.qcow2", "", "<html>", "debian.qcow2.sha256 begins with '<html>', which is not a SHA-256."),
     ],
     ids=["absent", "no-sum", "short", "no-sum-beside"],
 )
@@ -76,13 +76,13 @@ def test_a_slip_is_told_with_its_remedy(image: Path, name: str, sha256: str, bes
 
 I = "[images.i]\n"  # noqa: E741 (the name of the table)
 SLIPS = {
-    "images = 1": "f.toml: images = 1 is not a table. Write [images.NAME] above it.",
-    "[images.'a b']\npath = '/x'": "f.toml, [images.a b]: 'a b' is not a name.",
+    "images = 1": "f.toml: images = 1 is not a table. Write [images] above its keys.",
+    "[images.'a b']\npath = '/x'": "f.toml, [images]: 'a b' is not a name.",
     I: "f.toml, [images.i]: path is missing. Write it from / or ~ on.",
     f"{I}path = 'x.qcow2'": "f.toml, [images.i]: path = 'x.qcow2' is not absolute. Write it from / or ~ on.",
     f"{I}path = '/x'\nsum = 'x'": "f.toml, [images.i]: 'sum' is not known. Known here: path, sha256, reach.",
-    f"{I}path = '/x'\nreach = 'telnet'": "f.toml, [images.i]: reach = 'telnet' is not known. It is one of: agent, ssh.",
-    f"{I}path = '/x'\nsha256 = 'x'": "f.toml, [images.i]: sha256 = 'x' is no SHA-256. `sha256sum IMAGE` prints",
+    f"{I}path = '/x'\nreach = 'telnet'": "f.toml, [images.i]: reach = 'telnet' is not known. It is 'agent' or 'ssh'.",
+    f"{I}path = '/x'\nsha256 = 'x'": "f.toml, [images.i]: sha256 = 'x' is not a SHA-256. `sha256sum IMAGE` prints",
 }
 
 
