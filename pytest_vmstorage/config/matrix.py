@@ -5,14 +5,26 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text, make_config
 from pytest_vmstorage.config.selection import reduced
-from pytest_vmstorage.config.user_input import parse_toml
+from pytest_vmstorage.config.toml import SlipError, TomlTable, check_known, load_toml
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.text import shown
 
 MOST_CELLS = 200_000
 """A product larger than this is a slip: it is gone through cell by cell, also where few of them are kept."""
@@ -209,113 +221,92 @@ def value_of(name: str, value: Any) -> Any:
         raise ConfigError(f"{name}={value!r} is not known.", hint=f"It {wanted}.") from None
 
 
-_TABLES = ("axes", "storage", "exclude", "only", "reduce", "impossible")
+def _plain(name: str, value: Any) -> Any:
+    try:
+        return value_of(name, value)
+    except ConfigError as error:
+        raise SlipError(error.what.rstrip("."), error.hint, of_table=True) from None
 
 
-def load_matrix(text: str, source: str) -> Matrix:
-    """The matrix that a file says, checked key by key and expanded once, so that what it asks for can be.
-
-    Raises ConfigError, one sentence that names the file and the key.
-    """
-    document = parse_toml(text, source)
-    _known(document, _TABLES, source)
-    axes = _axes(_table(document, "axes", source), f"{source}, [axes]")
-    matrix = Matrix(
-        source=source,
-        axes=axes,
-        storage=_storage(_table(document, "storage", source), axes, f"{source}, [storage]"),
-        exclude=_rules(document, "exclude", source),
-        only=_rules(document, "only", source),
-        leaves_out_impossible=_leaves_out(document, source),
-        **_reduce(_table(document, "reduce", source), f"{source}, [reduce]"),
-    )
-    matrix.expand()
-    return matrix
-
-
-def _axes(table: Mapping[str, Any], where: str) -> dict[str, tuple[Any, ...]]:
+def _axes(table: Mapping[str, Any]) -> dict[str, Any]:
     if not table:
-        raise ConfigError(f"{where}: there is no axis.", hint='Write for example format = ["raw", "qcow2"].')
+        raise SlipError("there is no axis", 'Write for example format = ["raw", "qcow2"].', of_table=True)
     for name, values in table.items():
         if name in FIELDS and name not in AXES:
-            raise ConfigError(f"{where}: {name} is no axis.", hint=f"Give it one value in [storage]: {name} = ...")
-        _known([name], AXES, where)
+            hint = f"Give it one value in [storage]: {name} = ..."
+            raise SlipError(f"{name} is not an axis", hint, of_table=True)
+        check_known([name], AXES)
         if not isinstance(values, list) or not values:
-            raise ConfigError(
-                f"{where}: {name} = {values!r} is not a list of values.",
-                hint=f"Write {name} = [...], or use [storage].",
-            )
-        seen: list[Any] = []
-        for value in values:
-            if (one := _plain(name, value, where)) in seen:
-                raise ConfigError(f"{where}: {name} has {value!r} twice.", hint="Take one of them away.")
-            seen.append(one)
+            hint = f"Write {name} = [...], or use [storage]."
+            raise SlipError(f"{name} = {shown(values)} is not a list of values", hint, of_table=True)
+        plain = [_plain(name, value) for value in values]
+        for n, value in enumerate(values):
+            if plain[n] in plain[:n]:
+                raise SlipError(f"{name} has {value!r} twice", "Take one of them away.", of_table=True)
     return {name: tuple(table[name]) for name in AXES if name in table}
 
 
-def _storage(table: Mapping[str, Any], axes: Mapping[str, Any], where: str) -> dict[str, Any]:
-    _known(table, FIELDS, where)
+def _storage(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    check_known(table, FIELDS)
     for name, value in table.items():
-        if name in axes:
-            raise ConfigError(f"{where}: {name} is an axis too.", hint="Leave it in one of [axes] and [storage].")
-        _plain(name, value, where)
-    return dict(table)
+        _plain(name, value)
+    return table
 
 
-def _rules(document: Mapping[str, Any], kind: str, source: str) -> tuple[MatrixRule, ...]:
-    tables = document.get(kind, [])
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise ConfigError(f"{source}: {kind} is not a list of tables.", hint=f"Write [[{kind}]] above each rule.")
-    return tuple(_rule(table, f"{source}, [[{kind}]] rule {number}") for number, table in enumerate(tables, 1))
-
-
-def _rule(table: Mapping[str, Any], where: str) -> MatrixRule:
-    _known(table, (*FIELDS, "reason"), where)
-    reason = table.get("reason", "")
-    if not isinstance(reason, str):
-        raise ConfigError(f"{where}: reason = {reason!r} is not a text.", hint="Put it in quotes.")
+def _rule(table: object) -> object:
+    if not isinstance(table, dict):
+        return table
+    check_known(table, (*FIELDS, "reason"))
     values = {
-        name: tuple(_plain(name, one, where) for one in (value if isinstance(value, list) else [value]))
+        name: tuple(_plain(name, one) for one in (value if isinstance(value, list) else [value]))
         for name, value in table.items()
         if name != "reason"
     }
     if not values or not all(values.values()):
-        raise ConfigError(f"{where} names no value, so it says nothing.", hint='Write for example format = "raw".')
-    return MatrixRule(values=values, reason=reason)
+        raise SlipError(
+            "no value is named, so that the rule says nothing", 'Write for example format = "raw".', of_table=True
+        )
+    return {"values": values, "reason": table.get("reason", "")}
 
 
-def _reduce(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    _known(table, ("pairwise", "seed"), where)
-    pairwise, seed = table.get("pairwise", False), table.get("seed", 0)
-    if not isinstance(pairwise, bool):
-        raise ConfigError(f"{where}: pairwise = {pairwise!r} is neither true nor false.", hint="Write pairwise = true.")
-    if type(seed) is not int:
-        raise ConfigError(f"{where}: seed = {seed!r} is not a whole number.", hint="Write for example seed = 1.")
-    return {"pairwise": pairwise, "seed": seed}
+_Rules = tuple[Annotated[MatrixRule, BeforeValidator(_rule)], ...]
 
 
-def _leaves_out(document: Mapping[str, Any], source: str) -> bool:
-    word = document.get("impossible", "refuse")
-    if word not in ("refuse", "leave-out"):
-        raise ConfigError(f"{source}: impossible = {word!r} is not known.", hint='It is "refuse" or "leave-out".')
-    return bool(word == "leave-out")
+class _Reduce(TomlTable):
+    pairwise: StrictBool = False
+    seed: StrictInt = 0
 
 
-def _table(document: Mapping[str, Any], name: str, source: str) -> Mapping[str, Any]:
-    table = document.get(name, {})
-    if not isinstance(table, dict):
-        raise ConfigError(f"{source}: {name} = {table!r} is not a table.", hint=f"Write [{name}] on a line of its own.")
-    return table
+class _MatrixFile(TomlTable):
+    axes: Annotated[Mapping[str, Any], AfterValidator(_axes)] = Field({}, validate_default=True)
+    storage: Annotated[Mapping[str, Any], AfterValidator(_storage)] = {}
+    exclude: _Rules = ()
+    only: _Rules = ()
+    reduce: _Reduce = _Reduce()
+    impossible: Literal["refuse", "leave-out"] = "refuse"
+
+    @model_validator(mode="after")
+    def _names_each_field_once(self) -> Self:
+        for name in self.storage:
+            if name in self.axes:
+                raise SlipError(f"{name} is in [axes] and in [storage]", "Leave it in one of them.", of_table=True)
+        return self
 
 
-def _known(names: Iterable[str], known: Iterable[str], where: str) -> None:
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"{where}: {name!r} is not known.", hint=f"Known here: {', '.join(known)}.")
+def load_matrix(text: str, source: str) -> Matrix:
+    """The matrix that a file says, expanded once, so that what it asks for can be.
 
-
-def _plain(name: str, value: Any, where: str) -> Any:
-    try:
-        return value_of(name, value)
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error.what}", hint=error.hint) from None
+    Raises ConfigError, one sentence that names the file and the key.
+    """
+    file = load_toml(_MatrixFile, text, source)
+    matrix = Matrix(
+        source=source,
+        axes=file.axes,
+        storage=file.storage,
+        exclude=file.exclude,
+        only=file.only,
+        leaves_out_impossible=file.impossible == "leave-out",
+        **dict(file.reduce),
+    )
+    matrix.expand()
+    return matrix

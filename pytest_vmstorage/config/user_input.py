@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -69,18 +68,6 @@ def read_user_text(path: Path, name: str, *, hint: str = "") -> str:
 
 def _reason(error: Exception) -> str:
     return "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else "its path leads nowhere"
-
-
-def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """A TOML document; raises ConfigError with the line where it is none."""
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except ValueError as error:
-        # TOMLDecodeError is one, and so is what int() says of thousands of digits
-        reason = str(error)
-    raise ConfigError(f"{name} is not TOML: {reason}.", hint="Correct that line.")
 
 
 def parse_json(text: str) -> Any:
