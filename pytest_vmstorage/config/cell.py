@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -53,42 +53,24 @@ SMALLEST_BYTES = 2**20
 
 DEFAULT_MEMORY_BYTES = 512 * 2**20
 SMALLEST_MEMORY_BYTES = 256 * 2**20
-"""Below this the appliance's kernel and what is written into its memory do not fit."""
-
-_ALLOWED: Mapping[str, tuple[str, ...]] = {
-    "format": get_args(Format),
-    "cache": get_args(Cache),
-    "bus": get_args(Bus),
-    "preallocation": get_args(Preallocation),
-    "state": get_args(State),
-    "machine": get_args(Machine),
-    "io": get_args(Io),
-    "discard": get_args(Discard),
-    "detect_zeroes": get_args(DetectZeroes),
-    "compression": get_args(Compression),
-    "encryption": get_args(Encryption),
-    "host_fs": get_args(HostFs),
-    "guest_fs": get_args(GuestFs),
-    "scheduler": get_args(Scheduler),
-}
+"""Below this the appliance's kernel and the files that it unpacks into memory do not fit."""
 
 
 class StorageConfig(BaseModel):
     """One storage configuration, in libvirt's and QEMU's words; `str()` is its part of a test id.
 
-    `size` is the virtual size of the disk under test in bytes. `state` says what a workload meets: `filled`,
-    blocks that were written before; `fresh`, blocks that nothing has written yet (the first write pays for
-    allocation, and only there does preallocation show); `rewritten`, the whole disk written twice; `aged`, the whole
-    disk written once in a seeded random order, so that an image which allocates late is fragmented.
+    `size` is the virtual size of the disk under test in bytes. `state` says which blocks a workload meets: `filled`,
+    blocks that were written before; `fresh`, blocks that nothing has written yet (the first write pays for allocation,
+    and only there does preallocation show); `rewritten`, the whole disk written twice; `aged`, the whole disk written
+    once in a seeded random order, so that an image which allocates late is fragmented.
 
-    `backing` is what lies under the image: "file", "partition", "lvm", "zvol", "device"; "native", the workload on
-    the host itself; "null", a guest whose disk is QEMU's null driver, without any storage; "machine:NAME", one that the
-    plugin did not make. Behind a colon stands the name it has in vmstorage.toml ("device:nvme0"), needed where several
-    are listed. `host_fs` is a file system made
-    for the image, `guest_fs` one made on the disk in the guest, both with options for mkfs and mount as one text.
-    `backing_chain` counts backing files below the image, `snapshots` internal snapshots in it. `total_iops_sec` and
-    `total_bytes_sec` are the most that the disk serves in a second, None for no limit. `emulator` is the path of the
-    QEMU binary on the lab host that runs the guest, None for the host's own; images are always made by the host's.
+    `backing` lies under the image: "file", "partition", "lvm", "zvol", "device"; "native" is the workload on the host
+    itself; "null" a guest whose disk is QEMU's null driver, without storage; "machine:NAME" a machine that the plugin
+    did not make. The name behind a colon is that in vmstorage.toml ("device:nvme0"), needed where several are listed.
+    `host_fs` is a file system made for the image, `guest_fs` one made on the disk in the guest, both with options for
+    mkfs and mount as one text. `backing_chain` counts backing files below the image, `snapshots` internal snapshots in
+    it. `total_iops_sec` and `total_bytes_sec` limit the disk per second, None for no limit. `emulator` is the path of
+    the QEMU binary on the lab host that runs the guest, None for the host's own, which makes all images.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -138,19 +120,16 @@ class StorageConfig(BaseModel):
     @classmethod
     def _size_holds_a_workload(cls, size: int) -> int:
         if size < SMALLEST_BYTES or size % 512:
-            raise ConfigError(
-                f"a disk of {size} bytes cannot be made.",
-                hint="The size is at least 1M and a multiple of 512 bytes.",
-            )
+            hint = "The size is at least 1M and a multiple of 512 bytes."
+            raise ConfigError(f"a disk of {size} bytes cannot be made.", hint=hint)
         return size
 
     @field_validator("memory")
     @classmethod
     def _memory_boots(cls, memory: int) -> int:
         if memory < SMALLEST_MEMORY_BYTES or memory % 2**20:
-            raise ConfigError(
-                f"a guest with {memory} bytes of memory does not boot.", hint="Give 256M or more, in whole MiB."
-            )
+            hint = "Give 256M or more, in whole MiB."
+            raise ConfigError(f"a guest with {memory} bytes of memory does not boot.", hint=hint)
         return memory
 
     @field_validator("backing")
@@ -187,31 +166,27 @@ class StorageConfig(BaseModel):
     @model_validator(mode="after")
     def _can_exist(self) -> Self:
         for rule in broken_rules(self):
-            raise ConfigError(
-                f"{self} cannot exist: {rule.reason} (rule {rule.name}; source: {rule.source}).", hint=_REFUSED_HINT
-            )
+            hint = "Leave the cell out of the parametrize lists, or deselect it with -k or --deselect."
+            reason = f"{rule.reason} (rule {rule.name}; source: {rule.source})"
+            raise ConfigError(f"{self} cannot exist: {reason}.", hint=hint)
         for where, kind in (("host", self.host_fs), ("guest", self.guest_fs)):
-            # options that would do something else than a file system's, or to something else than the disk
+            # refuses options that do more than shape a file system, or reach another device
             if kind not in ("as-found", "none"):
                 mount_options(kind, getattr(self, f"{where}_mount"), field=f"{where}_mount")
                 mkfs_argv(kind, getattr(self, f"{where}_mkfs"), "", field=f"{where}_mkfs", discard=False)
         return self
 
     def __str__(self) -> str:
-        first: list[str] = [self.format, self.cache, self.bus, self.preallocation]
-        chosen = [name for name in AXES[len(first) :] if self.is_chosen(name)]
-        if self.is_machine:
-            first = [self.backing]
-            chosen.remove("backing")
-        elif self.is_native:
-            # without a guest there is no format, cache mode or bus
-            first = [self.backing, self.preallocation]
-            chosen.remove("backing")
-        elif self.is_null:
-            # without storage there is no format and no preallocation
-            first = [self.backing, self.cache, self.bus]
-            chosen.remove("backing")
-        return "-".join([*first, *(axis_text(name, getattr(self, name)) for name in chosen)])
+        # without a guest there is no format, cache mode or bus, without storage no format and no preallocation
+        first: tuple[str, ...] = {
+            "machine": ("backing",),
+            "native": ("backing", "preallocation"),
+            "null": ("backing", "cache", "bus"),
+        }.get(self.backing_kind, AXES[:4])
+        chosen = [name for name in AXES[4:] if self.is_chosen(name) and name not in first]
+        return "-".join(
+            [*(getattr(self, name) for name in first), *(axis_text(name, getattr(self, name)) for name in chosen)]
+        )
 
     def is_chosen(self, name: str) -> bool:
         """Whether that field differs from its default."""
@@ -219,7 +194,7 @@ class StorageConfig(BaseModel):
 
     @property
     def backing_kind(self) -> str:
-        """What lies under the image, without the name of which one."""
+        """The kind of `backing`, without its name in vmstorage.toml."""
         return self.backing.partition(":")[0]
 
     @property
@@ -234,7 +209,7 @@ class StorageConfig(BaseModel):
 
     @property
     def has_guest(self) -> bool:
-        """Whether a guest is made for it."""
+        """Whether a guest is made for the cell."""
         return not (self.is_native or self.is_machine)
 
     @property
@@ -243,12 +218,12 @@ class StorageConfig(BaseModel):
         return self.backing_kind == "null"
 
     def lacks(self, name: str) -> bool:
-        """Whether the cell has nothing of that field, because it has no guest, or no storage."""
+        """Whether the cell has nothing of that field, because it has no guest or no storage."""
         return lacks(self, name)
 
     @property
     def backing_name(self) -> str:
-        """Which of vmstorage.toml's devices, volume groups or datasets; empty where there is one only."""
+        """The name of `backing` in vmstorage.toml; "" where the only one is meant."""
         return self.backing.partition(":")[2]
 
     @property
@@ -258,10 +233,8 @@ class StorageConfig(BaseModel):
 
     @property
     def machine_type(self) -> str:
-        """The machine the guest gets: pc for IDE, which q35 has not, otherwise q35 unless asked for."""
-        if self.machine != "auto":
-            return self.machine
-        return "pc" if self.bus == "ide" else "q35"
+        """The guest's machine type: for "auto" pc with IDE, which q35 lacks, otherwise q35."""
+        return ("pc" if self.bus == "ide" else "q35") if self.machine == "auto" else self.machine
 
     @property
     def label(self) -> str:
@@ -270,14 +243,19 @@ class StorageConfig(BaseModel):
 
 
 FIELDS = tuple(StorageConfig.model_fields)
-"""All that `@pytest.mark.storage(...)` takes."""
+"""The keywords of `@pytest.mark.storage(...)`."""
 
 AXES = tuple(name for name in FIELDS if name != "size")
-"""What can be swept, in the order in which it stands in a test id.
+"""The fields that can be swept, in the order of a test id.
 
-`size` can be, too, where a test does not call something else so: see plugin/parametrize.py.
+`size` can be swept, too, where a test has no other argument of that name: see plugin/parametrize.py.
 """
 
+_ALLOWED: Mapping[str, tuple[str, ...]] = {
+    name: get_args(field.annotation)
+    for name, field in StorageConfig.model_fields.items()
+    if get_origin(field.annotation) is Literal
+}
 _SPEAKING = ("format", "cache", "bus", "preallocation", "state", "subformat", "io")
 _SIZES = ("total_bytes_sec", "cluster_size", "l2_cache_size", "metadata_cache_size", "memory", "size")
 
@@ -298,27 +276,16 @@ def make_config(values: Mapping[str, Any]) -> StorageConfig:
     Raises ConfigError, one sentence, for an unknown field, an unknown value, or a cell that cannot exist.
     """
     for name, value in values.items():
-        _check_name(name)
+        if name not in FIELDS:
+            hint = f"{close_to(name, FIELDS)}It has: {', '.join(FIELDS)}."
+            raise ConfigError(f"a storage configuration has no field {name!r}.", hint=hint)
         check_readable(name, value)
-        _check_value(name, value)
+        allowed = _ALLOWED.get(name)
+        if allowed is not None and value not in allowed:
+            raise ConfigError(f"{name}={shown(value)} is not known.", hint=f"{name} is one of: {', '.join(allowed)}.")
     try:
         return StorageConfig(**values)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else ", ".join(values)
         raise ConfigError(f"{name}={shown(values.get(name))}: {first['msg']}.") from None
-
-
-_REFUSED_HINT = "Leave the cell out of the parametrize lists, or deselect it with -k or --deselect."
-
-
-def _check_name(name: str) -> None:
-    if name not in FIELDS:
-        hint = f"{close_to(name, FIELDS)}It has: {', '.join(FIELDS)}."
-        raise ConfigError(f"a storage configuration has no field {name!r}.", hint=hint)
-
-
-def _check_value(name: str, value: Any) -> None:
-    allowed = _ALLOWED.get(name)
-    if allowed is not None and value not in allowed:
-        raise ConfigError(f"{name}={shown(value)} is not known.", hint=f"{name} is one of: {', '.join(allowed)}.")

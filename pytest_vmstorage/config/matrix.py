@@ -1,4 +1,4 @@
-"""The matrix file: axes, fixed values and rules in TOML, read into ordered cells and what is left out and why."""
+"""The matrix file: axes, fixed values and rules in TOML, expanded into ordered cells and left-out ones with reasons."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.text import shown
 
 MOST_CELLS = 200_000
-"""A product larger than this is a slip: it is gone through cell by cell, also where few of them are kept."""
+"""A larger product is a slip: all its cells are gone through, even where few are kept."""
 
 _SHOWN = 3
-"""How many cells a sentence names before it counts the rest."""
+"""Cells that a sentence names before it counts the rest."""
 
 
 class MatrixRule(BaseModel):
@@ -42,12 +42,12 @@ class MatrixRule(BaseModel):
     reason: str = ""
 
     def matches(self, fields: Mapping[str, Any]) -> bool:
-        """Whether a cell with these fields is meant."""
+        """Whether a cell with these fields matches."""
         return all(fields[name] in values for name, values in self.values.items())
 
 
 class MatrixCell(BaseModel):
-    """One cell of the file: the swept values as they were written, in the axes' order, and what they make."""
+    """A cell of the file: the swept values as written, in the axes' order, and the configuration that they make."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -59,14 +59,14 @@ class MatrixCell(BaseModel):
 
 
 class ExcludedCell(NamedTuple):
-    """A combination that is not a cell, by its id, and why."""
+    """The id of a combination that is not a cell, and the reason."""
 
     cell: str
     reason: str
 
 
 class Expansion(BaseModel):
-    """What a matrix comes to: cells in order, combinations that are left out, and rules that met nothing."""
+    """An expanded matrix: cells in order, combinations that are left out, and rules that match nothing (`idle`)."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -76,9 +76,9 @@ class Expansion(BaseModel):
 
 
 class Matrix(BaseModel):
-    """A matrix file as it was read; `source` names the file in sentences.
+    """A matrix file; `source` names it in messages.
 
-    `axes` stand in the order of AXES with values in the file's order; `storage` holds for every cell. With
+    `axes` have the order of AXES, their values that of the file; `storage` holds for every cell. With
     `leaves_out_impossible` a cell that cannot exist is left out, otherwise it is an error.
     """
 
@@ -96,8 +96,8 @@ class Matrix(BaseModel):
     def expand(self, fixed: Mapping[str, Any] | None = None) -> Expansion:
         """The cells, with the values of `fixed` in place of the file's; an axis among them is not swept.
 
-        Raises ConfigError where a cell that no rule leaves out cannot exist, where there are too many, or where
-        the file by itself comes to nothing. With `fixed` there may be none.
+        Raises ConfigError for an impossible cell that no rule leaves out, for too many cells, and for none at all
+        unless `fixed` is given.
         """
         is_whole = not fixed
         fixed = {**self.storage, **(fixed or {})}
@@ -117,8 +117,7 @@ class Matrix(BaseModel):
                 impossible.append(ExcludedCell(cell_text(values), refusal))
             else:
                 cells.append(MatrixCell(values=values, config=config))
-        if impossible and not self.leaves_out_impossible:
-            raise ConfigError(self._impossible(impossible), hint=_IMPOSSIBLE_HINT)
+        self._check_possible(impossible)
         left_out += impossible
         kept = reduced([cell.values for cell in cells], self.seed) if self.pairwise else range(len(cells))
         left_out += [ExcludedCell(str(cell), _REDUCED) for n, cell in enumerate(cells) if n not in kept]
@@ -127,10 +126,12 @@ class Matrix(BaseModel):
                 f"{self.source} leaves out every cell; the first, {left_out[0].cell}, because of {left_out[0].reason}.",
                 hint="Take a rule away or add a value.",
             )
-        return Expansion(cells=tuple(cells[n] for n in kept), left_out=tuple(left_out), idle=self._idle(met))
+        names = [f"{kind} rule {n + 1}" for kind in ("exclude", "only") for n in range(len(getattr(self, kind)))]
+        idle = tuple(name for name in names if name not in met)
+        return Expansion(cells=tuple(cells[n] for n in kept), left_out=tuple(left_out), idle=idle)
 
     def _reason(self, fields: Mapping[str, Any], met: set[str]) -> str:
-        """Why the rules leave a cell out, or an empty text; notes the rules it met."""
+        """Why the rules leave a cell out, or ""; notes the rules that match in `met`."""
         hits = [number for number, rule in enumerate(self.exclude, 1) if rule.matches(fields)]
         wanted = [number for number, rule in enumerate(self.only, 1) if rule.matches(fields)]
         met.update(f"exclude rule {number}" for number in hits)
@@ -143,11 +144,6 @@ class Matrix(BaseModel):
             return f"no only rule matches{f' ({reasons})' if reasons else ''}"
         return ""
 
-    def _idle(self, met: set[str]) -> tuple[str, ...]:
-        names = [f"exclude rule {n + 1}" for n in range(len(self.exclude))]
-        names += [f"only rule {n + 1}" for n in range(len(self.only))]
-        return tuple(name for name in names if name not in met)
-
     def _check_size(self, axes: Mapping[str, tuple[Any, ...]]) -> None:
         count = math.prod(len(values) for values in axes.values())
         if count > MOST_CELLS:
@@ -156,19 +152,22 @@ class Matrix(BaseModel):
                 hint="Split it into files with fewer axes or values.",
             )
 
-    def _impossible(self, impossible: list[ExcludedCell]) -> str:
-        groups = [f"{listed(cells, _SHOWN)} {reason}" for reason, cells in by_reason(impossible).items()]
-        cells = "an impossible cell" if len(impossible) == 1 else f"{len(impossible)} impossible cells"
-        return f"{self.source} has {cells}: {'; '.join(groups)}."
+    def _check_possible(self, impossible: list[ExcludedCell]) -> None:
+        if impossible and not self.leaves_out_impossible:
+            groups = [f"{listed(cells, _SHOWN)} {reason}" for reason, cells in by_reason(impossible).items()]
+            cells = "an impossible cell" if len(impossible) == 1 else f"{len(impossible)} impossible cells"
+            raise ConfigError(
+                f"{self.source} has {cells}: {'; '.join(groups)}.",
+                hint='Add an [[exclude]] for it, or impossible = "leave-out" at the top of the file.',
+            )
 
 
-_IMPOSSIBLE_HINT = 'Add an [[exclude]] for it, or impossible = "leave-out" at the top of the file.'
 _CANNOT = " cannot exist: "
 _REDUCED = "pairwise: its pairs of values occur in cells that are kept"
 
 
 def by_reason(left_out: Iterable[ExcludedCell]) -> dict[str, list[str]]:
-    """The cells that each reason concerns, in order."""
+    """The cells by the reason that leaves them out, in order."""
     found: dict[str, list[str]] = {}
     for one in left_out:
         found.setdefault(one.reason, []).append(one.cell)
@@ -176,7 +175,7 @@ def by_reason(left_out: Iterable[ExcludedCell]) -> dict[str, list[str]]:
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """The first of these names, and how many more there are."""
+    """The first of these names, and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -196,7 +195,7 @@ def _attempt(values: Mapping[str, Any]) -> tuple[StorageConfig | None, str]:
 def _fields(values: Mapping[str, Any], config: StorageConfig | None) -> Mapping[str, Any]:
     """All fields of a cell, also of one that cannot exist."""
     if config is not None:
-        return {name: getattr(config, name) for name in FIELDS}
+        return dict(config)
     defaults = {name: field.default for name, field in StorageConfig.model_fields.items()}
     return {**defaults, **{name: value_of(name, value) for name, value in values.items() if name in FIELDS}}
 
@@ -207,11 +206,11 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 def value_of(name: str, value: Any) -> Any:
     """A field's value as a StorageConfig holds it ("2G" -> 2147483648), whether or not any cell can have it.
 
-    Raises ConfigError for what is no value of that field.
+    Raises ConfigError for a value that the field cannot have.
     """
     if name not in _ADAPTERS:
         field = StorageConfig.model_fields[name]
-        # an adapter looks at the one field, and at no rule between fields
+        # an adapter checks the one field, without the rules between fields
         kind: Any = Annotated[(field.annotation, *field.metadata, None)]
         _ADAPTERS[name] = TypeAdapter(kind)
     try:
@@ -294,10 +293,7 @@ class _MatrixFile(TomlTable):
 
 
 def load_matrix(text: str, source: str) -> Matrix:
-    """The matrix that a file says, expanded once, so that what it asks for can be.
-
-    Raises ConfigError, one sentence that names the file and the key.
-    """
+    """The matrix of a file, expanded once as a check; raises ConfigError, one sentence with file and key."""
     file = load_toml(_MatrixFile, text, source)
     matrix = Matrix(
         source=source,

@@ -1,4 +1,4 @@
-"""Which cells of a matrix are measured: few that cover all pairs, or what a time budget allows; pure."""
+"""The choice of cells to measure: few that cover all pairs, or those that a time budget allows; pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.config.cell import FIELDS, StorageConfig
+from pytest_vmstorage.config.cell import StorageConfig
 
 Pair = tuple[tuple[str, Hashable], ...]
 """Two names with a value each; one where a single name varies."""
@@ -24,12 +24,12 @@ def pairs_of(values: Mapping[str, Any], names: Sequence[str]) -> frozenset[Pair]
 
 
 def varying(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The names that do not have one and the same value in all rows, in the first row's order."""
+    """The names whose value differs between rows, in the first row's order."""
     return tuple(name for name in (rows[0] if rows else ()) if any(row[name] != rows[0][name] for row in rows))
 
 
 def reduced(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> tuple[int, ...]:
-    """The places of few rows, ascending, in which every pair that occurs in any row occurs; the same for one seed.
+    """The places of few rows, ascending, that contain every pair of any row; the same for one seed.
 
     Greedy: always the row with most pairs not met before; then rows that others make superfluous go.
     """
@@ -74,7 +74,7 @@ def _needed(chosen: Sequence[int], pairs: Sequence[frozenset[Pair]]) -> list[int
 
 
 Covered = tuple[str, Pair]
-"""A test, and a pair of values that it meets."""
+"""A test with a pair of values that it meets."""
 
 
 class Candidate(BaseModel):
@@ -94,7 +94,7 @@ class Candidate(BaseModel):
 
 
 class Choice(BaseModel):
-    """What fits: places of candidates, ascending; their seconds; pairs of values that no chosen cell meets."""
+    """The candidates that fit, by place, ascending; their seconds; pairs of values that no chosen cell meets."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -129,7 +129,7 @@ def choose(candidates: Sequence[Candidate], budget_s: float) -> Choice:
 def _spread(
     candidates: Sequence[Candidate], covers: Sequence[frozenset[Covered]], left_s: float
 ) -> tuple[list[int], set[Covered]]:
-    """Candidates that meet as many pairs as fit into the time, and those pairs."""
+    """Candidates that meet as many pairs as the time allows, and those pairs."""
     chosen: list[int] = []
     met: set[Covered] = set()
     while True:
@@ -137,15 +137,15 @@ def _spread(
         useful = [n for n, gain in gains.items() if gain]
         if not useful:
             return chosen, met
-        best = min(useful, key=lambda n: (-_worth(gains[n], candidates[n]), _urgency(candidates[n]), n))
+        best = min(useful, key=lambda n: (-gains[n] / max(candidates[n].seconds, 0.001), _urgency(candidates[n]), n))
         chosen.append(best)
         met |= covers[best]
         left_s -= candidates[best].seconds
 
 
 def coverage(candidates: Sequence[Candidate]) -> list[frozenset[Covered]]:
-    """What each candidate meets: for each of its tests, the pairs of the fields that vary over that test's cells."""
-    rows = [_fields(one.config) for one in candidates]
+    """The pairs that each candidate meets for each of its tests, of the fields that vary over that test's cells."""
+    rows = [dict(one.config) for one in candidates]
     found: list[set[Covered]] = [set() for _ in candidates]
     for test in {name: None for one in candidates for name in one.tests}:
         places = [n for n, one in enumerate(candidates) if test in one.tests]
@@ -153,14 +153,6 @@ def coverage(candidates: Sequence[Candidate]) -> list[frozenset[Covered]]:
         for n in places:
             found[n] |= {(test, pair) for pair in pairs_of(rows[n], names)}
     return [frozenset(one) for one in found]
-
-
-def _fields(config: StorageConfig) -> Mapping[str, Any]:
-    return {name: getattr(config, name) for name in FIELDS}
-
-
-def _worth(gain: int, candidate: Candidate) -> float:
-    return gain / max(candidate.seconds, 0.001)
 
 
 def _urgency(candidate: Candidate) -> tuple[bool, str]:

@@ -1,4 +1,4 @@
-"""Which cells are meant: `cell("qcow2", "none", bus="virtio-blk")` names values of axes; pure."""
+"""Selectors of cells by values of axes: `cell("qcow2", "none", bus="virtio-blk")`; pure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ BARE = ("format", "cache", "bus", "preallocation", "state", "io", "backing")
 """Axes whose values stand in a test id without their name, so that "none" alone is a cache mode to everybody."""
 
 NOTHING = "-"
-"""What a cell has of a field that it lacks: a native one of what is a guest's, a null one of what is an image's."""
+"""The text of a field that a cell lacks: a guest's field of a native cell, an image's field of a null cell."""
 
 
 class CellSelector(BaseModel):
-    """The cells that have all these values of fields; `str()` is how a sentence names them."""
+    """The cells that have all these values; `str()` names them in a sentence."""
 
     model_config = ConfigDict(frozen=True)
 
     values: Mapping[str, Any]
 
     def matches(self, config: StorageConfig) -> bool:
-        """Whether that cell is meant; one that lacks a field has no value of it."""
-        return all(not config.lacks(name) and value in _values_of(config, name) for name, value in self.values.items())
+        """Whether that cell is meant; a cell has no value of a field that it lacks."""
+        return all(
+            not config.lacks(name)
+            # "lvm" means every volume group
+            and (value == getattr(config, name) or (name == "backing" and value == config.backing_kind))
+            for name, value in self.values.items()
+        )
 
     def __str__(self) -> str:
         return " ".join(f"{name}={value_text(name, value)}" for name, value in self.values.items())
@@ -39,25 +44,18 @@ class CellSelector(BaseModel):
 def cell(*values: str, **fields: Any) -> CellSelector:
     """The cells with these values: `cell("qcow2")`, `cell("qcow2", "none", bus="virtio-blk")`, `cell(queues=4)`.
 
-    A value alone must be one of exactly one axis; of several, the one whose values stand bare in a test id is meant:
+    A value alone must belong to exactly one axis; of several, the axis whose values stand bare in a test id is meant:
     "none" is a cache mode, and "off" a preallocation. Sizes are written as everywhere ("64k"), and `backing="lvm"` is
-    every volume group of vmstorage.toml. Raises ConfigError, one sentence, for no value of any axis, or of several.
+    every volume group of vmstorage.toml. Raises ConfigError, one sentence, for a value of no axis or of several.
     """
     chosen: dict[str, Any] = {}
-    for value in values:
-        name = _axis_of(value)
+    texts = [(_axis_of(value), value, repr(value)) for value in values]
+    texts += [(name, value, f"{name}={value!r}") for name, value in fields.items()]
+    for name, value, text in texts:
         if name in chosen:
-            raise ConfigError(
-                f"cell({chosen[name]!r}, {value!r}) names {name} twice.", hint="A cell has one value of each axis."
-            )
-        chosen[name] = value
-    for name, value in fields.items():
-        if name in chosen:
-            raise ConfigError(
-                f"cell({chosen[name]!r}, {name}={value!r}) names {name} twice.",
-                hint="A cell has one value of each axis.",
-            )
-        chosen[name] = _checked(name, value)
+            hint = "A cell has one value of each axis."
+            raise ConfigError(f"cell({chosen[name]!r}, {text}) names {name} twice.", hint=hint)
+        chosen[name] = _checked(name, value) if name in fields else value
     if not chosen:
         raise ConfigError("cell() names no value, and so every cell.", hint='Write for example cell("raw").')
     return CellSelector(values={name: chosen[name] for name in FIELDS if name in chosen})
@@ -69,35 +67,26 @@ def value_text(name: str, value: object) -> str:
 
 
 def field_texts(config: StorageConfig) -> Mapping[str, str]:
-    """All fields of a cell with their values as texts, "-" for what it lacks."""
+    """All fields of a cell with their values as texts, "-" for those that it lacks."""
     return {name: NOTHING if config.lacks(name) else value_text(name, getattr(config, name)) for name in FIELDS}
 
 
-def _values_of(config: StorageConfig, name: str) -> tuple[object, ...]:
-    # which volume group it is need not be named
-    value = getattr(config, name)
-    return (value, config.backing_kind) if name == "backing" else (value,)
-
-
 def _axis_of(value: str) -> str:
-    """The axis that a value alone is meant of."""
+    """The axis that a value without a name belongs to."""
     there = [name for name in FIELDS if value in _declared(name) or (name == "backing" and _is_backing(value))]
     meant = [name for name in there if name in BARE] or there
     if len(meant) > 1:
         choice = " or ".join(f"cell({name}={value!r})" for name in meant)
         raise ConfigError(f"cell({value!r}) is a value of {', '.join(meant)}.", hint=f"Write {choice}.")
     if not meant:
-        raise ConfigError(f"cell({value!r}): no axis has such a value by name.", hint=_hint(value))
+        known = [text for name in FIELDS for text in _declared(name)] + list(BACKINGS)
+        hint = close_to(str(value), known).rstrip() or 'Write which axis it is of, such as cell(cluster_size="64k").'
+        raise ConfigError(f"cell({value!r}): no axis has such a value by name.", hint=hint)
     return meant[0]
 
 
-def _hint(value: object) -> str:
-    known = [text for name in FIELDS for text in _declared(name)] + list(BACKINGS)
-    return close_to(str(value), known).rstrip() or 'Write which axis it is of, such as cell(cluster_size="64k").'
-
-
 def _declared(name: str) -> tuple[str, ...]:
-    """The values of a field that are words."""
+    """The words among the values of a field."""
     field = StorageConfig.model_fields[name]
     words = tuple(value for value in get_args(field.annotation) if isinstance(value, str))
     return (*words, "default") if field.default is None else words
@@ -109,9 +98,8 @@ def _is_backing(value: object) -> bool:
 
 def _checked(name: str, value: Any) -> Any:
     if name not in FIELDS:
-        raise ConfigError(
-            f"cell({name}={value!r}): a cell has no field {name!r}.", hint=f"It has: {', '.join(FIELDS)}."
-        )
+        hint = f"It has: {', '.join(FIELDS)}."
+        raise ConfigError(f"cell({name}={value!r}): a cell has no field {name!r}.", hint=hint)
     if name == "backing" and not _is_backing(value):
         raise ConfigError(f"backing={value!r} is not known.", hint=f"backing is one of: {', '.join(BACKINGS)}.")
     return value_of(name, value)

@@ -1,7 +1,6 @@
 """The one reader of the user's TOML files: text -> frozen model, or one sentence with file, key and remedy; pure.
 
-A file is a `TomlTable` whose fields are its keys. Their validators raise `SlipError`, and `load_toml` adds the place in the
-file.
+A file is a `TomlTable` with its keys as fields. Their validators raise `SlipError`; `load_toml` adds the place.
 """
 
 from __future__ import annotations
