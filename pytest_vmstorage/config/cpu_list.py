@@ -12,17 +12,17 @@ _LIST = re.compile(r"\d{1,5}(?:-\d{1,5})?(?:,\d{1,5}(?:-\d{1,5})?)*")
 
 
 def read_cpus(text: str) -> tuple[int, ...]:
-    """The CPUs of a list that the kernel wrote, in its order; none for an empty one."""
+    """The CPUs of a list that the kernel wrote, in its order; () for an empty list."""
     spans = (part.partition("-") for part in filter(None, text.strip().split(",")))
     return tuple(cpu for first, _, last in spans for cpu in range(int(first), int(last or first) + 1))
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
-    """The CPUs of a list that a user wrote, each once, from the lowest on; raises ConfigError."""
+    """The CPUs of a list that a user wrote, each once, ascending; raises ConfigError."""
     plain = text.replace(" ", "")
     cpus = tuple(sorted(set(read_cpus(plain)))) if _LIST.fullmatch(plain) else ()
     if not cpus or any(int(a) > int(b) for a, b in re.findall(r"(\d+)-(\d+)", plain)):
-        raise ConfigError(f"{text!r} is no list of CPUs.", hint='Write for example "2-5,8".')
+        raise ConfigError(f"{text!r} is not a list of CPUs.", hint='Write for example "2-5,8".')
     return cpus
 
 

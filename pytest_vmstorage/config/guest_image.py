@@ -1,11 +1,11 @@
-"""Which image guests boot in the appliance's place: named by the user, and known by its checksum."""
+"""The image that guests boot in place of the appliance: named by the user and identified by its checksum."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -18,9 +18,9 @@ _OPTION = "--vm-image"
 
 
 class ListedImage(BaseModel):
-    """A disk image that a user owns: `path` on this machine, `sha256` what it must be; it is never written to.
+    """A disk image of the user: `path` on this machine, `sha256` its required checksum; nothing writes to it.
 
-    `reach` is how commands come into its guests.
+    `reach` is the way of commands into its guests.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -31,7 +31,7 @@ class ListedImage(BaseModel):
 
     @property
     def description(self) -> str:
-        """What stands with each row: the file's name, and so much of its checksum that no other is taken for it."""
+        """The file's name with the first 16 digits of its checksum, as each row shows it."""
         return f"{self.path.name} sha256:{self.sha256[:16]}"
 
 
@@ -61,8 +61,8 @@ def choose_image(
 ) -> ListedImage | None:
     """The image of that name in vmstorage.toml, else at that path; None for no name. Raises ConfigError.
 
-    A relative path begins at `folder`. The checksum is the one given, else vmstorage.toml's, else that in a file beside
-    the image, IMAGE.sha256: without any of them nobody would know what was measured.
+    A relative path begins at `folder`. The checksum is the given one, else vmstorage.toml's, else that in the file
+    IMAGE.sha256 next to the image: without any of them nobody would know what was measured.
     """
     if not name:
         for given, what in ((sha256, "sha256"), (reach, "reach")):
@@ -72,31 +72,29 @@ def choose_image(
     entry = listed.get(name)
     path = Path(entry.path if entry is not None else folder / Path(name).expanduser()).expanduser().resolve()
     if not path.is_file():
-        has = f" It is no name of an image in vmstorage.toml either: {', '.join(listed)}." if listed else ""
+        has = f" vmstorage.toml has no image of that name either: {', '.join(listed)}." if listed else ""
         raise ConfigError(f"{_OPTION}={name}: there is no file {path}.{has}", hint="Name a qcow2 or raw image.")
-    known = _checked(sha256, f"{_OPTION}-sha256={sha256}") if sha256 else entry.sha256 if entry is not None else None
-    by = _known_reach(reach, f"{_OPTION}-reach={reach}") if reach else entry.reach if entry is not None else None
-    return ListedImage(path=path, sha256=known or _beside(path), reach=by or "agent")
+    if reach not in ("", *get_args(Reach)):
+        hint = f"It is one of: {', '.join(get_args(Reach))}."
+        raise ConfigError(f"{_OPTION}-reach={reach} is not known.", hint=hint)
+    known = _checked(sha256, f"{_OPTION}-sha256={sha256}") if sha256 else entry and entry.sha256
+    by: Any = reach or (entry and entry.reach) or "agent"
+    return ListedImage(path=path, sha256=known or _neighbour(path), reach=by)
 
 
-def _known_reach(text: str, what: str) -> Reach:
-    if text not in get_args(Reach):
-        raise ConfigError(f"{what} is not known.", hint=f"It is one of: {', '.join(get_args(Reach))}.")
-    return "ssh" if text == "ssh" else "agent"
-
-
-def _beside(path: Path) -> str:
-    beside = path.with_name(f"{path.name}.sha256")
+def _neighbour(path: Path) -> str:
+    """The checksum in the file IMAGE.sha256."""
+    file = path.with_name(f"{path.name}.sha256")
     try:
-        words = beside.read_text(encoding="utf-8").split()
+        words = file.read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError):
         words = []
     if not words:
         raise ConfigError(
             f"the image {path} has no checksum, and without one nobody knows what was measured.",
-            hint=f"Write it beside: `sha256sum {path.name} >{beside.name}`, or give it with {_OPTION}-sha256.",
+            hint=f"Write it next to the image: `sha256sum {path.name} >{file.name}`, or give {_OPTION}-sha256.",
         )
-    return _checked(words[0], f"{beside} begins with {words[0]!r}, which")
+    return _checked(words[0], f"{file} begins with {words[0]!r}, which")
 
 
 def _checked(text: str, what: str) -> str:

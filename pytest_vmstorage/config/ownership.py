@@ -1,4 +1,4 @@
-"""Whether anybody but their user can put something else in place of files: by whom folders are owned and written."""
+"""Ownership of files and folders: whether another user could put something else in place of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STICKY, _GROUP_WRITES, _OTHERS_WRITE = 0o1000, 0o020, 0o002
 
 
 class User(NamedTuple):
-    """Who runs commands on a machine; `sudo_uid` is the number of who became root by sudo, "none" where nobody did."""
+    """The user who runs commands on a machine; `sudo_uid` is the number of the user behind sudo, else "none"."""
 
     uid: int
     gid: int
@@ -33,11 +33,11 @@ class Owned(NamedTuple):
 
 
 def open_to_others(user: User, folders: Sequence[Owned], *, known_names: bool = False) -> str:
-    """By whom a file in the first folder could be swapped, in a clause; "" where by nobody but its user and root.
+    """A clause that says who could swap a file in the first folder; "" where only its user and root could.
 
-    The others are those that it lies in, the nearest first. Who may write to a folder may rename what is in it, unless
-    it is sticky; there he may still make what is not there yet, where its name is known. A group of one's own, which
-    bears the user's name, has nobody else in it.
+    The further folders are those that contain it, the nearest first. Write permission on a folder allows renaming of
+    its entries, unless it is sticky; there it still allows making a file first whose name is known (`known_names`). A
+    group that bears the user's name has no other member.
     """
     own, *above = folders
     if not is_of(user, own):
@@ -52,12 +52,12 @@ def open_to_others(user: User, folders: Sequence[Owned], *, known_names: bool = 
 
 
 def is_open(one: Owned) -> bool:
-    """Whether everybody may write to it, or rename what is in it."""
+    """Whether everybody may write to it, or rename its entries."""
     return bool(one.mode & _OTHERS_WRITE) and not one.mode & _STICKY
 
 
 def is_of(user: User, one: Owned) -> bool:
-    """Whether it belongs to that user, to root, or to who became root by sudo."""
+    """Whether it belongs to that user, to root, or to the user behind sudo."""
     return str(one.uid) in ("0", str(user.uid), user.sudo_uid)
 
 
@@ -66,17 +66,14 @@ def _is_private_group(user: User, one: Owned) -> bool:
 
 
 def this_user() -> User:
-    """Who this process runs as."""
+    """The user of this process."""
     uid, gid = os.geteuid(), os.getegid()
     sudo_uid = os.environ.get("SUDO_UID", "none") if uid == 0 else "none"
     return User(uid, gid, _user_name(uid), _group_name(gid), sudo_uid)
 
 
 def owned_here(path: Path) -> tuple[Owned, ...]:
-    """A file or folder of this machine, and the folders it lies in, up to the root; links are followed first.
-
-    Raises OSError where it cannot be looked at.
-    """
+    """A file or folder of this machine and the folders that contain it, links resolved first; raises OSError."""
     real = path.resolve()
     return tuple(_owned(one) for one in (real, *real.parents))
 

@@ -1,4 +1,4 @@
-"""What the user chose for a run beside its tests: host, folder, acceleration, hygiene, settings of the host; frozen."""
+"""Settings of a run: host, folder, acceleration, hygiene, and wishes for the host; frozen."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pytest_vmstorage.errors import ConfigError
 
 
 class HostWishes(BaseModel):
-    """`pin`: a core for each of QEMU's threads. `strict`: what cannot be pinned is refused, and not only said.
+    """`pin`: a core for each of QEMU's threads. `strict`: threads that cannot be pinned are an error, not a caution.
 
-    `governor` is that of all CPUs, `turbo` "on" or "off", `scheduler` that of the device below the disk; "" leaves it.
+    `governor` is that of all CPUs, `turbo` "on" or "off", `scheduler` that of the device below the disk; "" keeps each.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -30,30 +30,29 @@ class HostWishes(BaseModel):
 STEPS: Mapping[str, str] = {
     "guest-caches": "the disk's pages are dropped from the guest's cache before each round",
     "host-caches": "the host's cached pages are dropped before each round",
-    "sync": "what guest and host hold is written back before each round",
+    "sync": "dirty pages of guest and host are written back before each round",
     "turns": "rounds are taken in turns with those of other cells",
     "warmup": "a round is run and thrown away before those measured",
     "steady-state": "five rounds or more are held against the SNIA's rule",
-    "cache-size": "what a workload works on is held against the memory of guest and host",
+    "cache-size": "the region of a workload is held against the memory of guest and host",
     "zero-check": "zeros are not written where a layer stores them as nothing",
 }
 """Each step that is on by default, by the name under which --vm-without leaves it out."""
 
 _DROPS = ("guest-caches", "host-caches")
 
-
 _JUDGES_ONLY = ("turns", "steady-state", "cache-size", "zero-check")
-"""Steps that say something of a figure, refuse it, or spread it over the run, and do not change it."""
+"""Steps that comment on a figure, refuse it, or spread it over the run, and do not change it."""
 
 
 def matters(without: Iterable[str]) -> tuple[str, ...]:
-    """Of steps that were left out those without which a figure is another, in order of STEPS."""
-    left_out = set(without)
-    return tuple(name for name in STEPS if name in left_out and name not in _JUDGES_ONLY)
+    """The left-out steps whose absence changes figures, in order of STEPS."""
+    left_out = set(without) - set(_JUDGES_ONLY)
+    return tuple(name for name in STEPS if name in left_out)
 
 
 class Hygiene(BaseModel):
-    """The steps of a run; `without` are those left out, by their names in STEPS."""
+    """The steps of a run; `without` are the left-out ones, by their names in STEPS."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -64,24 +63,23 @@ class Hygiene(BaseModel):
         return step not in self.without
 
     def words(self, step: str, *, done: str, left_out: str) -> str:
-        """What stands in the row of that step: what was done, or what was not and by which option."""
+        """The text for that step in a row: `done`, or `left_out` with the option that leaves it out."""
         return done if self.has(step) else f"{left_out} ({_option(step)})"
 
     def caches(self, step: str, *, done: str) -> str:
-        """The same of guest-caches or host-caches, which are written back even where they are not dropped."""
+        """The same for guest-caches or host-caches, which are written back even where they are not dropped."""
         left_out = "written back, not dropped" if self.has("sync") else "neither written back nor dropped"
         return self.words(step, done=done, left_out=left_out)
 
 
 def parse_without(texts: Iterable[str]) -> Hygiene:
-    """What --vm-without names, commas between names; raises ConfigError for a name that no step has."""
+    """The steps that --vm-without names, separated by commas; raises ConfigError for an unknown name."""
     given = dict.fromkeys(name.strip() for text in texts for name in text.split(","))
     names = tuple(name for name in given if name)
     for name in names:
         if name not in STEPS:
-            raise ConfigError(
-                f"{_option(name)} names no step that could be left out.", hint=f"It is one of: {', '.join(STEPS)}."
-            )
+            hint = f"It is one of: {', '.join(STEPS)}."
+            raise ConfigError(f"{_option(name)} names no step that could be left out.", hint=hint)
     dropped = [name for name in _DROPS if name not in names]
     if "sync" in names and dropped:
         raise ConfigError(
@@ -101,7 +99,7 @@ AccelRequest = Literal["auto", "kvm", "tcg"]
 
 
 class AccelChoice(BaseModel):
-    """What guests run under, what was asked for, and why it was chosen in one clause."""
+    """The acceleration of guests, the requested one, and the reason for the choice in one clause."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -111,14 +109,14 @@ class AccelChoice(BaseModel):
 
 
 Boot = Literal["restore", "fresh"]
-"""How guests begin: restored from a saved one wherever that can be, or booted each."""
+"""The start of guests: restored from a saved guest wherever possible, or booted each."""
 
 
 class LabSettings(BaseModel):
-    """What the user chose; `timeout_s` is a guest's time to boot, `wait_s` how long to wait for the host's lease.
+    """The user's settings of a lab; `timeout_s` is a guest's time to boot, `wait_s` that to wait for the host's lease.
 
-    Without it the host is not leased for the whole run. `inventory` is what vmstorage.toml says. Guests boot from
-    `image`, None for the appliance. `boot` says whether they are restored where they can be, None where that is proven.
+    Without `wait_s` the host is not leased for the whole run. `inventory` is the content of vmstorage.toml. Guests boot
+    from `image`, None for the appliance. `boot`: restored wherever possible or never, None for where that is proven.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -1,4 +1,4 @@
-"""What users write, as values and in files of theirs: read, or refused in one sentence for all that can be wrong."""
+"""Checks of the user's values, and reading of the user's files, with one sentence for each refusal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_BYTES = 2**30
 
 
 def check_readable(name: str, value: object) -> None:
-    """Raise ConfigError for a value that no text, file or tool of ours can hold: a huge number, a text with NUL."""
+    """Raise ConfigError for a value that no file or tool here can hold: a number beyond 2^63, a text with NUL."""
     if isinstance(value, int) and not -MOST < value < MOST:
         raise ConfigError(f"{name} is a number beyond 2^63.", hint="Write a smaller one.")
     if isinstance(value, str) and "\0" in value:
@@ -24,7 +24,7 @@ def check_readable(name: str, value: object) -> None:
 
 
 def check_is_number(name: str, value: object, kind: object) -> None:
-    """Raise ConfigError for a yes or no where a number of that annotation is wanted: Python takes True for 1."""
+    """Raise ConfigError for a truth value where the annotation `kind` has none: Python takes True for 1."""
     if isinstance(value, bool) and bool not in _kinds(kind):
         raise ConfigError(f"{name}={value} is a yes or no.", hint="Write a number.")
 
@@ -36,7 +36,7 @@ def _kinds(kind: object) -> Iterator[object]:
 
 
 def close_to(name: str, known: Iterable[str]) -> str:
-    """The question whether one of the known names was meant, where one is spelt nearly so; "" otherwise."""
+    """The question "Did you mean ...?" for the known name with the closest spelling; "" where none is close."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
     return f"Did you mean {found[0]!r}? " if found else ""
 
@@ -50,7 +50,7 @@ def check_one_line(name: str, value: str) -> None:
 def read_user_text(path: Path, name: str, *, hint: str = "") -> str:
     """The text of a regular file, called `name` in messages; raises ConfigError.
 
-    A pipe or a device is refused: it would be waited for, or read without end.
+    A pipe or a device is refused: reading it would wait, or never end.
     """
     try:
         if not path.is_file():
@@ -62,16 +62,13 @@ def read_user_text(path: Path, name: str, *, hint: str = "") -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError, RuntimeError) as error:
         # ValueError: no UTF-8, or NUL in the path; RuntimeError: links that lead in a circle
-        reason = getattr(error, "strerror", None) or _reason(error)
+        ours = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else "its path leads nowhere"
+        reason = getattr(error, "strerror", None) or ours
         raise ConfigError(f"{name} cannot be read: {reason}.", hint=hint) from None
 
 
-def _reason(error: Exception) -> str:
-    return "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else "its path leads nowhere"
-
-
 def parse_json(text: str) -> Any:
-    """A JSON document; raises ValueError for all that is none, and for what is nested too deeply to be read."""
+    """A JSON document; raises ValueError, also for one that is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""What another stack differs by, stated as values of a cell's axes; pure."""
+"""The variant of --vm-against: a cell with other values of some axes, or another setting of the host; pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from pytest_vmstorage.errors import ConfigError
 
 _YES = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 
-
 HOST = {"governor": "governor", "turbo": "turbo", "host-scheduler": "scheduler"}
-"""What a recipe may say of the host, in the words of the options, and the wish that it is."""
+"""Settings of the host in a recipe, in the words of the options, with their fields of HostWishes."""
 
 
 class Variant(BaseModel):
-    """Values that replace those of a cell; `text` is how the user wrote them, `host` what it sets on the host."""
+    """Values that replace those of a cell; `text` is as the user wrote it, `host` has its settings of the host."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -28,14 +27,11 @@ class Variant(BaseModel):
     host: Mapping[str, str] = {}
 
     def on_host(self, wishes: HostWishes) -> HostWishes:
-        """What is set on the host for it, where the run sets that anyway."""
+        """The settings of the host for the variant, where the run itself has those wishes."""
         return wishes.model_copy(update=dict(self.host))
 
     def of(self, config: StorageConfig) -> StorageConfig:
-        """The cell as this recipe has it.
-
-        Raises ConfigError, one sentence, where there is no such cell, or where it is the cell itself.
-        """
+        """The cell with these values; raises ConfigError, one sentence, where it cannot exist or is the cell itself."""
         try:
             made = make_config({**config.model_dump(), **self.values})
         except ConfigError as error:
@@ -49,21 +45,19 @@ class Variant(BaseModel):
 
 
 def parse_recipe(text: str) -> Variant:
-    """The recipe in `cache=none,cluster_size=64k`; raises ConfigError, one sentence, for what is none."""
+    """The variant of a recipe such as `cache=none,cluster_size=64k`; raises ConfigError, one sentence."""
     values: dict[str, Any] = {}
     host: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = (word.strip() for word in part.partition("="))
         if not equals or not value:
-            raise ConfigError(
-                f"--vm-against={text}: {part.strip()!r} is not AXIS=VALUE.",
-                hint="Write for example cache=none,io=native.",
-            )
+            hint = "Write for example cache=none,io=native."
+            raise ConfigError(f"--vm-against={text}: {part.strip()!r} is not AXIS=VALUE.", hint=hint)
         if name not in (*AXES, *HOST):
-            there = ", ".join((*AXES, *HOST))
-            raise ConfigError(f"--vm-against={text}: {name} is no axis.", hint=f"There are: {there}.")
+            hint = f"There are: {', '.join((*AXES, *HOST))}."
+            raise ConfigError(f"--vm-against={text}: {name} is not an axis.", hint=hint)
         if name in values or HOST.get(name) in host:
-            raise ConfigError(f"--vm-against={text}: {name} stands there twice.", hint="Take one of them away.")
+            raise ConfigError(f"--vm-against={text} has {name} twice.", hint="Take one of them away.")
         if name in HOST:
             host[HOST[name]] = value
         else:

@@ -177,7 +177,7 @@ SLIPS = {
         '[axes]\npreallocation = ["off", "metadata"]\n',
         "m.toml has an impossible cell: metadata cannot exist: raw has no metadata to preallocate",
     ),
-    "binary": (b"\xff\xfe", "--vm-matrix=m.toml cannot be read: it is no UTF-8 text."),
+    "binary": (b"\xff\xfe", "--vm-matrix=m.toml cannot be read: it is not UTF-8 text."),
 }
 
 

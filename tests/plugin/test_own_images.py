@@ -15,7 +15,7 @@ SUM = "0" * 64
         (["--vm-image=i.qcow2"], "i.qcow2 has no checksum, and without one nobody knows what was measured."),
         (["--vm-image=i.qcow2", "--vm-image-sha256=0"], "--vm-image-sha256=0 is not a SHA-256."),
         ([f"--vm-image-sha256={SUM}"], "--vm-image-sha256 needs an image. Name it with --vm-image=PATH."),
-        (["--vm-image=other"], "It is no name of an image in vmstorage.toml either: debian."),
+        (["--vm-image=other"], "vmstorage.toml has no image of that name either: debian."),
     ],
     ids=["absent", "no-sum", "bad-sum", "no-image", "no-name"],
 )

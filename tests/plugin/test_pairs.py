@@ -110,7 +110,7 @@ def test_the_time_limit_is_held_against_between_looks(two_cells):
     [
         (["--vm-against=cache=none"], "--vm-against=cache=none changes nothing in raw-none-virtio-blk-off"),
         (["--vm-against=cluster_size=64k"], "--vm-against=cluster_size=64k of raw-none-virtio-blk-off:"),
-        (["--vm-against=cahce=none"], "--vm-against=cahce=none: cahce is no axis. There are: format, cache,"),
+        (["--vm-against=cahce=none"], "--vm-against=cahce=none: cahce is not an axis. There are: format, cache,"),
         (["--vm-against=cache"], "--vm-against=cache: 'cache' is not AXIS=VALUE."),
         (["--vm-against=cache=fast"], "--vm-against=cache=fast of raw-none-virtio-blk-off: "),
         ([AGAINST, "--vm-baseline=x"], "--vm-against and --vm-baseline are two things to judge against."),

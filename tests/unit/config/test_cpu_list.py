@@ -24,5 +24,5 @@ def test_a_list_is_read_and_written_the_shortest_way() -> None:
 @pytest.mark.parametrize("text", ["", "a", "1-", "5-2", "1;2", "-1", "1,,2", "0x1"])
 def test_what_is_no_list_is_refused(text: str) -> None:
     """With an example."""
-    with pytest.raises(ConfigError, match=r'is no list of CPUs\. Write for example "2-5,8"'):
+    with pytest.raises(ConfigError, match=r'is not a list of CPUs\. Write for example "2-5,8"'):
         parse_cpus(text)

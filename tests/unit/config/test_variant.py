@@ -43,9 +43,9 @@ def test_the_other_side_is_the_cell_with_those_values() -> None:
         ("cache", "--vm-against=cache: 'cache' is not AXIS=VALUE."),
         ("cache=", "--vm-against=cache=: 'cache=' is not AXIS=VALUE."),
         ("cache=none,", "--vm-against=cache=none,: '' is not AXIS=VALUE."),
-        ("colour=red", "--vm-against=colour=red: colour is no axis. There are: "),
+        ("colour=red", "--vm-against=colour=red: colour is not an axis. There are: "),
         ("iothread=maybe", "--vm-against: iothread=maybe is neither yes nor no. Write iothread=yes."),
-        ("cache=none,cache=unsafe", "cache stands there twice. Take one of them away."),
+        ("cache=none,cache=unsafe", "has cache twice. Take one of them away."),
     ],
 )
 def test_a_slip_is_told_in_one_sentence(text: str, sentence: str) -> None:
