@@ -1,4 +1,4 @@
-"""The hosts, machines, devices and images that a user lists, and which of the hosts --vm-host means."""
+"""The hosts, machines, devices and images that a user lists, and the hosts that --vm-host names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -16,10 +16,12 @@ from pytest_vmstorage.config.guest_image import NamedImage
 from pytest_vmstorage.errors import ConfigError
 
 LOCAL = "local"
-"""Name of this machine, used through the embedded driver where no host is asked for."""
+"""The name of this machine, used through the embedded driver where --vm-host names no host."""
 
 ALL = "all"
-"""Stands for every host that vmstorage.toml lists."""
+"""The word for every host that vmstorage.toml lists."""
+
+TAG = "tag:"
 
 HOST_NAME = re.compile(r"(?:\w[\w.-]*@)?[A-Za-z0-9][\w.-]*")
 
@@ -27,7 +29,7 @@ HOST_NAME = re.compile(r"(?:\w[\w.-]*@)?[A-Za-z0-9][\w.-]*")
 class ListedDevice(BaseModel):
     """A whole device or a partition that a user allows to be measured, known by an id that no reboot changes.
 
-    `allow_destroy` says that what its signatures stand for may be lost.
+    With `allow_destroy` its file systems, and all else that has a signature on it, may be lost.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -60,14 +62,14 @@ class ListedDataset(BaseModel):
 
 
 Listed = ListedDevice | ListedGroup | ListedDataset
-"""An entry of vmstorage.toml on which disks may lie; `name` is what stands behind the colon of a cell's backing."""
+"""An entry of vmstorage.toml on which disks may lie; `name` stands behind the colon of a cell's backing."""
 
 
 class ListedMachine(BaseModel):
     """A machine that the plugin did not make: reached by `ssh`, None for this one; measured on a disk or in a folder.
 
-    `disk` is listed like any device; its id is a name of today where the user gave no other, and is then refused.
-    `label` is what the user states of what lies below, by field; nothing here can prove it.
+    `disk` is listed like any device; its id may be a kernel's name, which is refused later together with the stable id.
+    `label` has the user's statements on the storage below, by field; nothing here can prove them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -80,31 +82,38 @@ class ListedMachine(BaseModel):
 
     @property
     def target(self) -> str:
-        """Where it is, in a message."""
+        """The machine's address in a message."""
         return self.ssh or "this machine"
 
 
-class ListedHost(BaseModel):
-    """A host as vmstorage.toml has it; None where it leaves something to the defaults.
-
-    `cpus` are those on which its QEMU may run, all of them for (); `tags` are names by which hosts are chosen.
-    """
+class Listing(BaseModel):
+    """The entries that vmstorage.toml has for a host, and the CPUs on which its QEMU may run, all of them for ()."""
 
     model_config = ConfigDict(frozen=True)
 
-    uri: str | None = None
-    ssh: str | None = None
-    folder: str | None = None
     cpus: tuple[int, ...] = ()
-    tags: tuple[str, ...] = ()
     devices: tuple[ListedDevice, ...] = ()
     partitions: tuple[ListedDevice, ...] = ()
     volume_groups: tuple[ListedGroup, ...] = ()
     datasets: tuple[ListedDataset, ...] = ()
 
+    def listed(self, kind: str | None = None) -> Iterator[Listed]:
+        """The entries that disks may be written to: "device", "partition", "lvm" or "zvol", all of them for None."""
+        entries: tuple[Listed, ...] = (*self.devices, *self.partitions, *self.volume_groups, *self.datasets)
+        return (entry for entry in entries if kind in (None, entry.kind))
+
+
+class ListedHost(Listing):
+    """A host as vmstorage.toml has it, None for the defaults; `tags` are names by which hosts are chosen."""
+
+    uri: str | None = None
+    ssh: str | None = None
+    folder: str | None = None
+    tags: tuple[str, ...] = ()
+
 
 class Inventory(BaseModel):
-    """What a vmstorage.toml says: hosts, machines and images by name; `source` is the file's name for messages."""
+    """The content of a vmstorage.toml: hosts, machines and images by name; `source` names the file in messages."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -114,15 +123,12 @@ class Inventory(BaseModel):
     images: Mapping[str, NamedImage] = {}
 
 
-class LabHost(BaseModel):
+class LabHost(Listing):
     """A machine that runs guests. `uri` is None for the embedded driver of this process; `ssh` is None here.
 
-    `folder` is where the disks under test lie on that machine, `is_folder_named` whether somebody named it. `listed_as`
-    is its name in the inventory `inventory`, a file's name, "" where there is none; what that lists there are the
-    devices and volumes that may be written to. `cpus` are the only ones on which its QEMU may run, where there are any.
+    `folder` holds the disks under test on that machine, `is_folder_named` is whether somebody named it. `listed_as` is
+    its name in the file `inventory`, "" where there is none.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     uri: str | None
@@ -131,55 +137,36 @@ class LabHost(BaseModel):
     is_folder_named: bool = False
     listed_as: str = LOCAL
     inventory: str = ""
-    cpus: tuple[int, ...] = ()
-    devices: tuple[ListedDevice, ...] = ()
-    partitions: tuple[ListedDevice, ...] = ()
-    volume_groups: tuple[ListedGroup, ...] = ()
-    datasets: tuple[ListedDataset, ...] = ()
 
     @property
     def is_local(self) -> bool:
         """Whether the host is this machine."""
         return self.ssh is None
 
-    def listed(self, kind: str | None = None) -> Iterator[Listed]:
-        """What may be written to: "device", "partition", "lvm" or "zvol", all of them for None."""
-        entries: tuple[Listed, ...] = (*self.devices, *self.partitions, *self.volume_groups, *self.datasets)
-        return (entry for entry in entries if kind in (None, entry.kind))
-
 
 def find_host(name: str | None, folder: str | None, inventory: Inventory | None = None) -> LabHost:
     """The host of that name: this machine for None or "local", otherwise `qemu+ssh://NAME/system`.
 
-    What the inventory says of it replaces these defaults, and `folder` replaces the inventory's. Raises ConfigError
-    where the name cannot be a host's.
+    The inventory's entry replaces these defaults, and `folder` replaces the entry's. Raises ConfigError for a name that
+    no host can have.
     """
-    listed_as = LOCAL if name is None else name
-    entry = inventory.hosts.get(listed_as, ListedHost()) if inventory else ListedHost()
-    return _reached(listed_as, folder or entry.folder, entry).model_copy(
-        update={
-            "is_folder_named": bool(folder or entry.folder),
-            "listed_as": listed_as,
-            "inventory": inventory.source if inventory else "",
-            "cpus": entry.cpus,
-            "devices": entry.devices,
-            "partitions": entry.partitions,
-            "volume_groups": entry.volume_groups,
-            "datasets": entry.datasets,
-        }
-    )
-
-
-def _reached(name: str, folder: str | None, entry: ListedHost) -> LabHost:
-    """The host without what is listed for it."""
+    name = LOCAL if name is None else name
+    entry = inventory.hosts.get(name, ListedHost()) if inventory else ListedHost()
+    folder = folder or entry.folder
+    shared: dict[str, Any] = {
+        "is_folder_named": bool(folder),
+        "listed_as": name,
+        "inventory": inventory.source if inventory else "",
+        **{field: getattr(entry, field) for field in Listing.model_fields},
+    }
     if name == LOCAL:
-        return LabHost(name=socket.gethostname(), uri=None, ssh=None, folder=folder or _local_folder())
+        return LabHost(name=socket.gethostname(), uri=None, ssh=None, folder=folder or _local_folder(), **shared)
     if HOST_NAME.fullmatch(name) is None:
         raise ConfigError(f"--vm-host={name} is not a host name.", hint="Write NAME or USER@NAME.")
     ssh = entry.ssh or name
     # no_tty: without it an ssh that wants a password waits for ever on the terminal (libvirt.org/remote)
     uri = entry.uri or f"qemu+ssh://{ssh}/system?no_tty=1"
-    return LabHost(name=name, uri=uri, ssh=ssh, folder=folder or "/var/lib/libvirt/images/vmstorage")
+    return LabHost(name=name, uri=uri, ssh=ssh, folder=folder or "/var/lib/libvirt/images/vmstorage", **shared)
 
 
 def _local_folder() -> str:
@@ -192,13 +179,10 @@ def _local_folder() -> str:
     return f"/var/tmp/pytest-vmstorage-{user}"
 
 
-TAG = "tag:"
-
-
 def choose_hosts(text: str, inventory: Inventory | None) -> tuple[str, ...]:
-    """The hosts in the order in which they are first meant, each once; this machine for "".
+    """The hosts of --vm-host in order, each once; this machine for "".
 
-    Raises ConfigError, one sentence, for what is empty, unknown or given twice, and for one machine under two names.
+    Raises ConfigError, one sentence, for an empty, unknown or repeated name, and for one machine under two names.
     """
     if not text:
         return (LOCAL,)
@@ -209,23 +193,26 @@ def choose_hosts(text: str, inventory: Inventory | None) -> tuple[str, ...]:
         if parts.count(part) > 1:
             raise ConfigError(f"--vm-host={text} has {part} twice.", hint="Take one of them away.")
     hosts = tuple(dict.fromkeys(name for part in parts for name in _meant(part, text, inventory)))
-    _no_twins(hosts, text, inventory)
+    # one machine under two names: two measurements would run at the same time on it
+    for one, other in combinations((find_host(name, None, inventory) for name in hosts), 2):
+        if one.ssh == other.ssh:
+            names = f"{one.listed_as} and {other.listed_as} are one machine, both by ssh to {one.ssh}"
+            raise ConfigError(f"--vm-host={text}: {names}.", hint="Name one of them.")
     return hosts
 
 
 def _meant(part: str, text: str, inventory: Inventory | None) -> Iterator[str]:
-    """The hosts that one part means."""
+    """The hosts of one part of --vm-host."""
     if part != ALL and not part.startswith(TAG):
         if HOST_NAME.fullmatch(part) is None:
-            raise ConfigError(
-                f"--vm-host={text}: {part!r} is not a host name.", hint="Write NAME, USER@NAME, tag:TAG or all."
-            )
+            hint = "Write NAME, USER@NAME, tag:TAG or all."
+            raise ConfigError(f"--vm-host={text}: {part!r} is not a host name.", hint=hint)
         yield part
         return
     if inventory is None or not inventory.hosts:
         where = f"{inventory.source} lists none" if inventory else "there is no vmstorage.toml"
         raise ConfigError(
-            f"--vm-host={text}: {part} is of hosts that are listed, and {where}.", hint="List them under [hosts.NAME]."
+            f"--vm-host={text}: {part} needs a list of hosts, and {where}.", hint="List them under [hosts.NAME]."
         )
     tag = part.removeprefix(TAG)
     found = [name for name, entry in inventory.hosts.items() if part == ALL or tag in entry.tags]
@@ -234,14 +221,3 @@ def _meant(part: str, text: str, inventory: Inventory | None) -> Iterator[str]:
         there = f"It has: {', '.join(tags)}." if tags else 'Write tags = ["nvme"] into a host\'s entry.'
         raise ConfigError(f"--vm-host={text}: no host in {inventory.source} has the tag {tag!r}.", hint=there)
     yield from found
-
-
-def _no_twins(hosts: tuple[str, ...], text: str, inventory: Inventory | None) -> None:
-    """Refuse one machine under two names: two measurements would run side by side on it."""
-    for one, other in combinations((find_host(name, None, inventory) for name in hosts), 2):
-        if one.ssh == other.ssh:
-            reached = f"both by ssh to {one.ssh}"
-            raise ConfigError(
-                f"--vm-host={text}: {one.listed_as} and {other.listed_as} are one machine, {reached}.",
-                hint="Name one of them.",
-            )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 from urllib.parse import parse_qsl, urlsplit
@@ -23,7 +22,6 @@ from pytest_vmstorage.config.inventory import (
     HOST_NAME,
     LOCAL,
     Inventory,
-    Listed,
     ListedDataset,
     ListedDevice,
     ListedGroup,
@@ -123,8 +121,7 @@ def _each_once(tags: tuple[str, ...]) -> tuple[str, ...]:
 
 def _may_destroy(value: object) -> object:
     if not isinstance(value, bool):
-        hint = "Write allow_destroy = true only where all that is on it may be lost."
-        raise SlipError("is neither true nor false", hint)
+        raise SlipError("is neither true nor false", "Write {key} = true only where all that is on it may be lost.")
     return value
 
 
@@ -169,17 +166,16 @@ _VgUuid = matching(r"\w{6}(?:-\w{4}){5}-\w{6}", "is not the UUID of a volume gro
 _DatasetName = matching(r"[A-Za-z][\w.: -]*(?:/[\w.: -]+)*", "is not the name of a dataset", "`zfs list` shows them.")
 
 
+_ID = Field(description=STABLE.format(key="id"))
+
+
 class _Device(TomlTable):
-    id: Annotated[Text, AfterValidator(lambda text: _stable_id(text, "device"))] = Field(
-        description=STABLE.format(key="id")
-    )
+    id: Annotated[Text, AfterValidator(lambda text: _stable_id(text, "device")), _ID]
     allow_destroy: Annotated[bool, BeforeValidator(_may_destroy)] = False
 
 
 class _Partition(_Device):
-    id: Annotated[Text, AfterValidator(lambda text: _stable_id(text, "partition"))] = Field(
-        description=STABLE.format(key="id")
-    )
+    id: Annotated[Text, AfterValidator(lambda text: _stable_id(text, "partition")), _ID]
 
 
 class _Group(TomlTable):
@@ -227,9 +223,8 @@ class _Machine(TomlTable):
                 of_table=True,
             )
         if self.folder is not None and "allow_destroy" in self.model_fields_set:
-            raise SlipError(
-                "allow_destroy is a disk's, and a folder keeps what is in it", "Take it away.", of_table=True
-            )
+            reason = "allow_destroy is a disk's, and a folder keeps what is in it"
+            raise SlipError(reason, "Take it away.", of_table=True)
         return self
 
 
@@ -322,19 +317,21 @@ def _host(name: str, table: _Host, where: str) -> ListedHost:
     for key in table.model_fields_set & {"uri", "ssh"} if name == LOCAL else ():
         hint = f"Take {key} away, or give the host another name."
         raise ConfigError(f"{where}: {key} is another machine's, and {LOCAL} is this one.", hint=hint)
-    entries: dict[str, tuple[Listed, ...]] = {
-        "devices": tuple(ListedDevice(name=n, kind="device", **dict(one)) for n, one in table.devices.items()),
-        "partitions": tuple(ListedDevice(name=n, kind="partition", **dict(one)) for n, one in table.partitions.items()),
-        "volume_groups": tuple(
+    host = ListedHost(
+        **table.model_dump(include={"uri", "ssh", "folder", "tags"}),
+        cpus=parse_cpus(table.cpus) if table.cpus else (),
+        devices=tuple(ListedDevice(name=n, kind="device", **dict(one)) for n, one in table.devices.items()),
+        partitions=tuple(ListedDevice(name=n, kind="partition", **dict(one)) for n, one in table.partitions.items()),
+        volume_groups=tuple(
             ListedGroup(name=n, vg="" if one.vg_uuid else one.name or n, uuid=one.vg_uuid or "")
             for n, one in table.volume_groups.items()
         ),
-        "datasets": tuple(ListedDataset(name=n, dataset=one.name) for n, one in table.datasets.items()),
-    }
+        datasets=tuple(ListedDataset(name=n, dataset=one.name) for n, one in table.datasets.items()),
+    )
     # one thing under two names: a claim on one would not be seen as a claim on the other
     seen: dict[object, str] = {}
-    for entry in chain.from_iterable(entries.values()):
+    for entry in host.listed():
         what = tuple(entry.model_dump(exclude={"name", "kind", "allow_destroy"}).items())
         if (first := seen.setdefault(what, entry.name)) != entry.name:
             raise ConfigError(f"{where}: {first} and {entry.name} are the same thing.", hint="Take one of them away.")
-    return ListedHost(**{**dict(table), **entries, "cpus": parse_cpus(table.cpus) if table.cpus else ()})
+    return host

@@ -370,8 +370,8 @@ def test_each_host_has_the_time_of_the_budget(six):
 SLIPS = {
     ("--vm-host=lab01,",): "--vm-host=lab01, has an empty name.",
     ("--vm-host=lab01,lab01",): "--vm-host=lab01,lab01 has lab01 twice. Take one of them away.",
-    ("--vm-host=tag:nvme",): "tag:nvme is of hosts that are listed, and there is no vmstorage.toml.",
-    ("--vm-host=tag:nvme", "-nauto"): "tag:nvme is of hosts that are listed, and there is no vmstorage.toml.",
+    ("--vm-host=tag:nvme",): "tag:nvme needs a list of hosts, and there is no vmstorage.toml.",
+    ("--vm-host=tag:nvme", "-nauto"): "tag:nvme needs a list of hosts, and there is no vmstorage.toml.",
     (TWO, "-n0"): "--vm-host=lab01,lab02 is 2 hosts, and each is measured on by a process of its own: leave out",
     (TWO, "--pdb"): "each is measured on by a process of its own, which --pdb cannot debug: name one host.",
     (TWO, "-p", "no:xdist"): "each is measured on by a process of its own: leave out -p no:xdist, or name one host.",

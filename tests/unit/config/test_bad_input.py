@@ -1,4 +1,7 @@
-"""Bad input of all kinds at every door: one sentence of ours with a remedy, never another exception, never a hang."""
+"""Bad input of all kinds at every door: one sentence of ours with a remedy, never another exception, never a hang.
+
+Tests also of `config.user_input`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""StorageConfig: one cell, its id, and what cannot exist."""
+"""StorageConfig: one cell, its id, and the cells that cannot exist.
+
+Tests also of `config.rules.backing`, `config.rules.device`, `config.rules.image` and `config.rules.rule`.
+"""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_a_slip_is_told(text: str) -> None:
 
 def test_tags_want_a_file_that_has_some() -> None:
     """Without one there is nothing to choose from."""
-    with pytest.raises(ConfigError, match=r"--vm-host=all: all is of hosts that are listed, and there is no vmstorage"):
+    with pytest.raises(ConfigError, match=r"--vm-host=all: all needs a list of hosts, and there is no vmstorage"):
         choose_hosts("all", None)
     with pytest.raises(ConfigError, match=r"and lab\.toml lists none\. List them under \[hosts\.NAME\]\."):
         choose_hosts("tag:nvme", load_inventory("", "lab.toml"))
