@@ -13,14 +13,16 @@ import pytest
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import HostError
-from pytest_vmstorage.results.journal import Journal, read_timelines
+from pytest_vmstorage.results.journal import Journal, Past, read_history, read_timelines
 from pytest_vmstorage.results.run import Sample
-from pytest_vmstorage.results.timeline import Span
+from pytest_vmstorage.results.timeline import Span, by_step
 
 SAMPLE = Sample(
     figures={"iops": 14100.5}, started="2026-01-02T03:04:05+00:00", seconds=5.25, raw="line\nline \N{SNOWMAN}"
 )
 CONFIG = StorageConfig(format="qcow2")
+RECORDING = Path(__file__).parents[1] / "recordings" / "journal-0.1.0.jsonl"
+"""A journal that version 0.1.0 wrote; saved-0.1.0.md says how."""
 
 
 def test_a_sample_is_on_disk_when_write_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,3 +122,34 @@ def test_the_timelines_of_a_journal_are_those_of_its_processes(tmp_path: Path) -
     first, second = read_timelines(lines)
     assert (first.process, first.wall_s, first.spans) == ("gw0", 7.0, (SPAN,))
     assert (second.process, second.wall_s) == ("gw1", 6.5)
+
+
+def test_a_journal_that_0_1_0_wrote_is_read_as_before() -> None:
+    """Its tests' times for the next plan, and where the time of the run went."""
+    lines = RECORDING.read_text().splitlines()
+    history = read_history([lines])
+    assert history.tests == {
+        f"test_disk.py::{name}": Past(round_s=0.01, rounds=2, last=f"2026-11-26T13:31:11.{microseconds}+00:00")
+        for name, microseconds in (
+            ("test_native", 511349),
+            ("test_random_write[raw]", 515147),
+            ("test_random_write[qcow2]", 506221),
+        )
+    }
+    assert history.estimate("test_disk.py::test_random_write[raw]", 2).seconds == pytest.approx(0.03)
+    (timeline,) = read_timelines(lines)
+    assert (timeline.process, timeline.wall_s, len(timeline.spans)) == ("pytest", 0.723383, 109)
+    assert by_step([timeline])["window"] == pytest.approx(0.001852)
+
+
+def test_what_0_1_0_wrote_is_written_again_as_it_was(tmp_path: Path) -> None:
+    """A later version's journal has the same lines, so that an earlier one can go on reading them."""
+    records = [json.loads(line) for line in RECORDING.read_text().splitlines()]
+    samples, spans = ([one for one in records if kind in one] for kind in ("sample", "span"))
+    assert [Span.model_validate(one["span"]).model_dump(mode="json") for one in spans] == [one["span"] for one in spans]
+    journal = Journal(tmp_path / "run.jsonl")
+    for one in samples:
+        config, sample = StorageConfig.model_validate(one["config"]), Sample.model_validate(one["sample"])
+        journal.write(one["nodeid"], one["workload"], config, one["host"], sample)
+    journal.close()
+    assert [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()] == samples

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.report.formats import render_json
-from pytest_vmstorage.results.run import SCHEMA
+from pytest_vmstorage.results.run import SCHEMA, Run
 from pytest_vmstorage.results.saved import PROMOTED, keyed, load_baseline
 from pytest_vmstorage.testing.builders import make_baseline, make_measurement, make_run
+
+RECORDING = Path(__file__).parents[1] / "recordings" / "saved-0.1.0.json"
+"""A file that version 0.1.0 saved; saved-0.1.0.md says how."""
 
 
 def save(
@@ -169,3 +173,33 @@ def test_a_file_that_is_none_of_ours_is_named(tmp_path: Path, text: str, sentenc
     assert sentence in str(caught.value)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_0_1_0_saved_is_read_as_before(tmp_path: Path) -> None:
+    """Its figures, guests, order, failure and time are those of the recorded run."""
+    path = tmp_path / "Linux-CPython-3.11-64bit" / "0001_main.json"
+    path.parent.mkdir()
+    shutil.copy(RECORDING, path)
+    run = load_baseline("main", tmp_path).run
+    native, raw, qcow2 = run.measurements
+    assert (native.config.is_native, native.workload, native.tool) == (True, "dd read 1M buffered count=64", "dd")
+    assert native.values("bw") == (199.01522849291325, 200.85009488833214)
+    assert raw.nodeid == "test_disk.py::test_random_write[raw]"
+    assert raw.values("iops") == (9868.857312338849, 10104.227329773246)
+    assert float(raw.iops) == pytest.approx(9986.542321)
+    assert (str(qcow2.config), qcow2.config.size, str(qcow2.iops)) == ("qcow2-none-virtio-blk-off", 2**28, "7996 IOPS")
+    assert [(sample.order, sample.boot) for sample in qcow2.samples] == [(6, "00000002"), (7, "00000002")]
+    assert (qcow2.point, qcow2.shown) == ({"iodepth": 32.0, "numjobs": 1.0}, ("iops", "clat_p99"))
+    assert (qcow2.guest, qcow2.outcome) == ({"kernel": "6.1.0-fake", "fio": "fio-3.33"}, "passed")
+    (failure,) = run.failures
+    assert failure.reason == "The guest of raw-unsafe-virtio-blk-off did not answer within 5 s."
+    assert [(host.name, host.cpu, host.qemu, host.accel) for host in run.hosts] == [
+        ("fakehost", "Fake CPU", "7.2", "kvm")
+    ]
+    assert [(one.process, one.wall_s, len(one.spans)) for one in run.timelines] == [("pytest", 0.885516, 110)]
+
+
+def test_what_0_1_0_saved_is_saved_again_as_it_was() -> None:
+    """No field of the saved form has another name, type or default."""
+    block = json.loads(RECORDING.read_text())["vmstorage"]
+    assert Run.model_validate(block).model_dump(mode="json") == block
