@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from pytest_vmstorage.analysis.gate.verdicts import Verdict
-from pytest_vmstorage.analysis.yardsticks import Natives
+from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError
 from pytest_vmstorage.lab.environment import Environment
@@ -55,7 +55,7 @@ class StorageSession:
         self._open_here = open_machines if cells and all(one.is_machine for one in cells) else open_lab
         self._lab: Lab | None = None
         self._broken: VmStorageError | None = None
-        self._natives = Natives()
+        self._yardsticks = Yardsticks()
         spans = recorder_of(config)
         self._journal = Journal(journal_path(config), spans.unwritten)
         self.own = items if post_of(config) is None else []
@@ -181,7 +181,7 @@ class StorageSession:
             measured = turn.measurement(item.nodeid, self.order)
             if not self.is_sampling and workload.moved_bytes(measured.raw[0]) is not None:
                 # what went through a guest's page cache may be faster than any device, and is not counted anywhere
-                self._natives.check(measured, self.lab().facts)
+                self._yardsticks.check(measured)
         item.stash.setdefault(MEASURED, []).append(measured)
         return measured
 

@@ -7,8 +7,9 @@ import io
 from collections.abc import Iterable, Mapping
 
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
+from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import AXES
-from pytest_vmstorage.report.details import Yardsticks, share_of
+from pytest_vmstorage.report.details import share_of
 from pytest_vmstorage.results.run import Failure, Measurement, Run
 from pytest_vmstorage.results.saved import CellKey, host_of, keyed
 from pytest_vmstorage.text import plain_cell
@@ -78,7 +79,7 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
     fields = [*HEADER, *(f"round_{number}" for number in range(1, rounds + 1)), *swept]
     writer = csv.DictWriter(out, fields, restval="", lineterminator="\n")
     writer.writeheader()
-    rows = Yardsticks(run)
+    rows = Yardsticks(run.measurements)
     for key, measurement in keyed(run.measurements):
         writer.writerows(map(_plain, _measured(run, key, measurement, comparison, rows)))
     for f in run.failures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_vmstorage.analysis.axis_effects import Effect, Moved, effects
-from pytest_vmstorage.analysis.yardsticks import ground_of
+from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.results.cautions import Caution
 from pytest_vmstorage.results.cost import (
     cpu_per_io,
@@ -221,53 +221,10 @@ def _tied(moved: Sequence[Moved]) -> list[str]:
 LATENCIES = ("lat_mean", "read_lat_mean", "write_lat_mean")
 """Metrics in seconds that are the mean time of one I/O; their difference is what one I/O costs more."""
 
-PATH_FIELDS = (
-    *("emulator", "iothread", "queues", "queue_size", "cache", "machine_type"),
-    *("vcpus", "scheduler", "memory", "guest_fs"),
-)
-"""What an I/O's path through guest and QEMU depends on beside the bus, what matters most first."""
-
 LEGEND = (
     "what an I/O takes more than natively is what virtualization costs; a null row is guest and QEMU without any"
     " storage, the most that a row behind them can reach"
 )
-
-
-class Yardsticks:
-    """The native and null rows of a run, by which its other rows are measured."""
-
-    def __init__(self, run: Run) -> None:
-        self._natives = {_device_key(m): m for m in run.measurements if m.config.is_native}
-        self._nulls = [m for m in run.measurements if m.config.is_null]
-
-    def native_of(self, m: Measurement) -> Measurement | None:
-        """The row without a guest of the same workload on the same device and host; none of one that is no guest's."""
-        return None if m.config.is_native or m.config.is_null else self._natives.get(_device_key(m))
-
-    def null_of(self, m: Measurement) -> Measurement | None:
-        """The row without storage of the same workload, bus, limits and host that shares most of `PATH_FIELDS`.
-
-        Of several that share as many, the one that shares the earlier of them; of equal ones the first measured.
-        """
-        if m.config.is_native or m.config.is_null:
-            return None
-        there = [null for null in self._nulls if _path_key(null) == _path_key(m)]
-        return max(there, key=lambda null: _shared(m, null), default=None)
-
-
-def _device_key(m: Measurement) -> tuple[str, str, str, str]:
-    return (m.host, ground_of(m.config), m.workload, m.primary)
-
-
-def _path_key(m: Measurement) -> tuple[object, ...]:
-    # only rows with the same iotune limits are compared: a throttled disk has a lower ceiling
-    limits = (m.config.total_iops_sec, m.config.total_bytes_sec)
-    return (m.host, m.config.bus, *limits, m.workload, m.primary)
-
-
-def _shared(m: Measurement, null: Measurement) -> tuple[int, Sequence[bool]]:
-    same = [getattr(m.config, name) == getattr(null.config, name) for name in PATH_FIELDS]
-    return sum(same), same
 
 
 def share_of(m: Measurement, other: Measurement, name: str) -> float | None:
@@ -285,7 +242,7 @@ def share_of(m: Measurement, other: Measurement, name: str) -> float | None:
 
 def against_native(run: Run) -> Iterator[str]:
     """A sentence for each row with guest and storage that has a native or a null row; the last says what these are."""
-    rows, has_null = Yardsticks(run), False
+    rows, has_null = Yardsticks(run.measurements), False
     for m in run.measurements:
         native, null = rows.native_of(m), rows.null_of(m)
         has_null = has_null or null is not None

@@ -11,9 +11,9 @@ from pytest_vmstorage.analysis.columns import function_of
 from pytest_vmstorage.analysis.gate.kinds import KINDS, Kind
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.analysis.shared_values import Compared, shared_by
+from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import AXES, axis_text
 from pytest_vmstorage.report.details import (
-    Yardsticks,
     against_native,
     caution_lines,
     cost_lines,
@@ -185,7 +185,7 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
 def _beside(run: Run) -> str:
     """What other rows are measured by: the native row, the null row, or both."""
     native, null = "the native row of the same device", "the null row of the same bus"
-    rows = Yardsticks(run)
+    rows = Yardsticks(run.measurements)
     there = [native] if any(rows.native_of(m) for m in run.measurements) else []
     there += [null] if any(rows.null_of(m) for m in run.measurements) else []
     return f"against {' and '.join(there)}"

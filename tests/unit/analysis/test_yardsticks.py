@@ -1,17 +1,16 @@
-"""Native rows: other rows on the same device are held against them."""
+"""Native rows: a row on the same device that is faster is invalid; `report/test_native.py` has the comparisons."""
 
 from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.analysis.yardsticks import Natives
+from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.results.counters import IoCounters
 from pytest_vmstorage.results.run import Measurement
-from pytest_vmstorage.testing.builders import make_host, make_measurement
+from pytest_vmstorage.testing.builders import make_measurement
 
-HOST = make_host()
 NATIVE = StorageConfig(backing="native")
 UNCACHED = IoCounters(layer_read_bytes=2**30, layer_written_bytes=0, host_read_bytes=2**30, host_written_bytes=0)
 CACHED = UNCACHED.model_copy(update={"host_read_bytes": 2**20})
@@ -24,17 +23,17 @@ def row(config: StorageConfig, *iops: float, moved: IoCounters = UNCACHED, **mor
 
 
 @pytest.fixture
-def natives() -> Natives:
+def yardsticks() -> Yardsticks:
     """A run whose native row's best round had 1000 IOPS."""
-    natives = Natives()
-    natives.check(row(NATIVE, 900, 1000, 950), HOST)
-    return natives
+    yardsticks = Yardsticks()
+    yardsticks.check(row(NATIVE, 900, 1000, 950))
+    return yardsticks
 
 
-def test_a_row_that_outruns_its_device_is_invalid(natives: Natives) -> None:
+def test_a_row_that_outruns_its_device_is_invalid(yardsticks: Yardsticks) -> None:
     """The sentence has both rows' ratio, and how much a cache could explain."""
     with pytest.raises(WorkloadError, match=r"is INVALID: it is 4\.00 times the native row .* 100% of its bytes"):
-        natives.check(row(StorageConfig(), 4000), HOST)
+        yardsticks.check(row(StorageConfig(), 4000))
 
 
 @pytest.mark.parametrize(
@@ -49,26 +48,26 @@ def test_a_row_that_outruns_its_device_is_invalid(natives: Natives) -> None:
     ],
     ids=["noise", "cache", "workload", "file system", "device", "volume"],
 )
-def test_what_is_not_comparable_or_explained_is_let_be(natives: Natives, other: Measurement) -> None:
+def test_what_is_not_comparable_or_explained_is_let_be(yardsticks: Yardsticks, other: Measurement) -> None:
     """Another workload, another ground, a cache that gave the rest, or the noise of rounds."""
-    natives.check(other, HOST)
+    yardsticks.check(other)
 
 
 def test_a_device_is_known_by_its_name() -> None:
     """native:ssd is what device:ssd is held against."""
-    natives = Natives()
-    natives.check(row(StorageConfig(backing="native:ssd"), 900, 1000, 950), HOST)
+    yardsticks = Yardsticks()
+    yardsticks.check(row(StorageConfig(backing="native:ssd"), 900, 1000, 950))
     with pytest.raises(WorkloadError, match="INVALID"):
-        natives.check(row(StorageConfig(backing="device:ssd", format="qcow2"), 4000), HOST)
+        yardsticks.check(row(StorageConfig(backing="device:ssd", format="qcow2"), 4000))
 
 
 def test_one_round_is_no_measure_of_a_device() -> None:
     """Nobody knows whether the next would have been twice as fast."""
-    natives = Natives()
-    natives.check(row(NATIVE, 1000), HOST)
-    natives.check(row(StorageConfig(), 4000), HOST)
+    yardsticks = Yardsticks()
+    yardsticks.check(row(NATIVE, 1000))
+    yardsticks.check(row(StorageConfig(), 4000))
 
 
-def test_a_time_is_no_rate(natives: Natives) -> None:
+def test_a_time_is_no_rate(yardsticks: Yardsticks) -> None:
     """A latency below the native one is for the gate to judge."""
-    natives.check(make_measurement(StorageConfig(), clat_p99=(0.000001,)), HOST)
+    yardsticks.check(make_measurement(StorageConfig(), clat_p99=(0.000001,)))

@@ -9,11 +9,10 @@ from pytest_vmstorage.analysis.cell_pairs import PairScope
 from pytest_vmstorage.analysis.gate.by_days import compare
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import GatePolicy
-from pytest_vmstorage.analysis.yardsticks import Natives
+from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.measure.proof.without_guest import STATED_BY
 from pytest_vmstorage.report.csv import render_csv
-from pytest_vmstorage.report.details import Yardsticks
 from pytest_vmstorage.report.table import Table, build_table
 from pytest_vmstorage.results.cautions import WorkingSet
 from pytest_vmstorage.results.counters import IoCounters
@@ -144,15 +143,15 @@ def test_a_machine_is_no_yardstick_of_ours_and_has_none() -> None:
     """No native row is on its disk, nothing of ours is compared with it unasked, and no best row is marked for both."""
     rows = run()
     machine = rows.measurements[1]
-    assert Yardsticks(rows).native_of(machine) is None
-    assert Yardsticks(rows).null_of(machine) is None
+    assert Yardsticks(rows.measurements).native_of(machine) is None
+    assert Yardsticks(rows.measurements).null_of(machine) is None
     assert [row.is_yardstick for row in PairScope(rows).rows()] == [False, True]
-    natives, lab = Natives(), HOSTS[0]
+    yardsticks = Yardsticks()
     uncached = IoCounters(layer_read_bytes=2**30, layer_written_bytes=0, host_read_bytes=2**30, host_written_bytes=0)
     slow = make_measurement(StorageConfig(backing="native:esx"), iops=(10,) * 3, host="lab")
-    natives.check(slow, lab)
+    yardsticks.check(slow)
     samples = tuple(sample.model_copy(update={"moved": uncached}) for sample in machine.samples)
-    natives.check(machine.model_copy(update={"samples": samples}), lab)
+    yardsticks.check(machine.model_copy(update={"samples": samples, "host": "lab"}))
 
 
 def test_nothing_of_the_host_is_taken_for_it() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage import Fio, Tar
-from pytest_vmstorage.analysis.yardsticks import Natives
+from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import FIELDS, StorageConfig
 from pytest_vmstorage.config.rules.backing import OF_STORAGE
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
@@ -27,7 +27,7 @@ from pytest_vmstorage.results.counters import NO_STORAGE, IoCounters, stored
 from pytest_vmstorage.results.run import Proof
 from pytest_vmstorage.storage.disk import folder_bytes
 from pytest_vmstorage.storage.space import HEADROOM_BYTES, space_needed
-from pytest_vmstorage.testing.builders import make_host, make_measurement, make_run
+from pytest_vmstorage.testing.builders import make_measurement, make_run
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
 from pytest_vmstorage.testing.lab import make_guest_shell, make_lab
 from pytest_vmstorage.testing.shell import FakeShell
@@ -150,12 +150,12 @@ def test_no_cache_of_the_host_holds_it() -> None:
 
 def test_it_is_not_held_against_a_native_row() -> None:
     """Also not against that of a device which somebody called null."""
-    natives = Natives()
-    natives.check(make_measurement(StorageConfig(backing="native:null"), iops=(1000,)), make_host())
+    yardsticks = Yardsticks()
+    yardsticks.check(make_measurement(StorageConfig(backing="native:null"), iops=(1000,) * 3))
     row = make_measurement(NULL, iops=(100000,))
     moved = IoCounters(layer_read_bytes=2**30, layer_written_bytes=0, host_read_bytes=2**30, host_written_bytes=0)
     row = row.model_copy(update={"samples": (row.samples[0].model_copy(update={"moved": moved}),)})
-    natives.check(row, make_host())
+    yardsticks.check(row)
 
 
 def test_the_table_has_nothing_where_it_has_nothing() -> None:

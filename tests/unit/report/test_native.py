@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 
+from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.csv import render_csv
-from pytest_vmstorage.report.details import LEGEND, Yardsticks, against_native
+from pytest_vmstorage.report.details import LEGEND, against_native
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.sections import build_sections
 from pytest_vmstorage.report.table import build_table
@@ -84,7 +85,7 @@ def test_a_null_row_is_that_of_the_guest_most_alike() -> None:
     cached = NULL.model_copy(update={"cache": "writeback"})
     threaded = NULL.model_copy(update={"iothread": True})
     run = make_run(*(row(config, 1000, 0.001) for config in (NULL, cached, threaded)))
-    rows = Yardsticks(run)
+    rows = Yardsticks(run.measurements)
 
     def ceiling(**cell: object) -> str:
         found = rows.null_of(row(StorageConfig(**cell), 1, 1))
@@ -103,7 +104,7 @@ def test_a_null_row_is_that_of_the_guest_most_alike() -> None:
 def test_a_null_row_of_the_same_qemu_goes_before_all() -> None:
     """Guest and QEMU are all that it measures."""
     other = StorageConfig(backing="null", emulator="/opt/qemu")
-    rows = Yardsticks(make_run(row(NULL, 1000, 0.001), row(other, 900, 0.001)))
+    rows = Yardsticks([row(NULL, 1000, 0.001), row(other, 900, 0.001)])
     for cell in (StorageConfig(emulator="/opt/qemu"), StorageConfig(emulator="/opt/qemu", format="qcow2")):
         assert rows.null_of(row(cell, 1, 1)).config == other  # type: ignore[union-attr]
     assert rows.null_of(row(RAW, 1, 1)).config == NULL  # type: ignore[union-attr]
@@ -112,7 +113,7 @@ def test_a_null_row_of_the_same_qemu_goes_before_all() -> None:
 def test_a_limited_null_row_is_no_ceiling_of_rows_without() -> None:
     """It is that of rows with the same limits, whatever else they share with another one."""
     limited = StorageConfig(backing="null", total_iops_sec=200)
-    rows = Yardsticks(make_run(row(limited, 200, 0.005), row(StorageConfig(backing="null", cache="unsafe"), 1, 1)))
+    rows = Yardsticks([row(limited, 200, 0.005), row(StorageConfig(backing="null", cache="unsafe"), 1, 1)])
     found = rows.null_of(row(StorageConfig(total_iops_sec=200, cache="unsafe"), 1, 1))
     assert found is not None
     assert found.config == limited
