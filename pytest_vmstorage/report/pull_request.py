@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_vmstorage.analysis.columns import function_of
-from pytest_vmstorage.analysis.gate.kinds import KINDS, Kind
+from pytest_vmstorage.analysis.gate.kinds import KINDS
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.sections import EMULATED, loss_text, summary_lines, tally
@@ -48,15 +48,15 @@ def _hosts(run: Run) -> Iterator[str]:
 
 
 def _tables(comparison: Comparison) -> Iterator[str]:
-    loud = [one for kind in KINDS if KINDS[kind].is_listed for one in comparison.gated if one.kind is kind]
-    if loud:
+    of = {kind: [verdict for verdict in comparison.gated if verdict.kind is kind] for kind in KINDS}
+    if loud := [one for kind, record in KINDS.items() if not record.folded for one in of[kind]]:
         yield _table(loud)
-    quiet = [verdict.reason for verdict in comparison.gated if verdict.kind is Kind.INCONCLUSIVE]
-    if quiet:
-        yield _folded(f"{Kind.INCONCLUSIVE.sign} {len(quiet)} inconclusive, and why", quiet)
-    passed = [verdict for verdict in comparison.gated if verdict.kind is Kind.PASS]
-    if passed:
-        yield f"<details><summary>{Kind.PASS.sign} {len(passed)} passed</summary>\n\n{_table(passed)}\n\n</details>"
+    for kind, record in KINDS.items():
+        title = f"{record.sign} {len(of[kind])} {record.folded}"
+        if record.folded and of[kind] and record.is_decided:
+            yield f"<details><summary>{title}</summary>\n\n{_table(of[kind])}\n\n</details>"
+        elif record.folded and of[kind]:
+            yield _folded(title, [verdict.reason for verdict in of[kind]])
     if comparison.missing:
         missing = [f"{one.about} ({function_of(one.nodeid)})" for one in comparison.missing]
         yield _folded(f"{len(missing)} measured before and not in this run", missing)

@@ -1,4 +1,4 @@
-"""The verdicts there are: what each is called and how it is shown, in one table; a new one is a line and its rule."""
+"""The verdicts: how each is named, shown and counted, in one table. A new verdict is a line here and its rule."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 
 class Kind(StrEnum):
-    """What a comparison found; only REGRESSED turns a test red by itself.
+    """The result of a comparison; only REGRESSED turns a test red by itself.
 
-    PASS says that the tolerated loss is excluded, IMPROVED that the cell is faster besides. SUSPECT looks slower and
-    was not confirmed. SHOWN is a figure beside the primary one, which nothing is decided about.
+    PASS: the tolerated loss is excluded; IMPROVED: the cell is faster as well. SUSPECT: the cell looks slower, which
+    nothing has confirmed. SHOWN: a figure beside the primary one, about which nothing is decided.
     """
 
     REGRESSED = "REGRESSED"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
     @property
     def is_decided(self) -> bool:
-        """Whether the comparison came to an end: nothing is worse than tolerated, or something surely is."""
+        """Whether the comparison came to an end: the tolerated loss is excluded, or a loss is sure."""
         return KINDS[self].is_decided
 
     @property
@@ -35,26 +35,26 @@ class Kind(StrEnum):
 
 
 class KindRecord(NamedTuple):
-    """How a verdict is shown: `title` of its section in a report, "" without one; `sign` in Markdown.
+    """How reports show a verdict: `title` of its section, "" for none; `sign` in Markdown.
 
-    A verdict that `is_listed` stands in the table of a pull request, others are folded away below it.
+    A pull request's comment has a verdict in its table, or where it is `folded` below the table, under that heading.
     """
 
     title: str
     sign: str
     is_decided: bool = False
-    is_listed: bool = False
+    folded: str = ""
 
 
 KINDS: Final[Mapping[Kind, KindRecord]] = MappingProxyType(
     {
-        Kind.REGRESSED: KindRecord("regressed", "🔴", is_decided=True, is_listed=True),
-        Kind.SUSPECT: KindRecord("suspected of a loss", "🟠", is_listed=True),
-        Kind.INVALID: KindRecord("invalid figures", "🟠", is_listed=True),
-        Kind.INCONCLUSIVE: KindRecord("inconclusive", "⚪"),
-        Kind.IMPROVED: KindRecord("improved", "🟢", is_decided=True, is_listed=True),
-        Kind.PASS: KindRecord("", "🟢", is_decided=True),
+        Kind.REGRESSED: KindRecord("regressed", "🔴", is_decided=True),
+        Kind.SUSPECT: KindRecord("suspected of a loss", "🟠"),
+        Kind.INVALID: KindRecord("invalid figures", "🟠"),
+        Kind.INCONCLUSIVE: KindRecord("inconclusive", "⚪", folded="inconclusive, and why"),
+        Kind.IMPROVED: KindRecord("improved", "🟢", is_decided=True),
+        Kind.PASS: KindRecord("", "🟢", is_decided=True, folded="passed"),
         Kind.SHOWN: KindRecord("", ""),
     }
 )
-"""From what needs a reader most to what needs him least: the order in which reports count and list them."""
+"""The most urgent verdict first: the order in which reports count and list them."""
