@@ -1,16 +1,17 @@
-"""What loss of speed a cell may have, when it may be decided about, what was found, and what is waived; pure.
+"""The rules of the gate: the loss that a cell may have, the looks that decide about it, waivers, and a finding; pure.
 
-A loss is a fraction of the time per operation: 0.10 takes a tenth longer, whatever way the metric itself is better.
-Inside it is a shift of logarithms, because noise of storage is a factor: half and twice the time are as far.
+A loss is a fraction of the time per operation: with 0.10 an operation takes a tenth longer, whichever way the metric
+itself is better. Inside the gate a loss is a shift of logarithms, because noise of storage is a factor: half and twice
+the time are equally far.
 """
 
 from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -21,37 +22,31 @@ from pytest_vmstorage.stats import Interval
 from pytest_vmstorage.units import parse_percent
 
 
-class InterimLook(BaseModel):
-    """So many pairs may decide; `pass_risk` is how likely a loss of just the tolerated size passes there."""
-
-    model_config = ConfigDict(frozen=True)
+class InterimLook(NamedTuple):
+    """A number of pairs that may decide; `pass_risk` is the risk that a loss of just the tolerated size passes then."""
 
     pairs: int
     pass_risk: float
 
 
-def _looks(*looks: tuple[int, float]) -> tuple[InterimLook, ...]:
-    return tuple(InterimLook(pairs=pairs, pass_risk=pass_risk) for pairs, pass_risk in looks)
-
-
 class Loss(BaseModel):
-    """The tolerated loss, a fraction, and the rules by which it is found or excluded.
+    """The tolerated loss, a fraction, and the rules by which the gate finds or excludes it.
 
-    Pairs are looked at in `screening`. A cell is SUSPECT where p < `suspicion`, at the last look `last_suspicion`, and
-    the estimate is at least half of the tolerated loss: a suspect costs fresh pairs and no false alarm, and after the
-    last look there is no other chance. It passes where the tolerated loss is excluded, but not before the last look
-    with an estimate of half of it or more. Suspects are looked at again in `confirmation`, with fresh pairs, and
-    `false_alarm` is the risk that any unchanged cell of the whole job is REGRESSED: its looks have equal parts of it,
-    its suspects share each by Holm. The risks of passing with just the tolerated loss add up over all looks to at most
-    `false_pass`: 6 pairs cannot exclude anything with less than 1/64. docs/gate.md has the rates that were simulated.
+    `screening` looks at the pairs first. A cell is SUSPECT where p < `suspicion`, at the last look `last_suspicion`,
+    and the estimate is at least half of the tolerated loss: a suspect costs fresh pairs and no false alarm, and after
+    the last look there is no other chance. A cell passes where the tolerated loss is excluded; with an estimate of half
+    of it or more only at the last look. `confirmation` looks at fresh pairs of the suspects. `false_alarm` is the risk
+    that any unchanged cell of the whole job is REGRESSED: the looks have equal parts of it, the suspects share each
+    part by Holm. The risks of passing with just the tolerated loss add up over all looks to at most `false_pass`:
+    6 pairs cannot exclude anything with less than 1/64. docs/gate.md has the rates that were simulated.
     Raises ConfigError, one sentence, for rules that cannot hold.
     """
 
     model_config = ConfigDict(frozen=True)
 
     tolerated: float = 0.10
-    screening: tuple[InterimLook, ...] = _looks((6, 0.016), (12, 0.010), (18, 0.006), (24, 0.006))
-    confirmation: tuple[InterimLook, ...] = _looks((12, 0.002), (24, 0.003), (48, 0.003), (72, 0.004))
+    screening: tuple[InterimLook, ...] = tuple(map(InterimLook, (6, 12, 18, 24), (0.016, 0.010, 0.006, 0.006)))
+    confirmation: tuple[InterimLook, ...] = tuple(map(InterimLook, (12, 24, 48, 72), (0.002, 0.003, 0.003, 0.004)))
     suspicion: float = 0.025
     last_suspicion: float = 0.10
     # 0.05 is promised; a fifth is kept back, as real pairs may depend on each other more than simulated ones do
@@ -64,26 +59,22 @@ class Loss(BaseModel):
             raise ConfigError(f"this rule of tolerated loss cannot hold: {flaw}.", hint=hint)
         return self
 
-    def _flaws(self) -> Sequence[tuple[str, str]]:
-        flaws: list[tuple[str, str]] = []
+    def _flaws(self) -> Iterator[tuple[str, str]]:
         if not 0 < self.tolerated < math.inf:
-            flaws.append((f"the tolerated loss is {self.tolerated:g}", "Give a fraction above 0, such as 0.10."))
+            yield f"the tolerated loss is {self.tolerated:g}", "Give a fraction above 0, such as 0.10."
         for name, looks in (("screening", self.screening), ("confirmation", self.confirmation)):
             counts = [look.pairs for look in looks]
             if not counts or counts[0] < 1 or sorted(set(counts)) != counts:
-                flaws.append((f"{name} looks at {counts} pairs", "Give numbers of pairs that rise."))
+                yield f"{name} looks at {counts} pairs", "Give numbers of pairs that rise."
             elif 0.5 ** counts[0] >= self.suspicion and name == "screening":
-                flaws.append(
-                    (f"{counts[0]} pairs never reach p < {self.suspicion:g}", "Let the first look have more pairs.")
-                )
+                yield f"{counts[0]} pairs never reach p < {self.suspicion:g}", "Let the first look have more pairs."
         spent = math.fsum(look.pass_risk for look in (*self.screening, *self.confirmation))
-        # as exactly as the sum of such fractions is known
+        # the sum of such fractions is not exact
         if spent > self.false_pass + 1e-9:
-            flaws.append((f"its looks spend {spent:g} of {self.false_pass:g} false passes", "Let them spend less."))
-        return flaws
+            yield f"its looks spend {spent:g} of {self.false_pass:g} false passes", "Let them spend less."
 
     def shared(self, parts: int) -> Self:
-        """The rules for one of so many parts that a job is judged in: none of them knows the others' suspects."""
+        """The rules for one of `parts` parts of a job, which are judged apart: no part knows the others' suspects."""
         return self.model_copy(update={"false_alarm": self.false_alarm / parts})
 
     @property
@@ -97,7 +88,7 @@ class Loss(BaseModel):
         return math.log1p(self.tolerated / 2)
 
     def suspicion_at(self, look: InterimLook) -> float:
-        """Below which p-value that look of the screening suspects a cell."""
+        """The p-value below which that look of the screening suspects a cell."""
         return self.last_suspicion if look == self.screening[-1] else self.suspicion
 
     @property
@@ -107,13 +98,13 @@ class Loss(BaseModel):
 
 
 class Finding(BaseModel):
-    """Where a cell stands and why; `reason` is the sentence to show.
+    """The result for a cell; `reason` is the sentence to show.
 
-    `count` pairs or days were looked at. Fractions of the time per operation, negative when faster: `loss` is the
-    estimate, `interval` its 95 % interval, `visible` the smallest loss that so many see in four of five cases; None
-    where there are too few to say. `p` is for any loss at all, in a confirmation as Holm counts it among its suspects.
-    `needed` is how many would see the tolerated loss, None also where nobody would run so many; `wants` is how many
-    more there are to be before the next look, 0 where there is none.
+    `count` is the number of pairs or days looked at. Fractions of the time per operation, negative when faster: `loss`
+    is the estimate, `interval` its 95 % interval, `visible` the smallest loss that this number shows in four of five
+    cases; None where there are too few pairs or days. `p` is for any loss at all, in a confirmation after Holm's
+    correction. `needed` is the number that would show the tolerated loss, None also where nobody would run so many;
+    `wants` is the number that the next look still needs, 0 where there is no next look.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -130,10 +121,10 @@ class Finding(BaseModel):
 
 
 def at_least_suspect(finding: Finding, policy: Loss, *, was_suspect: bool = False) -> Finding:
-    """The finding, but SUSPECT where nothing was decided and the estimate is above what is tolerated.
+    """The finding, but SUSPECT where nothing was decided and the estimate is above the tolerated loss.
 
-    Whatever keeps it from being decided (few days, rounds that drift, no spread), green it is not. One that was a
-    suspect before stays one from half of what is tolerated on: fresh figures neither found nor excluded the loss.
+    Such a cell is not green, whatever keeps it from being decided (few days, rounds that drift, no spread). A cell that
+    was a suspect before stays one from half of the tolerated loss on: fresh figures neither found nor excluded it.
     """
     least = policy.half if was_suspect else policy.limit
     if finding.kind is not Kind.INCONCLUSIVE or finding.loss is None or math.log1p(finding.loss) <= least:
@@ -146,49 +137,46 @@ def at_least_suspect(finding: Finding, policy: Loss, *, was_suspect: bool = Fals
 def log_seconds(metric: Metric, values: Sequence[float]) -> tuple[float, ...]:
     """A metric's figures as logarithms of seconds per operation: lower is better, equal factors are equal steps.
 
-    A metric that is neither a rate nor a time has what it counts in place of seconds, or its inverse where more is
+    For a metric that is neither a rate nor a time its own unit takes the place of seconds, inverted where more is
     better. Raises ValueError for a figure that is not above 0.
     """
-    return tuple(_log(metric, value) for value in values)
+    for value in values:
+        if not 0 < value < math.inf:
+            raise ValueError(f"{metric.name} = {value} {metric.unit} has no logarithm")
+    return tuple(math.log(value) if metric.better == "lower" else -math.log(value) for value in values)
 
 
 def differences(metric: Metric, before: Sequence[float], after: Sequence[float]) -> tuple[float, ...]:
-    """The loss of each pair as a shift of logarithms, above 0 where `after` is slower; one figure each for each pair.
+    """The loss of each pair as a shift of logarithms, above 0 where `after` is slower.
 
-    Raises ValueError as `log_seconds` does, and where there are not as many of both.
+    Raises ValueError as `log_seconds` does, and where both sides differ in length.
     """
     paired = zip(log_seconds(metric, before), log_seconds(metric, after), strict=True)
     return tuple(now - then for then, now in paired)
 
 
-def _log(metric: Metric, value: float) -> float:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{metric.name} = {value} {metric.unit} has no logarithm")
-    return math.log(value) if metric.better == "lower" else -math.log(value)
-
-
 def percent(shift: float, sign: str = "") -> str:
-    """A shift of logarithms as people say it: "12.4 %", with "+" as `sign` also "+12.4 %"; no more than hundredths."""
-    # a zero has no sign of its own
+    """A shift of logarithms as "12.4 %", with "+" as `sign` also "+12.4 %"; no more digits than hundredths."""
+    # adding 0.0 turns -0.0 into 0.0
     value = round(math.expm1(shift) * 100, 2) + 0.0
     return f"{value:{sign}.0f} %" if abs(value) >= 100 else f"{value:{sign}.3g} %"
 
 
 def change(shift: float, interval: Interval | None) -> str:
     """A shift with its 95 % interval, as a clause."""
-    told = f"{percent(shift, '+')} time per operation"
+    text = f"{percent(shift, '+')} time per operation"
     if interval is None:
-        return told
-    return f"{told} (95 % interval {percent(interval.low, '+')} to {percent(interval.high, '+')})"
+        return text
+    return f"{text} (95 % interval {percent(interval.low, '+')} to {percent(interval.high, '+')})"
 
 
 def p_text(p: float) -> str:
-    """A p-value in words: "p = 0.016", or that it is smaller than a computer's fractions tell from 0."""
+    """A p-value as "p = 0.016"; below the resolution of floating point as "p < 1e-15"."""
     return f"p = {p:.2g}" if p > 1e-15 else "p < 1e-15"
 
 
 def above(shift: float, policy: Loss) -> str:
-    """How a loss that was found lies to the tolerated one: half of that is enough where it is sure."""
+    """The clause that compares a sure loss with the tolerated one, of which half is enough for a regression."""
     size = "above the" if shift > policy.limit else "more than half of the"
     return f"{size} tolerated {percent(policy.limit)}"
 
@@ -208,7 +196,7 @@ Unsure = Literal["fail", "suspect", "warn"]
 
 
 class Tolerated(BaseModel):
-    """A tolerated loss: a fraction of the time per operation, or None where a cell's saved days tell it."""
+    """A tolerated loss: a fraction of the time per operation, or None where the cell's saved days give it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -219,21 +207,20 @@ class Tolerated(BaseModel):
 
 
 def parse_tolerated(text: object, where: str) -> Tolerated:
-    """The tolerated loss in a text such as "10%", or "history"; raises ConfigError that names `where` it stands."""
+    """The tolerated loss in a text such as "10%", or "history"; raises ConfigError that names its place, `where`."""
     if text == HISTORY:
         return Tolerated(fraction=None)
-    hint = f'Write for example "10%", or "{HISTORY}" for what saved days can show.'
     try:
-        fraction = parse_percent(text)
+        return Tolerated(fraction=parse_percent(text))
     except ConfigError as error:
+        hint = f'Write for example "10%", or "{HISTORY}" for what saved days can show.'
         raise ConfigError(f"{where}: {error.what}", hint=hint) from None
-    return Tolerated(fraction=fraction)
 
 
 class Scope(BaseModel):
-    """Which cells something is of: a pattern of node ids and one of workloads, with `*` and `?` as in a shell.
+    """The cells that a rule covers: a pattern of node ids and one of workloads, with `*` and `?` as in a shell.
 
-    `where` is the place in the file that says so, for messages.
+    `where` is the rule's place in its file, for messages.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -243,18 +230,18 @@ class Scope(BaseModel):
     where: str = ""
 
     def covers(self, nodeid: str, workload: str) -> bool:
-        """Whether it is of that workload in that test."""
+        """Whether the rule covers that workload in that test."""
         return _matches(nodeid, self.cell) and _matches(workload, self.workload)
 
 
 class ToleranceRule(Scope):
-    """What some cells may lose."""
+    """The loss that some cells may have."""
 
     tolerated: Tolerated
 
 
 class Waiver(Scope):
-    """A loss that somebody answers for until a day: `expires` is the last one on which it is waived."""
+    """A loss for which its owner answers until a day: `expires` is the last day on which it is waived."""
 
     reason: str
     owner: str
@@ -269,11 +256,12 @@ class Waiver(Scope):
 
 
 class GatePolicy(BaseModel):
-    """How a run is judged: tolerated losses, waivers, and what becomes of what cannot be decided.
+    """The rules for a run: tolerated losses, waivers, and the outcome of tests that cannot be decided.
 
     `day_spread` is the standard deviation of a day's figure, a fraction, where the user states it. `inconclusive`
-    says which cells without a decision fail, `missing` whether one does that the run lacks. `today` is when it is
-    judged. `parts` is in how many parts, a host each: every one may spend an equal part of the risk of a false alarm.
+    says which cells without a decision fail, `missing` whether a cell fails that the run lacks. `today` is the day of
+    the judgement. `parts` is the number of hosts that judge a part of the job each, with an equal part of the risk of a
+    false alarm.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -288,7 +276,7 @@ class GatePolicy(BaseModel):
     parts: int = 1
 
     def tolerated_by(self, nodeid: str, workload: str, marked: str = "") -> Tolerated:
-        """What that cell may lose: as the file says of it, else as its test is `marked`, else as all."""
+        """The loss that the cell may have: by the first rule that covers it, else by its test's mark, else for all."""
         for rule in self.rules:
             if rule.covers(nodeid, workload):
                 return rule.tolerated
@@ -303,16 +291,16 @@ class GatePolicy(BaseModel):
         )
 
     def waiver_of(self, nodeid: str, workload: str) -> Waiver | None:
-        """The waiver of that cell that holds, or None; of several the one that holds longest."""
+        """The waiver that holds for the cell, or None; of several the one that expires last."""
         held = [one for one in self.waivers if one.covers(nodeid, workload) and not one.has_expired(self.today)]
-        return max(held, key=lambda one: one.expires) if held else None
+        return max(held, key=lambda one: one.expires, default=None)
 
     def expired_of(self, nodeid: str, workload: str) -> Waiver | None:
-        """The waiver of that cell that holds no more, where none does any more; else None."""
+        """The waiver of the cell that has expired, or None also where another one still holds."""
         ended = [one for one in self.waivers if one.covers(nodeid, workload) and one.has_expired(self.today)]
         return ended[-1] if ended and self.waiver_of(nodeid, workload) is None else None
 
 
 def _matches(text: str, pattern: str) -> bool:
-    # a node id has brackets of its own, which are no set of characters
+    # brackets are part of a node id and do not begin a set of characters
     return fnmatchcase(text, pattern.replace("[", "[[]"))
