@@ -2,9 +2,7 @@
 
 What tests import from here:
 
-- workloads: `Fio`, `Tiobench`, `AioStress`, `Dd`, `Hdparm`, `Ioping`, `Tar`, `Postmark`, `Sqlite`, `Web`, `Iozone`,
-  `ImageOperations`, and
-  `Workload` to write one's own
+- workloads: `Fio`, `Dd` and the others of `workloads/`, `Workload` to write one's own, and the `Target` that it runs on
 - values: `StorageConfig`, `Measurement`, `Figure`, `Metric`, `Run`
 - `cell("qcow2")`, which names cells for assertions between them, and the `CellSelector` that it makes
 - errors: `VmStorageError` and its leaves in `pytest_vmstorage.errors`
@@ -28,4 +26,4 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     import pytest_vmstorage.names
 
-    return sorted({*globals(), *pytest_vmstorage.names.__all__})
+    return sorted({*globals(), *pytest_vmstorage.names.HOMES})

@@ -1,31 +1,17 @@
-"""The public names of the package: each is loaded from its home when first used."""
+"""The public names of the package: each is loaded from its home when first used.
+
+A new name stands twice: with its home for Python, which imports nothing before it is needed, and as an import for type
+checkers.
+"""
+
+# ruff: noqa: PLC0414, PLE0604 (mypy exports `X as X`; a list for Python alone would be the third)
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from pytest_vmstorage.config.cell import StorageConfig
-    from pytest_vmstorage.config.selector import CellSelector, cell
-    from pytest_vmstorage.errors import VmStorageError
-    from pytest_vmstorage.guest.guest import Guest
-    from pytest_vmstorage.results.run import Figure, Measurement, Metric, Run
-    from pytest_vmstorage.workloads.base import Target, Workload
-    from pytest_vmstorage.workloads.dd import Dd
-    from pytest_vmstorage.workloads.fio.fio import Fio
-    from pytest_vmstorage.workloads.fio.presets import AioStress, Tiobench
-    from pytest_vmstorage.workloads.hdparm import Hdparm
-    from pytest_vmstorage.workloads.image_operations import ImageOperations
-    from pytest_vmstorage.workloads.ioping import Ioping
-    from pytest_vmstorage.workloads.iozone import Iozone
-    from pytest_vmstorage.workloads.postmark import Postmark
-    from pytest_vmstorage.workloads.sqlite import Sqlite
-    from pytest_vmstorage.workloads.tar import Tar
-    from pytest_vmstorage.workloads.web import Web
-
-
-_HOMES = {
+HOMES = {
     "AioStress": "workloads.fio.presets",
     "CellSelector": "config.selector",
     "Dd": "workloads.dd",
@@ -51,35 +37,35 @@ _HOMES = {
     "cell": "config.selector",
 }
 
-__all__ = [
-    "AioStress",
-    "CellSelector",
-    "Dd",
-    "Figure",
-    "Fio",
-    "Guest",
-    "Hdparm",
-    "ImageOperations",
-    "Ioping",
-    "Iozone",
-    "Measurement",
-    "Metric",
-    "Postmark",
-    "Run",
-    "Sqlite",
-    "StorageConfig",
-    "Tar",
-    "Target",
-    "Tiobench",
-    "VmStorageError",
-    "Web",
-    "Workload",
-    "cell",
-]
+if TYPE_CHECKING:
+    from pytest_vmstorage.config.cell import StorageConfig as StorageConfig
+    from pytest_vmstorage.config.selector import CellSelector as CellSelector
+    from pytest_vmstorage.config.selector import cell as cell
+    from pytest_vmstorage.errors import VmStorageError as VmStorageError
+    from pytest_vmstorage.guest.guest import Guest as Guest
+    from pytest_vmstorage.results.run import Figure as Figure
+    from pytest_vmstorage.results.run import Measurement as Measurement
+    from pytest_vmstorage.results.run import Metric as Metric
+    from pytest_vmstorage.results.run import Run as Run
+    from pytest_vmstorage.workloads.base import Target as Target
+    from pytest_vmstorage.workloads.base import Workload as Workload
+    from pytest_vmstorage.workloads.dd import Dd as Dd
+    from pytest_vmstorage.workloads.fio.fio import Fio as Fio
+    from pytest_vmstorage.workloads.fio.presets import AioStress as AioStress
+    from pytest_vmstorage.workloads.fio.presets import Tiobench as Tiobench
+    from pytest_vmstorage.workloads.hdparm import Hdparm as Hdparm
+    from pytest_vmstorage.workloads.image_operations import ImageOperations as ImageOperations
+    from pytest_vmstorage.workloads.ioping import Ioping as Ioping
+    from pytest_vmstorage.workloads.iozone import Iozone as Iozone
+    from pytest_vmstorage.workloads.postmark import Postmark as Postmark
+    from pytest_vmstorage.workloads.sqlite import Sqlite as Sqlite
+    from pytest_vmstorage.workloads.tar import Tar as Tar
+    from pytest_vmstorage.workloads.web import Web as Web
+else:
+    __all__ = [*HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in HOMES:
         raise AttributeError(f"module 'pytest_vmstorage' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"pytest_vmstorage.{home}"), name)
+    return getattr(importlib.import_module(f"pytest_vmstorage.{HOMES[name]}"), name)

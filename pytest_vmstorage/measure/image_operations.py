@@ -28,7 +28,7 @@ from pytest_vmstorage.storage.layers import Piece, pattern, put_bytes, write
 from pytest_vmstorage.storage.operations.files import ImagePlace, Impossible, OperationStep
 from pytest_vmstorage.units import format_size
 from pytest_vmstorage.workloads.image_operations import ImageOperations, Operation, taken_line
-from pytest_vmstorage.workloads.shell_timer import TIMED, bash
+from pytest_vmstorage.workloads.script import TIMED, bash
 
 _SAMPLE_BYTES = 512
 _DUMPED = re.compile(r"^(?:qemu-io> )*([0-9a-f]{8,}:.*)$", re.MULTILINE)

@@ -152,10 +152,10 @@ class Recorder:
 
     def _note_columns(self, run: Run) -> None:
         """Say which columns the user chose and nothing had: what a workload measures is known when it is."""
-        from pytest_vmstorage.workloads.base import matching
+        from pytest_vmstorage.workloads.base import find_metrics
 
         there = dict.fromkeys(metric.name for m in run.measurements for metric in m.metrics)
-        absent = [name for name in settings.columns(self._config).all_names if not matching(name, there)]
+        absent = [name for name in settings.columns(self._config).all_names if not find_metrics(name, there)]
         if absent and there:
             self._notes.append(
                 f"--vm-columns: nothing that was measured has {', '.join(absent)}; it has: {', '.join(there)}"

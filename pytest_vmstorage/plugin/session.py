@@ -191,7 +191,7 @@ class StorageSession:
             return workload
         # found before any test, but on a worker of xdist
         check_known(self._columns)
-        return workload.showing(self._columns)
+        return workload.with_columns(self._columns)
 
     def _turn(
         self, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int

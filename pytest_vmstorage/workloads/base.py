@@ -1,4 +1,6 @@
-"""What every workload is: a tool with its own option names, how to run it, how to read it, its columns; pure."""
+"""The contract of a workload: a tool with its own option names, how to run it, how to read it, its columns; pure."""
+
+# ruff: noqa: ARG002 (a default of the contract needs none of its arguments)
 
 from __future__ import annotations
 
@@ -12,14 +14,18 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from pytest_vmstorage.config.user_input import check_is_number, check_readable, close_to
 from pytest_vmstorage.errors import ConfigError, WorkloadError
-from pytest_vmstorage.results.run import Metric
+from pytest_vmstorage.results.run import Better, Metric
 from pytest_vmstorage.text import shown
+from pytest_vmstorage.units import format_size
 
+MIB = 2**20
+Commands = tuple[tuple[str, ...], ...]
+_GUESSED_SECONDS = 5.0
 _NAME = re.compile(r"\+?[\w*?\[\]!-]+")
 
 
 class Columns(BaseModel):
-    """What a user chose for all workloads: `names` in the place of the usual columns, `added` behind them.
+    """The user's choice for all workloads: `names` replace the usual columns, `added` follow them.
 
     Each is a metric's name or a pattern of fnmatch.
     """
@@ -34,48 +40,50 @@ class Columns(BaseModel):
         """All that was chosen, in order."""
         return (*self.names, *self.added)
 
-    def of(self, there: Sequence[str], usual: Sequence[str]) -> tuple[str, ...]:
-        """The columns of a workload that has these metrics; the usual ones where it has none of those chosen."""
-        chosen = [one for name in self.names for one in matching(name, there)] or usual
-        return tuple(dict.fromkeys([*chosen, *(one for name in self.added for one in matching(name, there))]))
+    def select(self, metrics: Sequence[str], usual: Sequence[str]) -> tuple[str, ...]:
+        """The columns of a workload with these metrics; the usual ones where it has none of `names`."""
+        chosen = [found for name in self.names for found in find_metrics(name, metrics)] or usual
+        return tuple(dict.fromkeys([*chosen, *(found for name in self.added for found in find_metrics(name, metrics))]))
 
 
 def parse_columns(texts: Iterable[str], what: str) -> Columns:
-    """Columns from texts with commas between names: "iops,clat_p99" or "+usr_cpu". Raises ConfigError.
+    """Columns from texts with commas between names: "iops,clat_p99" or "+usr_cpu".
 
-    `what` is the option's name, for the sentence.
+    `what` is the option's name, for the sentence of the ConfigError that a text without metrics' names raises.
     """
-    words = [word.strip() for text in texts for word in text.split(",")]
-    for word in filter(None, words):
+    words = [word for text in texts for word in map(str.strip, text.split(",")) if word]
+    for word in words:
         if _NAME.fullmatch(word) is None:
             raise ConfigError(
-                f"{what} names {shown(word)}, which is no name of a metric.",
+                f"{what} names {shown(word)}, which is not the name of a metric.",
                 hint=f"Write for example {what}=iops,clat_p99 or {what}=+usr_cpu.",
             )
     return Columns(
-        names=tuple(word for word in words if word and not word.startswith("+")),
+        names=tuple(word for word in words if not word.startswith("+")),
         added=tuple(word[1:] for word in words if word.startswith("+")),
     )
 
 
-def matching(name: str, there: Collection[str]) -> list[str]:
-    """Those of a workload's metrics that are meant by a name or a pattern.
+def find_metrics(name: str, metrics: Collection[str]) -> list[str]:
+    """The metrics that a name or a pattern means: those of that name, otherwise those that end with it.
 
-    Where none is called so, those that end so: of a mixed fio job "clat_p99" means that of reads and that of writes.
+    For a mixed fio job "clat_p99" means that of reads and that of writes.
     """
-    found = [one for one in there if fnmatchcase(one, name)]
-    return found or [one for one in there if fnmatchcase(one, f"*_{name}")]
+    found = [metric for metric in metrics if fnmatchcase(metric, name)]
+    return found or [metric for metric in metrics if fnmatchcase(metric, f"*_{name}")]
 
 
-_GUESSED_SECONDS = 5.0
+def metrics_in(unit: str, better: Better, *names: str) -> tuple[Metric, ...]:
+    """Metrics of these names that have one unit and one better direction."""
+    return tuple(Metric(name=name, unit=unit, better=better) for name in names)
 
 
 class Target(BaseModel):
-    """What a workload runs on: a block device or file, and the region of it that the workload may use, in bytes.
+    """The place that a workload runs on: a block device or file, and the region of it to use, in bytes.
 
     With `is_file` the path is a file's, and `device` the block device below it ("" where there is none). `scratch` is
-    a folder for the tool's own output.
-    `folder` is where files can be made on the file system under test, "" where the disk has none.
+    a folder for the tool's own output. `folder` is where files can be made on the file system under test, "" where the
+    disk has none.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -90,21 +98,23 @@ class Target(BaseModel):
 
     @property
     def block_device(self) -> str:
-        """The block device itself, "" where the target is a file and lies on none."""
+        """The block device itself, "" for a file that lies on none."""
         return self.device if self.is_file else self.path
 
 
 class Workload(BaseModel, ABC):
-    """A tool with its parameters; frozen, checked when made, so that a slip is found before a guest is.
+    """A tool with its parameters; frozen, and checked when made, so that an error is found before a guest is started.
 
-    A subclass names its `tool` and its `metrics` and has an `argv`; its options are fields. What is not said is taken
-    at its most careful: that all of the disk is used, read and written. One that makes files says `needs_folder`. What
-    takes no argument may be a plain attribute: `metrics = (Metric(name="seconds", unit="s", better="lower"),)`.
+    A subclass names its `tool` and its `metrics` and has an `argv`; its options are fields. The defaults of everything
+    else are the most careful: all of the disk is used, read and written. A workload that makes files of its own sets
+    `needs_folder`. A property may be overridden by a plain attribute:
+    `metrics = (Metric(name="seconds", unit="s", better="lower"),)`.
 
-    Every workload takes `shown=("iops", "usr_cpu")` beside its options: the metrics that get a column in the matrix.
+    Every workload takes `shown=("iops", "usr_cpu")` in addition to its options: the metrics that get a column in the
+    matrix.
     """
 
-    # what may stand without an annotation, since it is no option: `needs_folder = True`, `metrics = (...)`
+    # types of attributes that need no annotation, as they are not options: `needs_folder = True`, `metrics = (...)`
     model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(bool, str, tuple))
 
     tool: ClassVar[str]
@@ -114,10 +124,9 @@ class Workload(BaseModel, ABC):
     _chosen: tuple[str, ...] = PrivateAttr(default=())
 
     def __init__(self, **options: Any) -> None:
-        # pytest shows the line of the test that has the slip, and none of ours
-        __tracebackhide__ = True
+        __tracebackhide__ = True  # pytest shows the line of the test that has the error
         try:
-            # no field: what is shown changes neither what is measured nor what it is called
+            # not a field: the choice of columns changes neither the measurement nor its name
             chosen = options.pop("shown", None)
             for name, value in options.items():
                 check_readable(f"{type(self).__name__}({name})", value)
@@ -126,7 +135,7 @@ class Workload(BaseModel, ABC):
             super().__init__(**options)
             check_promises(self)
             if chosen is not None:
-                self._chosen = _chosen_of(self, chosen)
+                self._chosen = _chosen_metrics(self, chosen)
         except ValidationError as error:
             raise ConfigError(_sentence(type(self), error)) from None
         except ConfigError as error:
@@ -134,13 +143,13 @@ class Workload(BaseModel, ABC):
 
     @property
     def label(self) -> str:
-        """The column this workload stands in, such as "fio randwrite 4k qd32"; by default its name and options."""
+        """The heading of its column, such as "fio randwrite 4k qd32"; by default its name and options."""
         return " ".join([type(self).__name__, *(f"{name}={value}" for name, value in self)])
 
     @property
     @abstractmethod
     def metrics(self) -> tuple[Metric, ...]:
-        """All that `parse` returns, with unit and direction."""
+        """All figures that `parse` returns, with unit and direction."""
 
     @property
     def primary(self) -> str:
@@ -149,34 +158,33 @@ class Workload(BaseModel, ABC):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Names of the metrics that get a column in the matrix, unless they are chosen."""
+        """Names of the metrics that get a column in the matrix unless the user chooses others."""
         return (self.primary,)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the metrics that get one: those that were chosen, else those of `shown`."""
+        """Names of the metrics that get a column: the user's choice, otherwise `shown`."""
         return self._chosen or self.shown
 
-    def showing(self, columns: Columns) -> Self:
-        """The same with the columns that the user chose for all workloads, as far as it has them."""
+    def with_columns(self, columns: Columns) -> Self:
+        """A copy with the columns that the user chose for all workloads, as far as it has them."""
         other = self.model_copy()
-        names = [metric.name for metric in self.metrics]
-        other._chosen = columns.of(names, self.columns)  # noqa: SLF001 (one of its own kind)
+        other._chosen = columns.select([metric.name for metric in self.metrics], self.columns)  # noqa: SLF001
         return other
 
     @property
     def point(self) -> Mapping[str, float]:
-        """Options that a sweep goes over, by name: where it stands on a curve. {} where it is on none."""
+        """The options that a sweep varies, by name: its position on a curve. {} for a workload without curves."""
         return {}
 
     @property
     def shape(self) -> str:
-        """What its curve is called: the label without what `point` holds."""
+        """The name of its curve: the label without the options of `point`."""
         return self.label
 
     @property
     def writes_zeros(self) -> bool:
-        """Whether it writes nothing but zeros, which some layers store as nothing."""
+        """Whether it writes only zeros, which some layers do not store."""
         return False
 
     @property
@@ -186,25 +194,22 @@ class Workload(BaseModel, ABC):
 
     @property
     def checks_data(self) -> bool:
-        """Whether it fails where what it reads is not what was written."""
+        """Whether it fails when it reads data other than what was written."""
         return False
 
     @property
     def region_bytes(self) -> int | None:
-        """How much of the target it touches from the offset on; None, all of it, unless it makes files of its own."""
+        """The bytes of the target that it touches from the offset on; None for all of it."""
         return 0 if self.needs_folder else None
 
     @property
     def bytes_on_disk(self) -> int | None:
-        """How many bytes of the disk it takes at once, by its options; None where these do not say.
-
-        A disk that is smaller is refused before anything runs.
-        """
+        """The bytes of the disk that it takes, None where its options do not say; smaller disks are refused."""
         return None if self.needs_folder else self.region_bytes
 
     @property
     def reads(self) -> bool:
-        """Whether it reads what it did not write, so that this must have been written before."""
+        """Whether it reads data that it did not write, so that the disk must be filled before."""
         return not self.needs_folder
 
     @property
@@ -219,53 +224,47 @@ class Workload(BaseModel, ABC):
 
     @property
     def fresh_is_possible(self) -> bool:
-        """Whether it can measure first writes: it only writes and can be given an untouched region."""
+        """Whether it can measure first writes: it only writes, each block once."""
         return not self.reads
 
     @property
     def expected_seconds(self) -> float:
-        """About how long one round takes; a measurement is not disturbed by questions before that."""
+        """About how long one round takes; the guest is not asked whether it has ended before that."""
         return _GUESSED_SECONDS
 
     @abstractmethod
     def argv(self, target: Target) -> tuple[str, ...]:
         """The command line for one round."""
 
-    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
-        """Commands before each round, outside of what is measured; caches are dropped after them."""
-        del target
+    def setup(self, target: Target) -> Commands:
+        """Commands before each round, which are not measured; caches are dropped after them."""
         return ()
 
-    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+    def cleanup(self, target: Target) -> Commands:
         """Commands after each round, also after one that failed."""
-        del target
         return ()
 
-    def set_aside(self, target: Target) -> tuple[tuple[str, ...], ...]:
-        """Commands in place of `cleanup` after a round on a fresh disk, whose next round is to write unwritten blocks.
+    def set_aside(self, target: Target) -> Commands:
+        """Commands in place of `cleanup` after a round on a fresh disk, whose next round must write unwritten blocks.
 
-        A file system gives the blocks of removed files to the next ones. By default those of `cleanup` all the same.
+        A file system gives the blocks of removed files to the next ones. By default the commands of `cleanup`.
         """
         return self.cleanup(target)
 
     def output_file(self, target: Target) -> str | None:
         """The file in which the tool leaves its result, in the target's scratch folder; None where it prints it."""
-        del target
         return None
 
     def moved_bytes(self, text: str) -> int | None:
-        """Bytes a round moved past the guest's page cache, by the tool's own word; None where it does not say."""
-        del text
+        """Bytes that a round moved past the guest's page cache, as its output says; None where it does not."""
         return None
 
     def failure(self, output: str) -> str:
-        """What a tool that ended with an error means by it, as a predicate; "" where its exit status says it all."""
-        del output
+        """The reason why the tool failed, as a predicate, from its output; "" where the exit status is all there is."""
         return ""
 
     def remarks(self, text: str) -> tuple[str, ...]:
-        """What a reader of a round's figures must know and cannot see in them: clauses, from the tool's raw output."""
-        del text
+        """Clauses that a reader of a round's figures must know, from the tool's raw output."""
         return ()
 
     def parse(self, text: str) -> Mapping[str, float]:
@@ -273,16 +272,36 @@ class Workload(BaseModel, ABC):
 
         By default from lines of a metric's name and its number, such as "seconds 1.25".
         """
-        words = [line.split() for line in text.splitlines()]
-        said = {line[0]: line[1] for line in words if len(line) == 2}
+        said = {words[0]: words[1] for words in map(str.split, text.splitlines()) if len(words) == 2}
         try:
             return {metric.name: float(said[metric.name]) for metric in self.metrics}
         except (KeyError, ValueError) as error:
             raise WorkloadError(f"{self.label} printed no line with a number for {error}.", output=text) from None
 
+    def _usual(self, name: str) -> object:
+        """The default of an option."""
+        return type(self).model_fields[name].default
+
+    def _text(self, name: str) -> str:
+        """The value of an option as labels have it."""
+        return str(getattr(self, name))
+
+    def _changed(self, *names: str) -> list[str]:
+        """The parts of a label that name those of these options whose values are not the defaults: ["count=4"]."""
+        return [f"{name}={self._text(name)}" for name in names if getattr(self, name) != self._usual(name)]
+
+    def _check_room(self, target: Target, option: str) -> None:
+        """Raise ConfigError where the region is larger than the target; `option` is the one that makes it smaller."""
+        if (needed := self.region_bytes or 0) > target.size_bytes:
+            raise ConfigError(
+                f"{self.label} needs {format_size(needed)}, but {target.path} has {format_size(target.size_bytes)}"
+                " for it.",
+                hint=f"Make the disk larger (the cell's size) or the workload's {option} smaller.",
+            )
+
 
 def check_promises(workload: Workload) -> None:
-    """Raise ConfigError for a workload whose class does not say what is measured, or says it against itself."""
+    """Raise ConfigError for a workload whose class does not say what it measures, or contradicts itself."""
     kind = type(workload).__name__
     if not getattr(workload, "tool", ""):
         raise ConfigError(f"{kind} names no tool.", hint=f'Write in the class: tool = "{kind.lower()}"')
@@ -293,35 +312,36 @@ def check_promises(workload: Workload) -> None:
         raise ConfigError(f"{kind} {what}.", hint="Give each figure that it returns one Metric.")
     if any(metric.name == workload.primary and metric.better == "neither" for metric in workload.metrics):
         raise ConfigError(
-            f"{kind} has {workload.primary!r} for its primary metric, of which neither way is better.",
+            f"{kind}'s primary metric {workload.primary!r} has no better direction.",
             hint="Name one that says which cell is faster.",
         )
     for name in (workload.primary, *workload.shown):
         if name not in names:
             raise ConfigError(
-                f"{kind} has no metric {name!r}, which its primary or shown names.", hint=f"It has: {', '.join(names)}."
+                f"{kind} names {name!r} in primary or shown, which is not among its metrics.",
+                hint=f"It has: {', '.join(names)}.",
             )
 
 
-def _chosen_of(workload: Workload, names: object) -> tuple[str, ...]:
-    """The metrics that `shown=` names; raises ConfigError for one that the workload has not."""
+def _chosen_metrics(workload: Workload, names: object) -> tuple[str, ...]:
+    """The metrics that `shown=` names; raises ConfigError for one that the workload does not have."""
     kind, there = type(workload).__name__, [metric.name for metric in workload.metrics]
     if not isinstance(names, tuple | list) or not names or not all(isinstance(name, str) for name in names):
         raise ConfigError(
-            f"{kind}(shown={shown(names)}) is no list of metrics.", hint=f'Write for example shown=("{there[0]}",).'
+            f"{kind}(shown={shown(names)}) is not a list of metrics.", hint=f'Write for example shown=("{there[0]}",).'
         )
-    found = [matching(name, there) for name in names]
-    for name, those in zip(names, found, strict=True):
-        if not those:
+    found = {name: find_metrics(name, there) for name in names}
+    for name in names:
+        if not found[name]:
             raise ConfigError(
-                f"{kind}(shown=...) names {shown(name)}, which it has not.",
+                f"{kind}(shown=...) names {shown(name)}, which it does not have.",
                 hint=f"{close_to(name, there)}It has: {', '.join(there)}.",
             )
-    return tuple(dict.fromkeys(one for those in found for one in those))
+    return tuple(dict.fromkeys(metric for metrics in found.values() for metric in metrics))
 
 
 def figures_of(workload: Workload, text: str) -> dict[str, float]:
-    """What its `parse` returns, all of it and nothing else; raises WorkloadError where metrics promise another."""
+    """The figures that its `parse` returns; raises WorkloadError where they are not those that its metrics promise."""
     figures = dict(workload.parse(text))
     names = [metric.name for metric in workload.metrics]
     for name in [*names, *figures]:
@@ -346,11 +366,13 @@ def _sentence(kind: type[Workload], error: ValidationError) -> str:
 
 
 Many = Annotated[int, Field(ge=1, le=10**7)]
-"""How many files or operations: a tool that makes more of them has its list in memory, and guests have little."""
+"""A number of files or operations: a tool that makes more of them has its list in memory, and guests have little."""
+
+Seed = Annotated[int, Field(ge=0)]
 
 
 class FileWorkload(Workload):
-    """A tool that works on files of its own, in a folder beside the test file; it reads only what it made itself."""
+    """A tool that works on files of its own, in a folder next to the test file; it reads only what it made itself."""
 
     needs_folder: ClassVar[bool] = True
 
@@ -358,16 +380,16 @@ class FileWorkload(Workload):
         """Its folder on the file system under test."""
         return f"{target.folder}/vmstorage-{self.tool}"
 
-    def beside(self, target: Target) -> str:
-        """A file or folder of its own in the scratch folder, for what is no I/O of the disk, as the tool's settings."""
+    def scratch_path(self, target: Target) -> str:
+        """Its file or folder in the scratch folder, for the tool's settings and other data not on the disk."""
         # a native row's scratch folder is the one in which its files are made
         return f"{target.scratch}/vmstorage-{self.tool}.own"
 
-    def set_aside(self, target: Target) -> tuple[tuple[str, ...], ...]:
-        """Its files stay, under another name."""
+    def set_aside(self, target: Target) -> Commands:
+        """Rename its files, and remove those in the scratch folder."""
         rename = 'n=1; while [ -e "$1.$n" ]; do n=$((n + 1)); done; mv "$1" "$1.$n"; rm -rf "$2"'
-        return (("/bin/sh", "-c", rename, "sh", self.place(target), self.beside(target)),)
+        return (("/bin/sh", "-c", rename, "sh", self.place(target), self.scratch_path(target)),)
 
-    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+    def cleanup(self, target: Target) -> Commands:
         """Remove both."""
-        return (("rm", "-rf", self.place(target), self.beside(target)),)
+        return (("rm", "-rf", self.place(target), self.scratch_path(target)),)

@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results.run import Metric
-from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.base import Target, Workload, metrics_in
 
 _DEVICE_SECONDS = 6.0
 _CACHE_SECONDS = 7.0
@@ -28,11 +28,12 @@ class Hdparm(Workload):
 
     Figures in MiB/s: `buffered_read` of -t, `cached_read` of -T, also with `direct`, which goes around the
     guest's page cache. hdparm reads in blocks of 2 MiB and its "MB" is 2**20 bytes (its source,
-    TIMING_BUF_MB). -T with no `direct` measures memory and no disk. A disk smaller than 3 s of reading is
+    TIMING_BUF_MB). -T without `direct` measures memory, not the disk. A disk smaller than 3 s of reading is
     read once. Raises ConfigError when neither timing is asked for.
     """
 
     tool: ClassVar[str] = "hdparm"
+    writes: ClassVar[bool] = False
 
     t: bool = False
     T: bool = False
@@ -43,10 +44,6 @@ class Hdparm(Workload):
         if not (self.t or self.T):
             raise ConfigError("Hdparm() times nothing.", hint="Write Hdparm(t=True), Hdparm(T=True) or both.")
         return self
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return (*(["buffered_read"] if self.t else []), *(["cached_read"] if self.T else []))
 
     @property
     def _options(self) -> tuple[str, ...]:
@@ -61,32 +58,12 @@ class Hdparm(Workload):
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """A rate for each timing."""
-        return tuple(Metric(name=name, unit="MiB/s", better="higher") for name in self._names)
-
-    @property
-    def primary(self) -> str:
-        """The disk's rate where it is measured, else the cache's."""
-        return self._names[0]
+        return metrics_in("MiB/s", "higher", *self.shown)
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """All there is."""
-        return self._names
-
-    @property
-    def region_bytes(self) -> None:
-        """All: how much it reads is for hdparm to choose."""
-        return
-
-    @property
-    def reads(self) -> bool:
-        """It only reads."""
-        return True
-
-    @property
-    def writes(self) -> bool:
-        """It only reads."""
-        return False
+        """All of them."""
+        return (*(["buffered_read"] if self.t else []), *(["cached_read"] if self.T else []))
 
     @property
     def expected_seconds(self) -> float:
@@ -115,10 +92,10 @@ class Hdparm(Workload):
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from hdparm's own rates; raises WorkloadError where one is missing.
 
-        Its rate comes from microseconds while the seconds it prints have two digits: on a fast or small disk
-        ("64 MB in  0.01 seconds = 6869.90 MB/sec") dividing again would be 7 % off.
+        hdparm computes its rate from microseconds, but prints seconds with two digits: on a fast or small disk
+        ("64 MB in  0.01 seconds = 6869.90 MB/sec") a division of its numbers would be 7 % off.
         """
-        return {name: _rate(name, text) for name in self._names}
+        return {name: _rate(name, text) for name in self.shown}
 
 
 def _rate(name: str, text: str) -> float:

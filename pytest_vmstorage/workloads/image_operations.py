@@ -1,4 +1,4 @@
-"""What is done to whole images, each operation timed on the host with the room it takes; needs no guest."""
+"""Operations on whole images, each timed on the host with the room that it takes; needs no guest."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pytest_vmstorage.config.cell import Format, StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, format_size
-from pytest_vmstorage.workloads.base import Target, Workload
-from pytest_vmstorage.workloads.shell_timer import seconds_of
+from pytest_vmstorage.workloads.base import MIB, Target, Workload, metrics_in
+from pytest_vmstorage.workloads.script import seconds_of
 
 Operation = Literal["create", "preallocate", "snapshot", "rollback", "clone", "convert", "resize", "delete"]
 
@@ -27,15 +27,14 @@ TAKING: tuple[Operation, ...] = ("create", "preallocate", "snapshot", "clone", "
 """Operations that take room; the others give some back."""
 
 _UNIT = 2**16
-_MIB = 2**20
 _TAKEN = re.compile(r"^taken (\w+) (\d+) (\d+)$", re.MULTILINE)
 
 
 class ImageOperations(Workload):
-    """An image of the cell is made, filled, and gone through all that a host does to images; `measure_image` runs it.
+    """Makes and fills an image of the cell, then does with it all that hosts do to images; `measure_image` runs it.
 
     - `create`: the image as the cell has it, format options and preallocation included.
-    - `preallocate`: a second one with full preallocation, beside what `create` took.
+    - `preallocate`: a second one with full preallocation, to compare with `create`.
     - `snapshot`: taken once `data` bytes are written that no layer shrinks; then all of them are written anew.
     - `rollback`: back to the snapshot.
     - `clone`: a second image on top of the first one, which shares its data.
@@ -45,12 +44,12 @@ class ImageOperations(Workload):
 
     Who does it: `qemu-img`; for backing=lvm `lvcreate`, `lvconvert --merge`, `lvextend`, `lvremove`; for a zvol `zfs`;
     and `cp --reflink=always`, where the format has no snapshot or clone and the file system shares blocks (xfs,
-    btrfs). Each row says which. What nothing there can do has no figure, and the row says why.
+    btrfs). Each row says which. An operation that nothing there can do has no figure, and the row says why.
 
     `operations` chooses some: the others are done untimed where these need them. Every operation begins with the host's
-    caches dropped and its tool's program in memory, and ends when what it wrote is on the device: `sync` of the files
-    and of their folder is part of its time. What it wrote is read back before it counts: a rollback, clone or
-    conversion without the data, or a size that did not change, is an error.
+    caches dropped and its tool's program in memory, and ends when its data is on the device: `sync` of the files and of
+    their folder is part of its time. The data is read back before the operation counts: a rollback, clone or conversion
+    without it, or a size that did not change, is an error.
 
     Figures: seconds of each operation by its name and of all together (`seconds`, primary); bytes that image, snapshots
     and copies take before and after it (`clone_before`, `clone_after`: blocks of files, each shared one once; extents
@@ -59,11 +58,10 @@ class ImageOperations(Workload):
 
     tool: ClassVar[str] = "qemu-img"
     needs_image: ClassVar[bool] = True
-    primary: ClassVar[str] = "seconds"
     region_bytes: ClassVar[int] = 0
     reads: ClassVar[bool] = False
 
-    data: Bytes = 64 * _MIB
+    data: Bytes = 64 * MIB
     operations: tuple[Operation, ...] = OPERATIONS
     convert_to: Format | None = None
 
@@ -74,7 +72,7 @@ class ImageOperations(Workload):
     @field_validator("data")
     @classmethod
     def _is_in_whole_clusters(cls, data: int) -> int:
-        if data < _MIB or data % _UNIT:
+        if data < MIB or data % _UNIT:
             raise ConfigError(
                 f"ImageOperations(data={format_size(data)}) cannot be written in whole clusters.",
                 hint="Give 1M or more, in multiples of 64k.",
@@ -102,19 +100,18 @@ class ImageOperations(Workload):
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """All together, then each operation's time and room."""
-        return (Metric(name="seconds", unit="s", better="lower"), *self.metrics_of(self.operations))
+        return (*metrics_in("s", "lower", "seconds"), *self.metrics_of(self.operations))
 
     @staticmethod
     def metrics_of(operations: Collection[Operation]) -> tuple[Metric, ...]:
-        """Time, room before and after, and what was taken, of these operations."""
+        """Time, room taken, and room before and after, of each of these operations."""
         return tuple(
             metric
             for name in operations
             for metric in (
-                Metric(name=name, unit="s", better="lower"),
-                *([_bytes(f"{name}_taken")] if name in TAKING else []),
-                _bytes(f"{name}_before"),
-                _bytes(f"{name}_after"),
+                *metrics_in("s", "lower", name),
+                *(metrics_in("B", "lower", f"{name}_taken") if name in TAKING else ()),
+                *metrics_in("B", "lower", f"{name}_before", f"{name}_after"),
             )
         )
 
@@ -136,23 +133,23 @@ class ImageOperations(Workload):
     @property
     def expected_seconds(self) -> float:
         """Each operation a second, and the data three times at 100 MiB/s."""
-        return len(self.operations) + 3 * self.data / _MIB / 100
+        return len(self.operations) + 3 * self.data / MIB / 100
 
     def target_format(self, config: StorageConfig) -> Format:
-        """What the cell's image is converted to."""
+        """The format that the cell's image is converted to."""
         return self.convert_to or ("qcow2" if config.format == "raw" else "raw")
 
     def argv(self, target: Target) -> tuple[str, ...]:
-        """None: it is no single command, and `measure_image` knows its steps. Raises ConfigError."""
+        """Raises ConfigError: `measure_image` knows its steps, which are not a single command."""
         raise ConfigError(
             f"{self.label} works on images of the host and not on {target.path}.", hint="Run it with measure_image."
         )
 
     def parse(self, text: str) -> Mapping[str, float]:
-        """Figures of all operations of which a round's text tells; raises WorkloadError where one has no time."""
+        """Figures of all operations in a round's text; raises WorkloadError where one has no time."""
         taken = {name: (int(before), int(after)) for name, before, after in _TAKEN.findall(text)}
         if not taken:
-            raise WorkloadError(f"{self.label} told of no operation.", output=text)
+            raise WorkloadError(f"{self.label} reported no operation.", output=text)
         figures: dict[str, float] = dict(seconds_of(tuple(taken), text))
         figures["seconds"] = sum(figures.values())
         for name, (before, after) in taken.items():
@@ -161,11 +158,12 @@ class ImageOperations(Workload):
         return figures
 
     def check_fits(self, config: StorageConfig) -> None:
-        """Raise ConfigError where the cell's image does not hold the data, or is none whose operations are timed."""
+        """Raise ConfigError where the cell's image does not hold the data, or its operations cannot be timed."""
         check_cell(config)
-        if self.data % (config.cluster_size or _UNIT):
+        cluster = config.cluster_size or _UNIT
+        if self.data % cluster:
             raise ConfigError(
-                f"{self.label} cannot be written in whole clusters of {format_size(config.cluster_size or _UNIT)}.",
+                f"{self.label} cannot be written in whole clusters of {format_size(cluster)}.",
                 hint="Give data in multiples of that.",
             )
         if self.data > config.size:
@@ -176,26 +174,22 @@ class ImageOperations(Workload):
 
 
 def taken_line(operation: Operation, before: int, after: int) -> str:
-    """How a round's text tells of the room, in bytes, that there was taken before and after an operation."""
+    """The line of a round's text with the bytes that were taken before and after an operation."""
     return f"taken {operation} {before} {after}"
 
 
-def _bytes(name: str) -> Metric:
-    return Metric(name=name, unit="B", better="lower")
-
-
 def check_cell(config: StorageConfig) -> None:
-    """Raise ConfigError for a cell on whose image no operations are timed, with the reason."""
+    """Raise ConfigError for a cell whose image operations cannot be timed, with the reason."""
     for is_so, why, hint in (
         (
             config.backing_kind in ("native", "partition", "device", "machine"),
-            f"backing={config.backing} has no image that is made and deleted",
+            f"backing={config.backing} has no image to create and delete",
             "Measure image operations with backing file, lvm or zvol.",
         ),
         (
             config.backing_kind in ("lvm", "zvol") and config.format != "raw",
-            f"on backing={config.backing} the volume itself is what is made, cloned and resized, and not a"
-            f" {config.format} in it",
+            f"on backing={config.backing} the volume itself is created, cloned and resized, not a {config.format}"
+            " in it",
             "Use format=raw there.",
         ),
         (

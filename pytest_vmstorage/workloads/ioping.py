@@ -1,4 +1,4 @@
-"""ioping: how long one request takes when nothing else is asked. Options carry ioping's own long names."""
+"""ioping: the latency of one request at a time. Options carry ioping's own long names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pytest_vmstorage.config.cell import Count
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import MaybeBytes, MaybeSeconds, format_size
-from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.base import MIB, Target, Workload, metrics_in
 
 _REQUEST = 4096
 _LINEAR_REQUEST = 256 * 2**10
-_FOLDER_BYTES = 2**20
-_RAPID_BYTES = 64 * 2**20
+_FOLDER_BYTES = MIB
+_RAPID_BYTES = 64 * MIB
 _RAPID_SECONDS = 3.0
 _GUESSED_SECONDS = 2.0
 _FIELDS = 10
@@ -29,12 +29,12 @@ class Ioping(Workload):
     """Latency of single requests with a pause between them, as `ioping -c 10`, e.g. `Ioping(count=10, interval=0)`.
 
     It reads, or with `write` writes, the block device (the test file, where the disk has a file system), within its
-    first `work_size` bytes, all of it unless given; what is read there was written before. With `directory` it makes
+    first `work_size` bytes, all of it unless given; these are filled before they are read. With `directory` it makes
     a file of its own, 1 MiB unless `work_size` says more, in a folder of the file system, as `ioping .` does, which
     needs a guest_fs. Names left out have ioping's defaults: `interval` 1 s, `size` 4k (256k with `linear`), `warmup`
     1: the first request is not counted, so `count=10` gives nine.
 
-    It measures one request at a time, and neither throughput nor what a queue does. Without `direct` requests go
+    It measures one request at a time, neither throughput nor the effect of a queue. Without `direct` requests go
     through the guest's page cache, of which ioping forgets each block first and flushes after each write; `cached`
     leaves that out and measures memory. A disk that rests between requests may answer later than a busy one.
 
@@ -44,6 +44,13 @@ class Ioping(Workload):
     """
 
     tool: ClassVar[str] = "ioping"
+    primary: ClassVar[str] = "avg"
+    shown: ClassVar[tuple[str, ...]] = ("avg", "max", "iops", "bw")
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *metrics_in("s", "lower", "min", "avg", "max", "mdev"),
+        *metrics_in("IOPS", "higher", "iops"),
+        *metrics_in("MiB/s", "higher", "bw"),
+    )
 
     count: Count | None = 10
     interval: MaybeSeconds = None
@@ -97,33 +104,14 @@ class Ioping(Workload):
 
     @property
     def label(self) -> str:
-        """Direction and size of a request, then whatever differs from the defaults."""
+        """Direction and size of a request, then options that differ from the defaults."""
         way = "readwrite" if self.read_write else "write" if self.write else "read"
         parts = ["ioping", way, format_size(self._request_bytes), *(["directory"] if self.directory else [])]
         parts += [f"S={format_size(self.work_size)}"] if self.work_size is not None else []
-        parts += [] if self.count == type(self).model_fields["count"].default else [f"count={self.count}"]
-        for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
-            if name not in _OWN and value != field.default:
-                parts.append(name if value is True else f"{name}={value:g}")
+        others = {n: getattr(self, n) for n in type(self).model_fields if n not in _OWN}
+        parts += self._changed("count")
+        parts += [n if value is True else f"{n}={value:g}" for n, value in others.items() if value != self._usual(n)]
         return " ".join(parts)
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """ioping's last line, in its order, and the rates of the line before it."""
-        times = [Metric(name=name, unit="s", better="lower") for name in ("min", "avg", "max", "mdev")]
-        rates = (("iops", "IOPS"), ("bw", "MiB/s"))
-        return (*times, *(Metric(name=name, unit=unit, better="higher") for name, unit in rates))
-
-    @property
-    def primary(self) -> str:
-        """The mean latency."""
-        return "avg"
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The mean and the worst, and what ioping prints of a rate."""
-        return ("avg", "max", "iops", "bw")
 
     @property
     def region_bytes(self) -> int | None:
@@ -169,21 +157,13 @@ class Ioping(Workload):
 
         Raises ConfigError where the region does not fit.
         """
-        where = self._in_folder(target) if self.directory else self._on_disk(target)
+        if self.directory:
+            where: tuple[str, ...] = ("-S", format_size(self._file_bytes), target.folder)
+        else:
+            self._check_room(target, "work_size")
+            size = format_size(self.region_bytes or target.size_bytes)
+            where = ("-S", size, "-o", format_size(target.offset_bytes), target.path)
         return ("ioping", "-B", *self._options(), *where)
-
-    def _in_folder(self, target: Target) -> tuple[str, ...]:
-        return ("-S", format_size(self._file_bytes), target.folder)
-
-    def _on_disk(self, target: Target) -> tuple[str, ...]:
-        if (self.region_bytes or 0) > target.size_bytes:
-            raise ConfigError(
-                f"{self.label} needs {format_size(self.region_bytes or 0)}, but {target.path} has"
-                f" {format_size(target.size_bytes)} for it.",
-                hint="Make the disk larger (the cell's size) or the workload's work_size smaller.",
-            )
-        size = self.region_bytes or target.size_bytes
-        return ("-S", format_size(size), "-o", format_size(target.offset_bytes), target.path)
 
     def _options(self) -> Iterator[str]:
         yield from (letter for name, letter in _LETTERS.items() if getattr(self, name))
@@ -206,13 +186,13 @@ class Ioping(Workload):
             raise WorkloadError("ioping counted no request.", hint="Give a larger count.", output=text)
         # the unit of times has changed between versions of ioping
         if not 0.9 < iops * running / (count * 1e9) < 1.1 and iops > 10:
-            raise WorkloadError("ioping's rate and its time do not go together.", output=text)
+            raise WorkloadError("ioping's rate and its time contradict each other.", output=text)
         times = {"min": low, "avg": mean, "max": high, "mdev": deviation}
         per_second = count * 1e9 / running
         return {
             **{name: value / 1e9 for name, value in times.items()},
             "iops": per_second,
-            "bw": per_second * self._request_bytes / 2**20,
+            "bw": per_second * self._request_bytes / MIB,
         }
 
 

@@ -16,11 +16,10 @@ from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.text import shown
 from pytest_vmstorage.units import Bytes, format_size
-from pytest_vmstorage.workloads.base import FileWorkload, Target
-from pytest_vmstorage.workloads.shell_timer import bash
+from pytest_vmstorage.workloads.base import MIB, Commands, FileWorkload, Target, metrics_in
+from pytest_vmstorage.workloads.script import FRESH, bash
 
 _KIB = 2**10
-_MIB = 2**20
 _GUESSED_MIB_PER_SECOND = 50.0
 _MISSING = "vmstorage: missing iozone"
 _CHUNK = 24_000
@@ -38,17 +37,12 @@ TESTS: Mapping[int, tuple[str, ...]] = {
 }
 """iozone's tests by the number of -i: the columns they fill, in the order of its table."""
 
-_MAKE = r"""
-set -e
-rm -rf "$1" "$2"; mkdir "$1" "$2"
-free=$(df -B1 --output=avail "$1" | tail -n 1)
-if [ "$free" -lt "$3" ]; then
-  echo "iozone's largest file needs $3 bytes, and $1 has $free: make the disk larger" >&2
-  exit 1
-fi
+_MAKE = f"""{FRESH}
+fresh "$1" "$2"
+check_room "$1" "$3" "iozone's largest file needs"
 """
 
-# what was given goes before what is installed
+# a binary that was given comes before an installed one
 _RUN = r"""
 set -eo pipefail
 program=$2/iozone
@@ -65,16 +59,16 @@ done
 
 
 class Iozone(FileWorkload):
-    """iozone's `tests` for each pair of `file_size` and `record_size`, a matrix of its own in one round.
+    """iozone's `tests` for each pair of `file_size` and `record_size`, a whole matrix in one round.
 
     `tests` are the numbers of iozone's -i (`TESTS`): 0 write, 1 read, 2 random, 3 backwards, 4 one record again, 5
     strides, 6 and 7 the same by stdio. `flush` (-e) and `close` (-c) count fsync and close as part of a write;
     `direct` (-I) goes past the guest's page cache. Records larger than the file are left out. iozone is not in
-    Debian's main archive: `binary` is one on the machine that runs pytest, which is copied into the guest's memory;
-    without it that of the guest is used, or one found in this machine's PATH. With none of them the test is skipped.
+    Debian's main archive: `binary` is a file on the machine that runs pytest, which is copied into the guest's memory;
+    without it the guest's own is used, or one from this machine's PATH. Without any the test is skipped.
 
     Without `direct` it measures the guest's page cache as much as the disk: each read comes right after the write of
-    the same file. Only files larger than the guest's memory say what the disk does. The guest's caches are dropped
+    the same file. Only files larger than the guest's memory measure the disk. The guest's caches are dropped
     before each pair, not between the tests of one. A study of 2010 does not state its sizes: `Iozone.auto()` has
     those of `iozone -a`.
 
@@ -83,8 +77,8 @@ class Iozone(FileWorkload):
 
     tool: ClassVar[str] = "iozone"
 
-    file_size: tuple[Bytes, ...] = (16 * _MIB,)
-    record_size: tuple[Bytes, ...] = (4 * _KIB, 64 * _KIB, _MIB)
+    file_size: tuple[Bytes, ...] = (16 * MIB,)
+    record_size: tuple[Bytes, ...] = (4 * _KIB, 64 * _KIB, MIB)
     tests: tuple[int, ...] = (0, 1, 2)
     flush: bool = True
     close: bool = False
@@ -99,9 +93,8 @@ class Iozone(FileWorkload):
     @classmethod
     def _whole(cls, sizes: tuple[int, ...], info: Any) -> tuple[int, ...]:
         if not sizes or any(not size or size % _KIB for size in sizes):
-            raise ConfigError(
-                f"Iozone({info.field_name}={sizes}) is no list of whole kilobytes.", hint='Write for example ("16M",).'
-            )
+            hint = 'Write for example ("16M",).'
+            raise ConfigError(f"Iozone({info.field_name}={sizes}) is not a list of whole kilobytes.", hint=hint)
         return tuple(dict.fromkeys(sizes))
 
     @field_validator("tests")
@@ -118,9 +111,9 @@ class Iozone(FileWorkload):
     def _holds_a_record(self) -> Iozone:
         if not self.pairs:
             raise ConfigError("No file of this Iozone holds one of its records.", hint="Give a smaller record_size.")
-        # os.path asks as pathlib does, and takes a name that is too long for one that is not there
+        # os.path reports a name that is too long as missing, where pathlib raises
         if self.binary is not None and not os.path.isfile(self.binary):  # noqa: PTH113
-            raise ConfigError(f"Iozone(binary={shown(self.binary)}) is not there.", hint="Give the path of an iozone.")
+            raise ConfigError(f"Iozone(binary={shown(self.binary)}) does not exist.", hint="Give iozone's path.")
         return self
 
     @classmethod
@@ -137,7 +130,7 @@ class Iozone(FileWorkload):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What iozone's table has for each pair."""
+        """The columns of iozone's table for each pair."""
         return tuple(column for test in self.tests for column in TESTS[test])
 
     @property
@@ -151,11 +144,7 @@ class Iozone(FileWorkload):
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Each column of each pair."""
-        return tuple(
-            Metric(name=_name(column, *pair), unit="MiB/s", better="higher")
-            for pair in self.pairs
-            for column in self.columns
-        )
+        return metrics_in("MiB/s", "higher", *(_name(column, *pair) for pair in self.pairs for column in self.columns))
 
     @property
     def primary(self) -> str:
@@ -174,13 +163,13 @@ class Iozone(FileWorkload):
 
     @property
     def expected_seconds(self) -> float:
-        """A second, and what all its passes would take at 50 MiB/s."""
+        """A second, and the time of all its passes at 50 MiB/s."""
         passes = sum(file for file, _record in self.pairs) * len(self.columns)
-        return 1.0 + passes / _MIB / _GUESSED_MIB_PER_SECOND
+        return 1.0 + passes / MIB / _GUESSED_MIB_PER_SECOND
 
-    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+    def setup(self, target: Target) -> Commands:
         """Folders of its own, and the binary in pieces where there is one to copy; fails without room."""
-        own = self.beside(target)
+        own = self.scratch_path(target)
         commands = [bash(_MAKE, self.place(target), own, str(self.bytes_on_disk))]
         found = self.binary or shutil.which("iozone")
         if found is None:
@@ -196,13 +185,13 @@ class Iozone(FileWorkload):
         given = {"-e": self.flush, "-c": self.close, "-I": self.direct}
         options = [*(f"-i {test}" for test in self.tests), *(option for option, on in given.items() if on)]
         pairs = (f"{file // _KIB}:{record // _KIB}" for file, record in self.pairs)
-        return bash(_RUN, self.place(target), self.beside(target), " ".join(options), *pairs)
+        return bash(_RUN, self.place(target), self.scratch_path(target), " ".join(options), *pairs)
 
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from iozone's tables; raises UnsupportedError without an iozone, WorkloadError for a missing row."""
         if _MISSING in text.splitlines():
             raise UnsupportedError(
-                f"{self.label} needs iozone, which is neither in the guest nor here.",
+                f"{self.label} needs iozone, which neither the guest nor this machine has.",
                 hint="Give one with Iozone(binary=...), or install it (Debian: iozone3 of non-free).",
             )
         rows = [line.split() for line in text.splitlines()]
@@ -211,7 +200,7 @@ class Iozone(FileWorkload):
         for file, record in self.pairs:
             if not all(found.get((file, record), [0])):
                 what = f"a file of {format_size(file)} in records of {format_size(record)}"
-                raise WorkloadError(f"iozone printed no figures of {what}.", output=text)
+                raise WorkloadError(f"iozone printed no figures for {what}.", output=text)
         return {
             _name(column, *pair): value / _KIB
             for pair in self.pairs
@@ -219,7 +208,7 @@ class Iozone(FileWorkload):
         }
 
     def matrix(self, figures: Mapping[str, float], column: str) -> Mapping[tuple[int, int], float]:
-        """One of `columns` over (file size, record size) in bytes, from the figures of a round; raises ConfigError."""
+        """The figures of one of `columns` in a round by (file size, record size) in bytes; raises ConfigError."""
         if column not in self.columns:
             raise ConfigError(f"{self.label} has no {column!r}.", hint=f"It has: {', '.join(self.columns)}.")
         return {pair: figures[_name(column, *pair)] for pair in self.pairs}

@@ -12,28 +12,22 @@ from pydantic import Field, field_validator, model_validator
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes
-from pytest_vmstorage.workloads.base import FileWorkload, Many, Target
-from pytest_vmstorage.workloads.shell_timer import TIMED, bash, seconds_of
+from pytest_vmstorage.workloads.base import MIB, Commands, FileWorkload, Many, Seed, Target, metrics_in
+from pytest_vmstorage.workloads.script import FRESH, TIMED, bash, seconds_of
 
-_MIB = 2**20
 _BLOCK = 4096
-_FACTORS = {"": 1, "kilo": 2**10, "mega": _MIB, "giga": 2**30, "tera": 2**40}
+_FACTORS = {"": 1, "kilo": 2**10, "mega": MIB, "giga": 2**30, "tera": 2**40}
 _GUESSED_PER_SECOND = 1000.0
 _COMMANDS = ("run", "show", "quit", "help")
 
-_MAKE = r"""
-set -e
-rm -rf "$1"; mkdir "$1"
-free=$(df -B1 --output=avail "$1" | tail -n 1)
-if [ "$free" -lt "$2" ]; then
-  echo "postmark may write $2 bytes, and $1 has $free: make the disk larger" >&2
-  exit 1
-fi
+_MAKE = f"""{FRESH}
+fresh "$1"
+check_room "$1" "$2" "postmark may write"
 printf '%s' "$3" >"$4"
 """
 
 # postmark counts whole seconds, and calls less than one a second; it prints each stage as it begins. It goes on after
-# an error, and would give figures of what it did not do.
+# an error, and would give figures of work that it did not do.
 _RUN = (
     TIMED
     + r"""
@@ -56,6 +50,7 @@ part total both "$1"
 """
 )
 
+_Tenths = Annotated[int, Field(ge=0, le=10)]
 _OWN_SECONDS = re.compile(r"(\d+) seconds of transactions")
 _DATA = re.compile(r"([\d.]+) (kilo|mega|giga|tera|)bytes (read|written) \(")
 
@@ -78,6 +73,12 @@ class Postmark(FileWorkload):
     """
 
     tool: ClassVar[str] = "postmark"
+    shown: ClassVar[tuple[str, ...]] = ("tps", "read_bw", "write_bw")
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *metrics_in("transactions/s", "higher", "tps"),
+        *metrics_in("MiB/s", "higher", "read_bw", "write_bw"),
+        *metrics_in("s", "lower", "seconds"),
+    )
 
     size: tuple[Bytes, Bytes] = (512, 65536)
     number: Many = 1000
@@ -86,9 +87,9 @@ class Postmark(FileWorkload):
     write: Bytes = 4096
     subdirectories: Annotated[int, Field(ge=0, le=10**7)] = 5
     buffering: bool = False
-    bias_read: Annotated[int, Field(ge=0, le=10)] = 5
-    bias_create: Annotated[int, Field(ge=0, le=10)] = 5
-    seed: Annotated[int, Field(ge=0)] = 42
+    bias_read: _Tenths = 5
+    bias_create: _Tenths = 5
+    seed: Seed = 42
 
     if TYPE_CHECKING:  # a type checker would refuse size=("4k", "64k"), which a validator makes bytes of
 
@@ -104,9 +105,8 @@ class Postmark(FileWorkload):
     @model_validator(mode="after")
     def _goes_together(self) -> Postmark:
         if not 0 < self.size[0] <= self.size[1]:
-            raise ConfigError(
-                f"Postmark(size={self.size}) is no smallest and largest file.", hint="Write for example (512, 65536)."
-            )
+            hint = "Write for example (512, 65536)."
+            raise ConfigError(f"Postmark(size={self.size}) must be the smallest and the largest file.", hint=hint)
         return self
 
     @classmethod
@@ -116,7 +116,7 @@ class Postmark(FileWorkload):
 
     @classmethod
     def from_file(cls, path: str | Path) -> Postmark:
-        """The settings of postmark's own file; what it leaves out has postmark's defaults, the location is ours.
+        """The settings of postmark's own file, with postmark's defaults for what it leaves out, and our location.
 
         Raises ConfigError for a file or a line that cannot be read.
         """
@@ -124,52 +124,27 @@ class Postmark(FileWorkload):
             lines = Path(path).read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError) as error:
             raise ConfigError(f"postmark's settings {path} cannot be read: {error}.") from None
-        options: dict[str, Any] = {
-            "size": (500, 10000),
-            "number": 500,
-            "transactions": 500,
-            "read": 512,
-            "write": 512,
-            "subdirectories": 0,
-            "buffering": True,
-        }
+        options: dict[str, Any] = dict.fromkeys(("number", "transactions"), 500) | dict.fromkeys(("read", "write"), 512)
+        options |= {"size": (500, 10000), "subdirectories": 0, "buffering": True}
         for number, line in enumerate(lines, 1):
             options.update(_setting(line.split(), f"{path}, line {number}"))
         return cls(**options)
 
     @property
     def label(self) -> str:
-        """How much there is to do, then whatever differs from the defaults."""
+        """Files and transactions, then options that differ from the defaults."""
+        others = (name for name in type(self).model_fields if name not in ("number", "transactions"))
         parts = ["postmark", f"{self.number} files", f"{self.transactions} transactions"]
-        for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
-            if name not in ("number", "transactions") and value != field.default:
-                parts.append(f"{name}={_text(value)}")
-        return " ".join(parts)
+        return " ".join([*parts, *self._changed(*others)])
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """Transactions, data, and the whole run's time."""
-        return (
-            Metric(name="tps", unit="transactions/s", better="higher"),
-            Metric(name="read_bw", unit="MiB/s", better="higher"),
-            Metric(name="write_bw", unit="MiB/s", better="higher"),
-            Metric(name="seconds", unit="s", better="lower"),
-        )
-
-    @property
-    def primary(self) -> str:
-        """Transactions per second."""
-        return "tps"
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """Transactions and data."""
-        return ("tps", "read_bw", "write_bw")
+    def _text(self, name: str) -> str:
+        """As postmark reads it: whole numbers of bytes, true or false."""
+        value = getattr(self, name)
+        return " ".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
 
     @property
     def expected_seconds(self) -> float:
-        """A second, and what a thousand files or transactions a second would take."""
+        """A second, and the time at a thousand files or transactions a second."""
         return 1.0 + (2 * self.number + self.transactions) / _GUESSED_PER_SECOND
 
     @property
@@ -183,10 +158,10 @@ class Postmark(FileWorkload):
         """Its files as they are made, of the mean of `size` and half a block each, which transactions then change."""
         return self.number * (sum(self.size) // 2 + _BLOCK // 2)
 
-    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+    def setup(self, target: Target) -> Commands:
         """Make a folder of its own and the settings file; fails without room, as postmark does not notice that."""
         place = self.place(target)
-        return (bash(_MAKE, place, str(self.written_bytes), self.settings(place), self.beside(target)),)
+        return (bash(_MAKE, place, str(self.written_bytes), self.settings(place), self.scratch_path(target)),)
 
     def settings(self, location: str) -> str:
         """postmark's settings file, with the commands that run it."""
@@ -195,17 +170,16 @@ class Postmark(FileWorkload):
     def _lines(self, location: str) -> Iterator[str]:
         yield f"set location {location}"
         for name in type(self).model_fields:
-            # postmark has none unless told, and refuses to be told so
-            if name == "subdirectories" and not self.subdirectories:
-                continue
-            yield f"set {name.replace('_', ' ')} {_text(getattr(self, name))}"
+            # postmark has no subdirectories by default, and refuses the number 0
+            if name != "subdirectories" or self.subdirectories:
+                yield f"set {name.replace('_', ' ')} {self._text(name)}"
 
     def argv(self, target: Target) -> tuple[str, ...]:
         """postmark under a stopwatch."""
-        return bash(_RUN, self.beside(target))
+        return bash(_RUN, self.scratch_path(target))
 
     def parse(self, text: str) -> Mapping[str, float]:
-        """Figures from postmark's words and the stopwatch; raises WorkloadError where they do not agree."""
+        """Figures from postmark's output and the stopwatch; raises WorkloadError where they do not agree."""
         own = _OWN_SECONDS.search(text)
         data = {way: float(number) * _FACTORS[unit] for number, unit, way in _DATA.findall(text)}
         if own is None or len(data) != 2 or "Eh?" in text:
@@ -218,26 +192,19 @@ class Postmark(FileWorkload):
             )
         return {
             "tps": self.transactions / seconds["transactions"],
-            "read_bw": data["read"] / _MIB / seconds["total"],
-            "write_bw": data["written"] / _MIB / seconds["total"],
+            "read_bw": data["read"] / MIB / seconds["total"],
+            "write_bw": data["written"] / MIB / seconds["total"],
             "seconds": seconds["total"],
         }
 
 
 def _setting(words: list[str], where: str) -> dict[str, Any]:
-    """One line of a settings file as options; its location and commands are none."""
+    """One line of a settings file as options; {} for its location and for commands."""
     if not words or words[0] in _COMMANDS or words[:2] in (["set", "location"], ["set", "report"]):
         return {}
-    name = "_".join(words[1:3]) if words[1:2] == ["bias"] else "".join(words[1:2])
-    values = words[3:] if words[1:2] == ["bias"] else words[2:]
+    count = 2 if words[1:2] == ["bias"] else 1
+    name, values = "_".join(words[1 : 1 + count]), words[1 + count :]
     wanted = 2 if name == "size" else 1
     if words[0] != "set" or name not in Postmark.model_fields or len(values) != wanted:
         raise ConfigError(f"{where}: {' '.join(words)!r} is not understood.", hint="Write for example: set number 1000")
     return {name: tuple(values) if name == "size" else values[0]}
-
-
-def _text(value: object) -> str:
-    """As postmark reads it: whole numbers of bytes, true or false."""
-    if isinstance(value, tuple):
-        return " ".join(map(str, value))
-    return str(value).lower()

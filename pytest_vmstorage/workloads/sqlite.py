@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar, Literal
 
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.results.run import Metric
-from pytest_vmstorage.workloads.base import FileWorkload, Many, Target
-from pytest_vmstorage.workloads.shell_timer import TIMED, bash, seconds_of
+from pytest_vmstorage.workloads.base import Commands, FileWorkload, Many, Seed, Target, metrics_in
+from pytest_vmstorage.workloads.script import TIMED, bash, seconds_of
 
 _GUESSED_PER_SECOND = 100.0
 _ROW_BYTES, _INDEXED_BYTES = 52, 12
@@ -32,10 +30,10 @@ awk -v n="$4" -v seed="$5" 'BEGIN {
 }' >"$3"
 """
 
-# synchronous is of a connection, and not of the database: each shell is told. A pragma that SQLite does not know is
-# no error to it, so what is in effect is asked.
+# synchronous belongs to a connection, not to the database: each shell sets it. SQLite ignores pragmas that it does not
+# know, so the script asks which are in effect.
 _RUN = (
-    TIMED  # noqa: S608 (nothing that comes from outside is in it)
+    TIMED  # noqa: S608 (no input is part of it)
     + r"""
 shell() { sqlite3 -bail -init /dev/null -cmd "$pragmas" "$db"; }
 insert() { local run; for ((run = 0; run < runs; run++)); do shell <"$statements" >/dev/null; done; }
@@ -66,13 +64,18 @@ class Sqlite(FileWorkload):
     """
 
     tool: ClassVar[str] = "sqlite3"
+    shown: ClassVar[tuple[str, ...]] = ("seconds", "insertions")
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *metrics_in("s", "lower", "seconds"),
+        *metrics_in("insertions/s", "higher", "insertions"),
+    )
 
     insertions: Many = 500
     runs: Many = 1
     journal_mode: Literal["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "WAL", "OFF"] = "DELETE"
     synchronous: Literal["OFF", "NORMAL", "FULL", "EXTRA"] = "FULL"
     index: bool = False
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Seed = 1
 
     @classmethod
     def published(cls) -> Sqlite:
@@ -81,30 +84,10 @@ class Sqlite(FileWorkload):
 
     @property
     def label(self) -> str:
-        """How many insertions, then whatever differs from the defaults."""
+        """How many insertions, then options that differ from the defaults."""
         times = f"{self.runs}x" if self.runs > 1 else ""
-        fields = type(self).model_fields
-        changed = [n for n in ("journal_mode", "synchronous", "seed") if getattr(self, n) != fields[n].default]
-        others = [*(f"{name}={getattr(self, name)}" for name in changed), *(["indexed"] if self.index else [])]
+        others = [*self._changed("journal_mode", "synchronous", "seed"), *(["indexed"] if self.index else [])]
         return " ".join(["sqlite", f"{times}{self.insertions} insertions", *others])
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """The time, as pts has it, and the rate."""
-        return (
-            Metric(name="seconds", unit="s", better="lower"),
-            Metric(name="insertions", unit="insertions/s", better="higher"),
-        )
-
-    @property
-    def primary(self) -> str:
-        """The time, as pts has it."""
-        return "seconds"
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """Both."""
-        return ("seconds", "insertions")
 
     @property
     def bytes_on_disk(self) -> int:
@@ -116,10 +99,10 @@ class Sqlite(FileWorkload):
 
     @property
     def expected_seconds(self) -> float:
-        """A second, and what a hundred insertions a second would take."""
+        """A second, and the time at a hundred insertions a second."""
         return 1.0 + self.insertions * self.runs / _GUESSED_PER_SECOND
 
-    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+    def setup(self, target: Target) -> Commands:
         """An empty table in a database of its own, and the statements."""
         table = (
             "CREATE TABLE pts1 (I SMALLINT NOT NULL, DT TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,"
@@ -127,15 +110,15 @@ class Sqlite(FileWorkload):
         )
         index = " CREATE INDEX pts1_i ON pts1 (I);" if self.index else ""
         numbers = (str(self.insertions), str(self.seed))
-        return (bash(_MAKE, self.place(target), self._pragmas + table + index, self.beside(target), *numbers),)
+        return (bash(_MAKE, self.place(target), self._pragmas + table + index, self.scratch_path(target), *numbers),)
 
     @property
     def _pragmas(self) -> str:
         return f"PRAGMA journal_mode={self.journal_mode}; PRAGMA synchronous={self.synchronous}; "
 
     def argv(self, target: Target) -> tuple[str, ...]:
-        """All runs under a stopwatch; then rows are counted and the pragmas in effect asked."""
-        return bash(_RUN, self.place(target), self.beside(target), str(self.runs), self._pragmas)
+        """All runs under a stopwatch, then the count of rows and the pragmas in effect."""
+        return bash(_RUN, self.place(target), self.scratch_path(target), str(self.runs), self._pragmas)
 
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from the stopwatch; raises WorkloadError unless all rows are there and the pragmas were in effect."""

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, format_size
-from pytest_vmstorage.workloads.base import FileWorkload, Many, Target
-from pytest_vmstorage.workloads.shell_timer import TIMED, bash, seconds_of
+from pytest_vmstorage.workloads.base import MIB, Commands, FileWorkload, Many, Seed, Target, metrics_in
+from pytest_vmstorage.workloads.script import FRESH, TIMED, bash, seconds_of
 
 _PARTS = ("pack_1", "pack_2", "unpack_1", "unpack_2")
-_MIB = 2**20
 _COPIES = 5
 _PER_FILE = 8192
 _GUESSED_MIB_PER_SECOND = 50.0
 
-# one line without NUL, which every awk reads whole; all files are cut out of it by one process, as thousands of dd
-# would take an emulated guest minutes. Folder 0 is the tree itself, each holds up to eight others.
-_MAKE = r"""
-set -eo pipefail
-rm -rf "$1"; mkdir "$1"; cd "$1"
-free=$(df -B1 --output=avail . | tail -n 1)
-if [ "$free" -lt "$6" ]; then
-  echo "the tree, two archives and what is unpacked need $6 bytes, and $1 has $free: make the disk larger" >&2
-  exit 1
-fi
-head -c 8388608 /dev/urandom | tr -d '\000\n' | awk -v files="$2" -v folders="$3" -v total="$4" -v seed="$5" '
+# one process cuts all files out of one line, as thousands of dd would take an emulated guest minutes; folder 0 is the
+# tree itself, and each folder holds up to eight others
+_MAKE = (
+    FRESH
+    + r"""
+fresh "$1"
+check_room "$1" "$6" "the tree, two archives and what is unpacked need"
+cd "$1"
+random_line | awk -v files="$2" -v folders="$3" -v total="$4" -v seed="$5" '
   {
     srand(seed); ORS = ""; path[0] = "tree"; list = "xargs mkdir -p"
     print path[0] "\n" | list
@@ -50,6 +45,7 @@ head -c 8388608 /dev/urandom | tr -d '\000\n' | awk -v files="$2" -v folders="$3
     }
   }'
 """
+)
 
 _RUN = (
     TIMED
@@ -73,28 +69,34 @@ part unpack_2 unpack 2.tar 2
 
 
 class Tar(FileWorkload):
-    """A tree of `files` in `folders` is packed into an archive, then into a second one, then both are unpacked.
+    """tar packs a tree of `files` in `folders` into an archive and into a second one, then unpacks both.
 
     The tree is made before each round, on the disk under test, of `total_size` bytes altogether; `seed` decides the
-    sizes (exponentially distributed, as few large and many small files) and their order. Their bytes are the kernel's
-    random numbers, which no layer shrinks. Before each part the guest's caches are synced and dropped, where there is
-    the right to; the host's only before the round. The disk needs five times `total_size`.
+    sizes (exponentially distributed: few large and many small files) and their order. Their bytes are the kernel's
+    random numbers, which no layer shrinks. Before each part the guest's caches are synced and, for root, dropped;
+    the host's only before the round. The disk needs five times `total_size`.
 
-    It measures file system and disk together: metadata, allocation, one stream of reads beside one of writes. Each
+    It measures file system and disk together: metadata, allocation, a stream of reads while another writes. Each
     part ends when the file system has written all of it; with `sync=False` when tar ends, as `time tar` does it:
-    then what fits the guest's page cache is measured too, and the label says "buffered". The host's page cache may
-    hold the archives for unpacking, as cache modes go.
+    then the guest's page cache is measured too, and the label says "buffered". With some cache modes the host's page
+    cache holds the archives for unpacking.
 
     Figures: seconds of `pack_1`, `pack_2`, `unpack_1`, `unpack_2` and of all four (`seconds`); `pack_bw` and
     `unpack_bw`, MiB/s of file content, over both.
     """
 
     tool: ClassVar[str] = "tar"
+    shown: ClassVar[tuple[str, ...]] = ("seconds", "pack_bw", "unpack_bw")
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *metrics_in("s", "lower", "seconds"),
+        *metrics_in("MiB/s", "higher", "pack_bw", "unpack_bw"),
+        *metrics_in("s", "lower", *_PARTS),
+    )
 
     files: Many = 400
     folders: Many = 25
-    total_size: Bytes = 32 * _MIB
-    seed: Annotated[int, Field(ge=0)] = 1
+    total_size: Bytes = 32 * MIB
+    seed: Seed = 1
     sync: bool = True
 
     if TYPE_CHECKING:  # a type checker would refuse total_size="32M", which a validator makes bytes of
@@ -110,43 +112,23 @@ class Tar(FileWorkload):
     def label(self) -> str:
         """The tree, and how it was timed."""
         parts = ["tar", f"{self.files} files", f"{self.folders} folders", format_size(self.total_size)]
-        parts += [] if self.seed == type(self).model_fields["seed"].default else [f"seed={self.seed}"]
-        return " ".join([*parts, *([] if self.sync else ["buffered"])])
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """All four parts together, rates, and each part."""
-        return (
-            Metric(name="seconds", unit="s", better="lower"),
-            *(Metric(name=name, unit="MiB/s", better="higher") for name in ("pack_bw", "unpack_bw")),
-            *(Metric(name=name, unit="s", better="lower") for name in _PARTS),
-        )
-
-    @property
-    def primary(self) -> str:
-        """All four parts together."""
-        return "seconds"
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The time and the two rates."""
-        return ("seconds", "pack_bw", "unpack_bw")
+        return " ".join([*parts, *self._changed("seed"), *([] if self.sync else ["buffered"])])
 
     @property
     def bytes_on_disk(self) -> int:
-        """The tree, two archives and what comes out of them, and for each file and folder two blocks of 4 KiB.
+        """The tree, two archives and their content, and for each file and folder two blocks of 4 KiB.
 
-        tar(5) has a header of 512 bytes for each, and fills up to 512; a file system has an inode, and rest of a block.
+        tar(5) has a header of 512 bytes for each and pads to 512; a file system has an inode and half-filled blocks.
         """
         return _COPIES * (self.total_size + _PER_FILE * (self.files + self.folders))
 
     @property
     def expected_seconds(self) -> float:
-        """Two seconds, and what four copies would take at 50 MiB/s."""
-        return 2.0 + 4 * self.total_size / _MIB / _GUESSED_MIB_PER_SECOND
+        """Two seconds, and the time of four copies at 50 MiB/s."""
+        return 2.0 + 4 * self.total_size / MIB / _GUESSED_MIB_PER_SECOND
 
-    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
-        """Make the tree; fails where there is no room for it, two archives and what comes out of them."""
+    def setup(self, target: Target) -> Commands:
+        """Make the tree; fails without room for it, two archives and their content."""
         numbers = (self.files, self.folders, self.total_size, self.seed, self.bytes_on_disk)
         return (bash(_MAKE, self.place(target), *map(str, numbers)),)
 
@@ -157,7 +139,7 @@ class Tar(FileWorkload):
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures from the script's times; raises WorkloadError where one is missing."""
         seconds = seconds_of(_PARTS, text)
-        mib = 2 * self.total_size / _MIB
+        mib = 2 * self.total_size / MIB
         return {
             "seconds": sum(seconds.values()),
             "pack_bw": mib / (seconds["pack_1"] + seconds["pack_2"]),

@@ -1,4 +1,4 @@
-"""Static web pages from the disk under test: nginx serves them, wrk asks for them, both over the guest's loopback."""
+"""Static web pages from the disk under test: nginx serves them to wrk over the guest's loopback."""
 
 from __future__ import annotations
 
@@ -11,30 +11,26 @@ from pydantic import Field, model_validator
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, Seconds, format_size
-from pytest_vmstorage.workloads.base import FileWorkload, Many, Target
-from pytest_vmstorage.workloads.shell_timer import bash
+from pytest_vmstorage.workloads.base import MIB, Commands, FileWorkload, Many, Seed, Target, metrics_in
+from pytest_vmstorage.workloads.script import FRESH, bash
 
-_MIB = 2**20
 _BLOCK = 4096
-_SOURCE = 8 * _MIB
+_SOURCE = 8 * MIB
 _START_SECONDS = 3.0
 _MISSING = "vmstorage: missing "
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_BYTES = {"": 1, "K": 2**10, "M": _MIB, "G": 2**30, "T": 2**40}
+_BYTES = {"": 1, "K": 2**10, "M": MIB, "G": 2**30, "T": 2**40}
 
-# the pages are cut out of one line of random bytes by one process; settings and the list of what is asked for lie in
-# the scratch folder
-_MAKE = r"""
-set -eo pipefail
-rm -rf "$1" "$2"; mkdir "$1" "$2"
+# one process cuts the pages out of one line of random bytes; nginx's settings and wrk's script, which chooses pages,
+# lie in the scratch folder
+_MAKE = (
+    FRESH
+    + r"""
+fresh "$1" "$2"
 chmod 755 "$1"
-free=$(df -B1 --output=avail "$1" | tail -n 1)
-if [ "$free" -lt "$3" ]; then
-  echo "the pages need $3 bytes, and $1 has $free: make the disk larger" >&2
-  exit 1
-fi
+check_room "$1" "$3" "the pages need"
 cd "$1"
-head -c 8388608 /dev/urandom | tr -d '\000\n' | awk -v pages="$4" -v size="$5" -v seed="$6" '
+random_line | awk -v pages="$4" -v size="$5" -v seed="$6" '
   {
     srand(seed); ORS = ""
     for (i = 0; i < pages; i++) {
@@ -46,6 +42,7 @@ head -c 8388608 /dev/urandom | tr -d '\000\n' | awk -v pages="$4" -v size="$5" -
 printf '%s' "$7" >"$2/nginx.conf"
 printf '%s' "$8" >"$2/pages.lua"
 """
+)
 
 # a guest without a network has its loopback down
 _RUN = r"""
@@ -65,9 +62,7 @@ cat "$1/error.log"
 exit $status
 """
 
-_STOP = r"""
-[ ! -e "$1/nginx.pid" ] || kill "$(cat "$1/nginx.pid")" || true
-"""
+_STOP = '[ ! -e "$1/nginx.pid" ] || kill "$(cat "$1/nginx.pid")" || true'
 
 _CONF = """\
 user root;
@@ -102,20 +97,26 @@ _WRONG = re.compile(r"^\s*(Socket errors:.*|Non-2xx or 3xx responses:.*)$", re.M
 class Web(FileWorkload):
     """nginx serves `pages` files of `size` bytes from the disk under test; wrk asks for them in random order.
 
-    wrk keeps `connections` open for `duration` seconds, each asking again as soon as it is answered; `seed` decides
+    wrk keeps `connections` open for `duration` seconds, each with the next request after each answer; `seed` decides
     the order. Server and load run in the same guest, over its loopback, and share its CPUs. `workers` and `sendfile`
     are nginx's.
 
     Each page comes from the disk once, and then from the guest's page cache: unless `pages` times `size` is larger
     than the guest's memory, it measures nginx, the network code and the CPU, and storage only in the first moments.
     So did the study of 2017, which had one page (`Web.published()`: one page, 100 connections, as Phoronix'
-    pts/apache; its server was Apache and its client ab, which asks for one page alone). Nothing is written.
+    pts/apache; its server was Apache and its client ab, which requests a single page). Nothing is written.
 
-    Figures: `requests` a second, `lat_p50` and `lat_p99` in seconds, `bw` in MiB/s with headers. An answer that is no
+    Figures: `requests` a second, `lat_p50` and `lat_p99` in seconds, `bw` in MiB/s with headers. An answer other than a
     page, or a connection that fails, is an error. Skipped where the guest has no nginx or wrk.
     """
 
     tool: ClassVar[str] = "nginx"
+    shown: ClassVar[tuple[str, ...]] = ("requests", "lat_p99")
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *metrics_in("requests/s", "higher", "requests"),
+        *metrics_in("s", "lower", "lat_p50", "lat_p99"),
+        *metrics_in("MiB/s", "higher", "bw"),
+    )
 
     pages: Many = 1000
     size: Bytes = 16 * 2**10
@@ -123,7 +124,7 @@ class Web(FileWorkload):
     duration: Seconds = 3.0
     workers: Annotated[int, Field(ge=1, le=1000)] = 1
     sendfile: bool = True
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Seed = 1
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
 
     if TYPE_CHECKING:  # a type checker would refuse size="16k", which a validator makes bytes of
@@ -133,42 +134,21 @@ class Web(FileWorkload):
     @model_validator(mode="after")
     def _goes_together(self) -> Web:
         if not 0 < self.size <= _SOURCE // 2:
-            raise ConfigError(f"Web(size={format_size(self.size)}) is no page.", hint="Give up to 4M.")
+            raise ConfigError(f"Web(size={format_size(self.size)}) is not the size of a page.", hint="Give up to 4M.")
         if self.duration < 1 or self.duration != int(self.duration):
             raise ConfigError(f"Web(duration={self.duration:g}) is not whole seconds, which is all wrk takes.")
         return self
 
     @classmethod
     def published(cls) -> Web:
-        """What a study of 2017 asked for, for a minute."""
+        """The load of a study of 2017, for a minute."""
         return cls(pages=1, connections=100, duration=60)
 
     @property
     def label(self) -> str:
-        """The pages, how many ask, then whatever differs from nginx's defaults."""
+        """The pages and connections, then options that differ from the defaults."""
         parts = ["web", f"{self.pages} pages", format_size(self.size), f"c={self.connections}"]
-        parts += [f"workers={self.workers}"] if self.workers > 1 else []
-        parts += [f"seed={self.seed}"] if self.seed != type(self).model_fields["seed"].default else []
-        return " ".join([*parts, *([] if self.sendfile else ["sendfile=off"])])
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """The rate, latencies, and data."""
-        return (
-            Metric(name="requests", unit="requests/s", better="higher"),
-            *(Metric(name=f"lat_p{percent}", unit="s", better="lower") for percent in (50, 99)),
-            Metric(name="bw", unit="MiB/s", better="higher"),
-        )
-
-    @property
-    def primary(self) -> str:
-        """Requests per second."""
-        return "requests"
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The rate and the tail of the latency."""
-        return ("requests", "lat_p99")
+        return " ".join([*parts, *self._changed("workers", "seed"), *([] if self.sendfile else ["sendfile=off"])])
 
     @property
     def bytes_on_disk(self) -> int:
@@ -177,37 +157,33 @@ class Web(FileWorkload):
 
     @property
     def expected_seconds(self) -> float:
-        """The time it was given, and what starting and stopping take."""
+        """Its duration, and the time to start and stop."""
         return self.duration + _START_SECONDS
 
-    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+    def setup(self, target: Target) -> Commands:
         """Make the pages, nginx's settings and wrk's script; fails without room."""
-        place, own = self.place(target), self.beside(target)
-        conf = _CONF.format(
-            place=own,
-            root=place,
-            port=self.port,
-            workers=self.workers,
-            sendfile="on" if self.sendfile else "off",
-        )
+        place, own = self.place(target), self.scratch_path(target)
+        sendfile = "on" if self.sendfile else "off"
+        conf = _CONF.format(place=own, root=place, port=self.port, workers=self.workers, sendfile=sendfile)
         lua = _LUA.format(seed=self.seed, last=self.pages - 1)
         numbers = map(str, (self.bytes_on_disk, self.pages, self.size, self.seed))
         return (bash(_MAKE, place, own, *numbers, conf, lua),)
 
     def argv(self, target: Target) -> tuple[str, ...]:
         """nginx starts, wrk runs, nginx ends."""
-        return bash(_RUN, self.beside(target), str(self.connections), f"{self.duration:.0f}s", str(self.port))
+        return bash(_RUN, self.scratch_path(target), str(self.connections), f"{self.duration:.0f}s", str(self.port))
 
-    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+    def cleanup(self, target: Target) -> Commands:
         """Stop an nginx that still runs, remove pages and settings."""
-        return (bash(_STOP, self.beside(target)), *super().cleanup(target))
+        return (bash(_STOP, self.scratch_path(target)), *super().cleanup(target))
 
     def parse(self, text: str) -> Mapping[str, float]:
-        """Figures from wrk; raises WorkloadError for answers that were no pages, UnsupportedError without the tools."""
+        """Figures from wrk; raises WorkloadError for answers other than pages, UnsupportedError without the tools."""
         missing = [line.removeprefix(_MISSING) for line in text.splitlines() if line.startswith(_MISSING)]
         if missing:
             raise UnsupportedError(
-                f"{self.label} needs {missing[0]}, which is not there.", hint="Install nginx and wrk in the guest."
+                f"{self.label} needs {missing[0]}, which the guest does not have.",
+                hint="Install nginx and wrk in the guest.",
             )
         wrong = _WRONG.search(text)
         if wrong:
@@ -220,5 +196,5 @@ class Web(FileWorkload):
             "requests": float(rate[1]),
             "lat_p50": latency["50"],
             "lat_p99": latency["99"],
-            "bw": float(moved[1]) * _BYTES[moved[2]] / _MIB,
+            "bw": float(moved[1]) * _BYTES[moved[2]] / MIB,
         }

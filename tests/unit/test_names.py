@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import subprocess
 import sys
 
 import pytest
 
 import pytest_vmstorage
+from pytest_vmstorage import names
 
 HEAVY = ("pydantic", "libvirt", "libvirt_qemu", "testinfra", "tabulate", "pytest_benchmark", "xdist")
 
@@ -28,9 +31,13 @@ def test_a_public_name_can_be_imported(name: str) -> None:
     assert name in dir(pytest_vmstorage)
 
 
-def test_the_list_of_names_is_the_list_of_homes() -> None:
-    """A name cannot be promised and not be found, nor the other way round."""
-    assert sorted(pytest_vmstorage._HOMES) == pytest_vmstorage.__all__
+def test_python_and_type_checkers_find_the_same_names() -> None:
+    """The imports for type checkers are the homes, from which Python loads the names, in alphabetical order."""
+    tree = ast.parse(inspect.getsource(names))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and "pytest_vm" in str(node.module)]
+    typed = {alias.name: str(node.module).removeprefix("pytest_vmstorage.") for node in imports for alias in node.names}
+    assert typed == names.HOMES
+    assert list(names.HOMES) == sorted(names.HOMES) == pytest_vmstorage.__all__
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with a fio job before fio is asked: options that exclude one another, or measure nothing."""
+"""Errors in the options of a fio job, before fio runs: options that exclude one another, or measure nothing."""
 
 from __future__ import annotations
 
@@ -23,20 +23,16 @@ _STEADY = re.compile(r"(iops|bw)(_slope)?:\d+(\.\d+)?%?")
 _DISTRIBUTIONS = {"zipf": (0.0, float("inf")), "pareto": (0.0, 1.0), "normal": (0.0, 100.0)}
 
 Slip = tuple[str, str]
-"""What is wrong, and what to do about it."""
+"""An error, and its remedy."""
 
 
 def slips(fio: Fio) -> Iterator[Slip]:
-    """What is wrong with a job and what to do, each as it is found."""
-    yield from _size_slips(fio)
-    yield from _split_slips(fio)
-    yield from _time_slips(fio)
-    yield from _depth_slips(fio)
-    yield from _direction_slips(fio)
-    yield from _pace_slips(fio)
-    yield from _order_slips(fio)
-    yield from _verify_slips(fio)
-    yield from _steady_slips(fio)
+    """The errors in a job, each as it is found."""
+    for check in (
+        *(_size_slips, _split_slips, _time_slips, _depth_slips, _direction_slips),
+        *(_pace_slips, _order_slips, _verify_slips, _steady_slips),
+    ):
+        yield from check(fio)
     yield from percentile_slips(fio.percentile_list)
 
 
@@ -53,7 +49,7 @@ def _size_slips(fio: Fio) -> Iterator[Slip]:
         )
     if fio.numjobs > 1 and not fio.is_random and fio.offset_increment is None:
         yield (
-            f"{fio.numjobs} sequential jobs would go through the same blocks together",
+            f"{fio.numjobs} sequential jobs would share the same blocks",
             f'Give each its own with offset_increment="{format_size(fio.size)}", or say offset_increment=0.',
         )
 
@@ -72,7 +68,7 @@ def _split_slips(fio: Fio) -> Iterator[Slip]:
     for part in parts:
         sizes = _split(part)
         if not sizes or round(sum(sizes.values()), 6) != 100:
-            # fio takes shares of 110 % without a word, and never comes to the last one
+            # fio accepts shares of 110 % silently, and never comes to the last one
             yield f"bssplit={fio.bssplit!r} does not add up to 100 %", 'Write for example "4k/60:64k/40".'
         elif any(not size or size > fio.size or (fio.direct and size % _SECTOR) for size in sizes):
             yield f"bssplit={fio.bssplit!r} has a size that cannot be used", "Give whole sectors, no more than size."
@@ -108,7 +104,7 @@ def _depth_slips(fio: Fio) -> Iterator[Slip]:
             'Use ioengine="libaio" or "io_uring", or numjobs for more at a time.',
         )
     if fio.ioengine == "libaio" and not fio.direct:
-        # and its own count of depths says that they were reached: it counts what it handed to the kernel
+        # fio's own count would say that the depth was reached: it counts I/Os handed to the kernel
         yield (
             f"libaio without direct has one I/O in flight whatever iodepth={fio.iodepth} says",
             'Leave direct=True, or use ioengine="io_uring".',
@@ -121,7 +117,7 @@ def _direction_slips(fio: Fio) -> Iterator[Slip]:
     if (fio.fsync or fio.fdatasync or fio.end_fsync or fio.sync) and not fio.writes:
         yield "a job that only reads has nothing to sync", "Leave fsync, fdatasync, end_fsync and sync out."
     if fio.pre_read and (fio.direct or not fio.reads):
-        yield "pre_read fills the page cache, which a direct job goes past and a write needs not", "Leave it out."
+        yield "pre_read fills the page cache, which direct jobs bypass and writes do not need", "Leave it out."
     if fio.fsync and fio.fdatasync:
         yield "fsync and fdatasync would be timed as one", "Give one of them."
 
@@ -167,7 +163,7 @@ def _verify_slips(fio: Fio) -> Iterator[Slip]:
         yield "verify with time_based never checks its last pass", "Leave time_based and runtime out."
     if not fio.jobs_are_apart:
         yield (
-            f"{fio.numjobs} jobs on the same blocks would find each other's data there",
+            f"{fio.numjobs} jobs on the same blocks would read each other's data",
             f'Give each its own with offset_increment="{format_size(fio.size)}".',
         )
     if fio.iodepth > 1 and (fio.norandommap or fio.random_distribution):
@@ -197,9 +193,9 @@ def _steady_slips(fio: Fio) -> Iterator[Slip]:
 
 
 def percentile_slips(text: str) -> Iterator[Slip]:
-    """What is wrong with fio's percentile_list."""
+    """The errors in fio's percentile_list."""
     parts = text.split(":")
     if not all(_PERCENTILE.fullmatch(part) and float(part) for part in parts):
-        yield f"percentile_list={text!r} is no list of percentiles", 'Write for example "50:95:99:99.9".'
+        yield f"percentile_list={text!r} is not a list of percentiles", 'Write for example "50:95:99:99.9".'
     elif len({output.percentile_name(part) for part in parts}) < len(parts):
         yield f"percentile_list={text!r} has two percentiles of one name", "Leave one of them out."

@@ -14,11 +14,11 @@ from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, MaybeBytes, MaybeSeconds, format_size
-from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.base import Target
 from pytest_vmstorage.workloads.fio import output
 from pytest_vmstorage.workloads.fio.checks import slips
 from pytest_vmstorage.workloads.fio.job import GUESSED_SECONDS, LARGE_BS, FioJob
-from pytest_vmstorage.workloads.fio.output import ASYNC_ENGINES, REPORT, Reading, corruption
+from pytest_vmstorage.workloads.fio.output import ASYNC_ENGINES, REPORT, FioWorkload, Reading
 
 Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]
@@ -33,19 +33,7 @@ FIO_DOES = {
     "end_fsync": False, "sync": False, "pre_read": False,
     "gtod_reduce": False,
 }  # fmt: skip
-"""What fio does by itself, and need not be told."""
-
-
-def option_text(name: str, value: Any) -> str:
-    """An option's value: bytes with a binary suffix, seconds or milliseconds, 1 and 0."""
-    if name in _SIZES:
-        return format_size(value)
-    return _time(value) if name in _TIMES else str(int(value) if isinstance(value, bool) else value)
-
-
-def _time(seconds: float) -> str:
-    """Whole seconds, or milliseconds: "1.5" is 1 s for fio (tried with 3.33)."""
-    return f"{seconds:.0f}" if seconds == int(seconds) else f"{round(seconds * 1000)}ms"
+"""fio's own defaults, which its command line need not have."""
 
 
 _KNOWN = {"rw": get_args(Rw), "ioengine": get_args(Engine), "verify": get_args(Verify)}
@@ -57,28 +45,27 @@ _LABELLED = (
 )  # fmt: skip
 
 
-class Fio(Workload):
+class Fio(FioWorkload):
     """One fio job on the disk under test, e.g. `Fio(rw="randwrite", bs="4k", iodepth=32, runtime=10)`.
 
     Sizes are bytes or texts such as "4k", times seconds or texts such as "90s". Raises ConfigError for a job
     that cannot run or whose figures would mean nothing. Three defaults are not fio's: `direct` and
-    `ioengine="libaio"`, without which a queue depth is not reached, and `refill_buffers`, without which fio
+    `ioengine="libaio"`, without which no queue depth is reached, and `refill_buffers`, without which fio
     3.33 writes data that gzip shrinks 45 times, so that a compressing layer would store next to nothing.
     `randrepeat` gives every round the same order of blocks. `rate` is bytes a second and `thinktime` microseconds,
-    as fio counts them; `sync` is O_SYNC, `io_size` what a job moves where that is not `size`, and `pre_read` reads a
+    as fio counts them; `sync` is O_SYNC, `io_size` the bytes that a job moves if not `size`, and `pre_read` reads a
     buffered job's blocks into the guest's page cache first. With `verify` a job reads back what it wrote, and corrupt
-    data is an error, no figure. A job file as it is runs with `Fio.from_job("file.fio")`. fio must be 3.18 or later.
+    data is an error. `Fio.from_job("file.fio")` runs a job file as it is. fio must be 3.18 or later.
 
     Figures: `iops`, `bw` in MiB/s (both directions together), latencies in seconds: of submission, completion and
     in total (`slat_p99`, `clat_p99`, `lat_p99`), of fsync (`fsync_p99`). A mixed job has them per direction
     (`read_clat_p99`, `write_clat_p99`), since a mean of reads and writes describes neither. `runtime` is how long
-    it did I/O: with no `runtime=` its result, lower being better; otherwise what was asked for. `usr_cpu` and `sys_cpu`
-    are percent of one CPU in a job, `ctx` counts context switches. `iodepth_reached` is at least how many I/Os were
-    in flight. With `gtod_reduce`, as on published command lines, fio takes no time of an I/O: there are no latencies.
+    it did I/O: without `runtime=` a result, lower being better; otherwise the given time. `usr_cpu` and `sys_cpu`
+    are percent of one CPU in a job, `ctx` counts context switches. `iodepth_reached` is how many I/Os at least were
+    in flight. With `gtod_reduce`, as on published command lines, fio times no I/O: there are no latencies.
     With `steadystate` there is `steadystate_attained` (100 % or 0 %), and the rates of its window.
     """
 
-    tool: ClassVar[str] = "fio"
     called: ClassVar[str] = "fio"
 
     rw: Rw
@@ -126,7 +113,7 @@ class Fio(Workload):
     def from_job(
         cls, path: str | os.PathLike[str], *, shown: Sequence[str] | None = None, **variables: object
     ) -> FioJob:
-        """The workload of a job file as it is, with all its jobs, and values for its `${NAME}`; see FioJob."""
+        """The workload of a job file with all its jobs, and values for its `${NAME}`; see FioJob."""
         return FioJob.read(path, shown=shown, **variables)
 
     def over(self, **sweep: Sequence[object]) -> tuple[Fio, ...]:
@@ -137,14 +124,12 @@ class Fio(Workload):
         """
         for name, values in sweep.items():
             if isinstance(values, str) or not values:
-                raise ConfigError(
-                    f"Fio.over({name}={values!r}) has no values to go over.", hint=f"Write {name}=(1, 8, 32)."
-                )
-        said: dict[str, object] = {name: getattr(self, name) for name in self.model_fields_set}
-        said |= {"shown": self._chosen} if self._chosen else {}
-        return tuple(
-            type(self)(**said | dict(zip(sweep, values, strict=True))) for values in itertools.product(*sweep.values())
-        )
+                hint = f"Write {name}=(1, 8, 32)."
+                raise ConfigError(f"Fio.over({name}={values!r}) has no values to go over.", hint=hint)
+        given: dict[str, object] = {name: getattr(self, name) for name in self.model_fields_set}
+        given |= {"shown": self._chosen} if self._chosen else {}
+        points = (dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values()))
+        return tuple(type(self)(**given | point) for point in points)
 
     @field_validator("rw", "ioengine", "verify", mode="before")
     @classmethod
@@ -165,12 +150,12 @@ class Fio(Workload):
 
     @property
     def is_random(self) -> bool:
-        """Whether blocks are met in random order."""
+        """Whether its blocks are in random order."""
         return self.rw.startswith("rand")
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """What it does: "read", "write", or both in a mixed job."""
+        """Its directions: "read", "write", or both in a mixed job."""
         return ("read", "write") if self.is_mixed else (self.rw.removeprefix("rand"),)
 
     @property
@@ -195,7 +180,7 @@ class Fio(Workload):
 
     @property
     def fresh_is_possible(self) -> bool:
-        """Whether no block is written twice: not when time, jobs or chance bring it back to one."""
+        """Whether it writes no block twice, by time, other jobs or chance."""
         by_chance = self.is_random and (self.norandommap or self.random_distribution is not None)
         again = self.time_based or by_chance or (self.io_size or 0) > self.size
         return not self.reads and self.jobs_are_apart and not again
@@ -207,12 +192,12 @@ class Fio(Workload):
 
     @property
     def label(self) -> str:
-        """Its shape, then whatever differs from the defaults; how long it is measured is left out."""
+        """Its shape, then options that differ from the defaults, without how long it is measured."""
         return self._named(f"qd{self.iodepth}", *([f"x{self.numjobs}"] if self.numjobs > 1 else []))
 
     @property
     def point(self) -> Mapping[str, float]:
-        """How much it has in flight, which sweeps go over."""
+        """Its I/Os in flight, which sweeps vary."""
         return {"iodepth": self.iodepth, "numjobs": self.numjobs}
 
     @property
@@ -222,14 +207,17 @@ class Fio(Workload):
 
     def _named(self, *point: str) -> str:
         parts = [self.called, self.rw, self.bssplit or format_size(self.bs), *point]
-        parts += [] if self.direct else ["buffered"]
-        for name in _LABELLED:
-            if getattr(self, name) != self._usual(name):
-                parts.append(f"{name}={self._text(name)}")
-        return " ".join(parts)
+        return " ".join([*parts, *([] if self.direct else ["buffered"]), *self._changed(*_LABELLED)])
 
-    def _usual(self, name: str) -> object:
-        return type(self).model_fields[name].default
+    def _text(self, name: str) -> str:
+        """An option's value: bytes with a binary suffix, whole seconds or milliseconds, 1 and 0."""
+        value = getattr(self, name)
+        if name in _SIZES:
+            return format_size(value)
+        if name in _TIMES:
+            # "1.5" is 1 s for fio (tried with 3.33)
+            return f"{value:.0f}" if value == int(value) else f"{round(value * 1000)}ms"
+        return str(int(value) if isinstance(value, bool) else value)
 
     @property
     def _reading(self) -> Reading:
@@ -257,7 +245,7 @@ class Fio(Workload):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The rate and the 99th percentile of latency, that of writes in a mixed job; whether it became steady."""
+        """The rate, the 99th percentile of latency (that of writes in a mixed job), and whether it became steady."""
         reading = self._reading
         names = (self.primary, f"{reading.prefixes[-1]}clat_p99", "steadystate_attained")
         return tuple(name for name in names if name in {metric.name for metric in reading.metrics})
@@ -273,18 +261,9 @@ class Fio(Workload):
         seconds = self.runtime or GUESSED_SECONDS
         return (self.ramp_time or 0.0) + seconds * (2 if self.verify else 1) + 1.0
 
-    def output_file(self, target: Target) -> str:
-        """A file, because fio prints warnings where it prints results."""
-        return f"{target.scratch}/vmstorage-fio.json"
-
     def argv(self, target: Target) -> tuple[str, ...]:
         """The command line; fio never makes a file. Raises ConfigError where the region does not fit."""
-        if self.region_bytes > target.size_bytes:
-            raise ConfigError(
-                f"{self.label} needs {format_size(self.region_bytes)}, but {target.path} has"
-                f" {format_size(target.size_bytes)} for it.",
-                hint="Make the disk larger (the cell's size) or the workload's size smaller.",
-            )
+        self._check_room(target, "size")
         return (
             "fio",
             "--name=vmstorage",
@@ -300,32 +279,24 @@ class Fio(Workload):
         )
 
     def _options(self) -> Iterator[str]:
-        """Each field that says something fio would not do by itself, under fio's name."""
+        """Each field that differs from fio's own default, under fio's name."""
         for name in type(self).model_fields:
             if getattr(self, name) not in (None, FIO_DOES.get(name)) and not (name == "bs" and self.bssplit):
                 yield f"--{name}={self._text(name)}"
         if self.verify:
-            # or it leaves a file behind, in whatever folder it was started
+            # without it fio leaves a file in the folder that it runs in
             yield "--verify_state_save=0"
-
-    def _text(self, name: str) -> str:
-        return option_text(name, getattr(self, name))
 
     def moved_bytes(self, text: str) -> int | None:
         """All that fio counted, if its I/O was direct."""
         return output.moved_bytes(text) if self.direct else None
 
     def parse(self, text: str) -> Mapping[str, float]:
-        """Figures from fio's JSON, warnings before it allowed; raises WorkloadError with what fio said."""
+        """Figures from fio's JSON, after any warnings; raises WorkloadError with fio's own words."""
         (job,), said = output.entries(text, 1)
         return self._reading.figures(job, said)
 
-    def failure(self, output: str) -> str:
-        """That data was corrupt, in fio's words with file and offset, where that is why it failed."""
-        words = corruption(output)
-        return f"found corrupt data: {words}" if words else ""
-
     def remarks(self, text: str) -> tuple[str, ...]:
-        """That its queue depth was not reached, or its steady state not attained."""
+        """The queue depth or steady state that it did not reach."""
         (job,), _ = output.entries(text, 1)
         return tuple(self._reading.remarks(job))

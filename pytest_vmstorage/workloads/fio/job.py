@@ -8,27 +8,26 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from pydantic import model_validator
 
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.results.run import Better, Metric
+from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import format_size
-from pytest_vmstorage.workloads.base import Target, Workload
+from pytest_vmstorage.workloads.base import MIB, Commands, Target, metrics_in
 from pytest_vmstorage.workloads.fio import output
 from pytest_vmstorage.workloads.fio.job_file import Job, read_jobs
-from pytest_vmstorage.workloads.fio.output import REPORT, corruption
+from pytest_vmstorage.workloads.fio.output import REPORT, FioWorkload
 
 LARGE_BS = 64 * 2**10
-"""Sequential blocks from this size on are judged by MiB/s, smaller ones by IOPS."""
+"""Jobs with sequential blocks of this size or more are judged by MiB/s, others by IOPS."""
 
 GUESSED_SECONDS = 5.0
-"""What a job is expected to take where fio decides by size."""
+"""The expected time of a job that ends by its size."""
 
 _SHOWN_JOBS = 4
 _LONGEST = 32 * 2**10
-"""Bytes of a job file that reach a guest as one argument: its agent loses the thread of messages above 64 KiB."""
+"""Bytes of a job file that reach a guest as one argument: its agent fails with messages above 64 KiB."""
 
 _ZEROS = re.compile(r"0x0+|0+")
 _WRITE = 'printf %s "$1" >"$2"'
@@ -36,20 +35,18 @@ _REPLACED = ("filename", "offset", "size", "group_reporting", "new_group")
 _OURS = ("new_group", "group_reporting", "fallocate=none", "allow_file_create=0", "verify_state_save=0", *REPORT)
 
 
-class FioJob(Workload):
+class FioJob(FioWorkload):
     """A fio job file with all its jobs: `Fio.from_job("fileserver.fio")`, or its text and name.
 
-    What the file says holds, but for where: `filename` is replaced by the disk under test, offsets are counted from the
-    region that the round may use, and `group_reporting` is always on, a group for each job and its `numjobs`. Where fio
-    would make a file for each job they share the disk: give them offsets to keep them apart. Raises ConfigError for a
+    The file holds except for its places: the disk under test replaces `filename`, offsets begin at the region that the
+    round may use, and `group_reporting` is always on, with a group for each job and its `numjobs`. Where fio would make
+    a file for each job, all share the disk: give them offsets to keep them apart. Raises ConfigError for a
     job that runs a command, makes, names or leaves other files, or cannot be understood.
 
     Figures of a single job are those of `Fio`. Of several each job has its own under its name (`reader_iops`,
     `writer_clat_p99`), and `iops`, `bw` and `runtime` are those of the whole: all I/Os and bytes, divided by the time
     of the longest job, one such time after the other where `stonewall` lets jobs wait.
     """
-
-    tool: ClassVar[str] = "fio"
 
     text: str
     name: str
@@ -76,9 +73,8 @@ class FioJob(Workload):
     def _can_run(self) -> FioJob:
         names = [metric.name for metric in self.metrics]
         if len(set(names)) < len(names):
-            raise ConfigError(
-                f"{self.name}: has two jobs whose figures would have one name.", hint="Name each job differently."
-            )
+            hint = "Name each job differently."
+            raise ConfigError(f"{self.name}: has two jobs whose figures would have one name.", hint=hint)
         return self
 
     @property
@@ -88,7 +84,7 @@ class FioJob(Workload):
 
     @property
     def label(self) -> str:
-        """The file's name, and the beginning of a digest of what its jobs say: another content is another column."""
+        """The file's name, and the beginning of a digest of its jobs: another content is another column."""
         said = repr([(job.name, sorted(job.options.items(), key=str)) for job in self.jobs])
         return f"fio job {self.name} {hashlib.sha256(said.encode()).hexdigest()[:4]}"
 
@@ -98,17 +94,15 @@ class FioJob(Workload):
         jobs = self.jobs
         if len(jobs) == 1:
             return jobs[0].reading.metrics
-        whole = (
-            Metric(name="iops", unit="IOPS", better="higher"),
-            Metric(name="bw", unit="MiB/s", better="higher"),
-            Metric(name="runtime", unit="s", better=_runtime_is_better(jobs)),
+        ends = all(job.reading.ends_by_size for job in jobs)
+        own = ((job, metric) for job in jobs for metric in job.reading.metrics)
+        return (
+            *metrics_in("IOPS", "higher", "iops"),
+            *metrics_in("MiB/s", "higher", "bw"),
+            # a given time ranks nothing
+            *metrics_in("s", "lower" if ends else "neither", "runtime"),
+            *(metric.model_copy(update={"name": job.prefix + metric.name}) for job, metric in own),
         )
-        own = (
-            metric.model_copy(update={"name": job.prefix + metric.name})
-            for job in jobs
-            for metric in job.reading.metrics
-        )
-        return (*whole, *own)
 
     @property
     def primary(self) -> str:
@@ -172,16 +166,12 @@ class FioJob(Workload):
         stages = ([job.seconds or GUESSED_SECONDS for job in stage] for stage in _stages(self.jobs))
         return sum(map(max, stages)) + 1.0
 
-    def output_file(self, target: Target) -> str:
-        """A file, because fio prints warnings where it prints results."""
-        return f"{target.scratch}/vmstorage-fio.json"
-
-    def setup(self, target: Target) -> tuple[tuple[str, ...], ...]:
+    def setup(self, target: Target) -> Commands:
         """The job file, written where fio runs."""
         return (("/bin/sh", "-c", _WRITE, "sh", self.job_file(target), self._path(target)),)
 
-    def cleanup(self, target: Target) -> tuple[tuple[str, ...], ...]:
-        """The job file goes again."""
+    def cleanup(self, target: Target) -> Commands:
+        """Remove the job file."""
         return (("rm", "-f", self._path(target)),)
 
     def argv(self, target: Target) -> tuple[str, ...]:
@@ -202,7 +192,7 @@ class FioJob(Workload):
         return ("fio", self._path(target), "--output-format=json+", f"--output={self.output_file(target)}")
 
     def job_file(self, target: Target) -> str:
-        """What fio is given: each job with all its options, on the target, in a group of its own."""
+        """fio's input: each job with all its options, on the target, in a group of its own."""
         lines = [line for job in self.jobs for line in (f"[{job.name}]", *_lines(job, target))]
         return "\n".join(lines) + "\n"
 
@@ -215,7 +205,7 @@ class FioJob(Workload):
         return output.moved_bytes(text, len(jobs)) if all(job.is_direct for job in jobs) else None
 
     def parse(self, text: str) -> Mapping[str, float]:
-        """Figures from fio's JSON, an entry a job; raises WorkloadError with what fio said."""
+        """Figures from fio's JSON, an entry a job; raises WorkloadError with fio's own words."""
         jobs = self.jobs
         entries, said = output.entries(text, len(jobs))
         each = [job.reading.figures(entry, said) for job, entry in zip(jobs, entries, strict=True)]
@@ -224,13 +214,8 @@ class FioJob(Workload):
         own = {job.prefix + name: value for job, found in zip(jobs, each, strict=True) for name, value in found.items()}
         return dict(_whole(jobs, entries)) | own
 
-    def failure(self, output: str) -> str:
-        """That data was corrupt, in fio's words with file and offset, where that is why it failed."""
-        words = corruption(output)
-        return f"found corrupt data: {words}" if words else ""
-
     def remarks(self, text: str) -> tuple[str, ...]:
-        """Of each job that its queue depth was not reached, or its steady state not attained."""
+        """The queue depths and steady states that its jobs did not reach."""
         jobs = self.jobs
         entries, _ = output.entries(text, len(jobs))
         return tuple(
@@ -241,14 +226,9 @@ class FioJob(Workload):
 
 
 def _one_in_flight(job: Job) -> Iterator[str]:
-    """What fio's count of depths cannot tell: it counts what it handed to the kernel, which waits for each."""
+    """A depth of one that fio's own count hides: it counts I/Os handed to the kernel, which waits for each."""
     if job.text("ioengine", "psync") == "libaio" and not job.is_direct and job.reading.iodepth > 1:
         yield f"libaio without direct has one I/O in flight whatever iodepth={job.reading.iodepth} says"
-
-
-def _runtime_is_better(jobs: Sequence[Job]) -> Better:
-    """Lower where every job ends by its size, and none runs for a time that was asked for."""
-    return "lower" if all(job.reading.ends_by_size for job in jobs) else "neither"
 
 
 def _is_stream(job: Job) -> bool:
@@ -256,14 +236,13 @@ def _is_stream(job: Job) -> bool:
 
 
 def _comes_back(job: Job) -> bool:
-    """Whether time, jobs on one region or chance bring it back to a block."""
-    shared = job.numjobs > 1
+    """Whether it may write a block twice: by time, several jobs on one region, or chance."""
     by_chance = job.is_random and (job.has("norandommap") or job.text("random_distribution", "random") != "random")
-    return job.has("time_based") or "loops" in job.options or "io_size" in job.options or shared or by_chance
+    return job.has("time_based") or "loops" in job.options or "io_size" in job.options or job.numjobs > 1 or by_chance
 
 
 def _stages(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Jobs that run together, stage after stage: stonewall lets one wait for all before it."""
+    """Jobs that run together, stage after stage: one with stonewall waits for all before it."""
     stages: list[list[Job]] = []
     for job in jobs:
         if not stages or job.has("stonewall"):
@@ -273,7 +252,7 @@ def _stages(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 def _lines(job: Job, target: Target) -> Iterator[str]:
-    """Options of one job as fio reads them; of one that stands twice the last holds."""
+    """Options of one job as fio reads them; of a repeated option the last holds."""
     for name, value in job.options.items():
         if name not in _REPLACED:
             yield name if value is None else f"{name}={value}"
@@ -289,12 +268,9 @@ def _lines(job: Job, target: Target) -> Iterator[str]:
 def _whole(jobs: Sequence[Job], entries: Sequence[output.Job]) -> Iterator[tuple[str, float]]:
     of = dict(zip((job.name for job in jobs), entries, strict=True))
     seconds = sum(max(_seconds(job, of[job.name]) for job in stage) for stage in _stages(jobs))
-    total = {
-        key: sum(output.number(of[job.name], way, key) for job in jobs for way in job.directions)
-        for key in ("total_ios", "io_bytes")
-    }
-    yield "iops", total["total_ios"] / seconds
-    yield "bw", total["io_bytes"] / 2**20 / seconds
+    for name, key, factor in (("iops", "total_ios", 1), ("bw", "io_bytes", MIB)):
+        total = sum(output.number(of[job.name], way, key) for job in jobs for way in job.directions)
+        yield name, total / factor / seconds
     yield "runtime", seconds
 
 

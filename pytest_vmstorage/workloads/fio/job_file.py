@@ -1,4 +1,4 @@
-"""Reading a fio job file: its jobs with the options that hold for each, and what cannot be run here. Pure."""
+"""The parser of fio job files: their jobs with the options of each, and the options that are refused here; pure."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ _REFUSED = {
     **dict.fromkeys(("directory", "opendir", "filename_format", "nrfiles", "filesize"), "makes files of fio's own"),
     **dict.fromkeys(("unlink", "unlink_each_loop"), "removes what is measured"),
     **dict.fromkeys(("fill_device", "create_only", "file_append"), "leaves the region that is measured"),
-    **dict.fromkeys(("read_iolog", "merge_blktrace_file", "verify_state_load"), "needs a file that the guest has not"),
-    **dict.fromkeys(("write_iolog", "write_bw_log", "write_lat_log"), "leaves files in the guest"),
-    **dict.fromkeys(("write_iops_log", "write_hist_log"), "leaves files in the guest"),
-    **dict.fromkeys(("ioscheduler", "cgroup", "cgroup_weight"), "changes the guest, and not only the job"),
-    **dict.fromkeys(("gtod_reduce", "disable_lat", "disable_clat", "disable_slat"), "takes away the latencies"),
-    **dict.fromkeys(("unified_rw_reporting", "stats"), "takes away figures"),
-    **dict.fromkeys(("startdelay", "wait_for"), "puts jobs into an order that is not followed here (stonewall is)"),
-    **dict.fromkeys(("profile", "kb_base"), "changes what other options mean"),
+    **dict.fromkeys(("read_iolog", "merge_blktrace_file", "verify_state_load"), "needs a file that guests do not have"),
+    **dict.fromkeys(
+        ("write_iolog", "write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log"),
+        "leaves files in the guest",
+    ),
+    **dict.fromkeys(("ioscheduler", "cgroup", "cgroup_weight"), "changes the guest, not only the job"),
+    **dict.fromkeys(("gtod_reduce", "disable_lat", "disable_clat", "disable_slat"), "removes the latencies"),
+    **dict.fromkeys(("unified_rw_reporting", "stats"), "removes figures"),
+    **dict.fromkeys(("startdelay", "wait_for"), "puts jobs into an order that is not supported here (stonewall is)"),
+    **dict.fromkeys(("profile", "kb_base"), "changes the meaning of other options"),
 }
 
 Options = Mapping[str, str | None]
@@ -64,17 +66,17 @@ class Job(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What its figures begin with where there are several jobs: its name as part of a metric's name."""
+        """The prefix of its figures where there are several jobs: its name as part of a metric's name."""
         return re.sub(r"\W+", "_", self.name) + "_"
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """What it does: read, write, or both."""
+        """Its directions: read, write, or both."""
         return _WAYS[self._rw]
 
     @property
     def is_random(self) -> bool:
-        """Whether it meets blocks in random order."""
+        """Whether its blocks are in random order."""
         return self._rw.startswith("rand")
 
     @property
@@ -101,18 +103,18 @@ class Job(NamedTuple):
 
     @property
     def is_direct(self) -> bool:
-        """Whether it goes around the guest's page cache."""
+        """Whether it bypasses the guest's page cache."""
         return self.has("direct") or self.options.get("buffered") == "0"
 
     @property
     def percentiles(self) -> str:
-        """Those it names, or the usual ones."""
+        """Its own percentiles, otherwise the usual ones."""
         return self.text("percentile_list", PERCENTILES)
 
     def extent(self, whole_bytes: int) -> tuple[int, int] | None:
-        """Where its I/O begins and ends on a disk of that size; None where a size of 0 says that nobody knows it.
+        """Where its I/O begins and ends on a disk of that size; None where that depends on a size given as 0, unknown.
 
-        A size that is not given is all that is left, as for fio.
+        Without a size it extends to the end of the disk, as for fio.
         """
         offset, size = (_extent(self.text(name, "0"), whole_bytes) for name in ("offset", "size"))
         if offset is None or size is None or not (size or whole_bytes):
@@ -123,7 +125,7 @@ class Job(NamedTuple):
 
     @property
     def reading(self) -> Reading:
-        """What to read from its entry."""
+        """The figures of its entry in fio's output."""
         return Reading(
             directions=self.directions,
             percentiles=tuple(self.percentiles.split(":")),
@@ -139,18 +141,18 @@ class Job(NamedTuple):
 def read_jobs(text: str, name: str) -> tuple[Job, ...]:
     """All jobs of a file of that name, each with the options of every [global] before it.
 
-    Raises ConfigError that names the line or the job, for what is no job file and for what is refused here.
+    Raises ConfigError, which names the line or the job, for invalid job files and for options that are refused here.
     """
     common: dict[str, str | None] = {}
     found: list[tuple[str, dict[str, str | None]]] = []
     current: dict[str, str | None] | None = None
     for number, raw in enumerate(text.splitlines(), 1):
-        # fio cuts comments off at the end of a line too
+        # fio removes comments at the end of a line too
         line = re.split("[#;]", raw, maxsplit=1)[0].strip()
         if not line:
             continue
         if section := _SECTION.match(line):
-            # fio takes every name that begins so for the global section
+            # fio takes every name with this prefix for the global section
             is_common = section[1].startswith("global")
             current = common if is_common else dict(common)
             if not is_common:
@@ -218,10 +220,10 @@ def _place_slips(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _value_slips(job: Job) -> Iterator[tuple[str, str]]:
-    """Values that this program must understand too, and not fio alone."""
+    """Errors in values that this program must understand, not only fio."""
     for option in ("numjobs", "iodepth"):
         if not job.text(option, "1").isdecimal() or not int(job.text(option, "1")):
-            yield f"has {option}={job.options[option]}, which is no number of one or more", "Write it as digits."
+            yield f"has {option}={job.options[option]}, which is not a number of one or more", "Write it as digits."
             return
     try:
         job.extent(0), job.bs, job.seconds
@@ -230,7 +232,7 @@ def _value_slips(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _extent(text: str, whole_bytes: int) -> int | None:
-    """Bytes of a size or a percentage, whole pages of it as a disk needs; None for a percentage of nothing."""
+    """Bytes of a size or a percentage, in whole pages as disks need; None for a percentage of an unknown size."""
     if percent := _PERCENT.fullmatch(text):
         return int(whole_bytes * float(percent[1]) / 100) // 4096 * 4096 if whole_bytes else None
     return parse_size(text)

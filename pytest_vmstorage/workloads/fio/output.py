@@ -1,4 +1,4 @@
-"""fio's JSON output: its jobs and the figures of each, in IOPS, MiB/s, seconds and percent; pure."""
+"""fio's output: its jobs and the figures of each, in IOPS, MiB/s, seconds and percent, and why it failed; pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pytest_vmstorage.errors import WorkloadError
-from pytest_vmstorage.results.run import Better, Metric
+from pytest_vmstorage.results.run import Metric
+from pytest_vmstorage.workloads.base import MIB, Target, Workload, metrics_in
 
 _DOCUMENT = re.compile(r"^\{", re.MULTILINE)
 _VERSION = re.compile(r"fio-(\d+)\.(\d+)")
@@ -19,7 +20,7 @@ _LEAST_VERSION = (3, 2)
 
 _CORRUPT = re.compile(r"^.*\bat file .+ offset \d+.*$", re.MULTILINE)
 _EILSEQ = 84
-"""The errno that fio gives a job whose data was not what it had written (3.28, 3.33 and 3.42, tried)."""
+"""The errno that fio gives a job that did not read what it had written (3.28, 3.33 and 3.42, tried)."""
 
 Job = Mapping[str, Any]
 """One entry of `jobs`: a job, or a group of jobs under group_reporting."""
@@ -32,10 +33,10 @@ def percentile_name(text: str) -> str:
 
 
 def entries(text: str, count: int) -> tuple[Sequence[Job], str]:
-    """The `count` entries of `jobs`, and what fio said before its JSON.
+    """The `count` entries of `jobs`, and the text that fio printed before its JSON.
 
-    A job that failed has only an errno; which call failed, and for which file, is in what fio said. Raises
-    WorkloadError for a failed job, another number of entries, or a fio that is too old to be read.
+    A job that failed has only an errno; which call failed, and for which file, is in that text. Raises WorkloadError
+    for a failed job, another number of entries, or a fio that is too old.
     """
     begin = _DOCUMENT.search(text)
     if begin is None:
@@ -44,7 +45,10 @@ def entries(text: str, count: int) -> tuple[Sequence[Job], str]:
         document, _ = json.JSONDecoder().raw_decode(text, begin.start())
     except ValueError as error:
         raise WorkloadError(f"fio's JSON cannot be read: {error}.", output=text) from None
-    _check_version(str(document.get("fio version")))
+    version = _VERSION.match(fio := str(document.get("fio version")))
+    if version and (int(version[1]), int(version[2])) < _LEAST_VERSION:
+        hint = "Use fio 3.2 or a later one in this guest."
+        raise WorkloadError(f"{fio} is too old: its figures have other units.", hint=hint)
     jobs = document.get("jobs")
     found = len(jobs) if isinstance(jobs, list) else 0
     if found != count:
@@ -52,15 +56,13 @@ def entries(text: str, count: int) -> tuple[Sequence[Job], str]:
         raise WorkloadError(f"fio reported {found} jobs instead of {expected}.", output=text)
     said = text[: begin.start()].strip()
     for job in jobs:
-        # with continue_on_error a job has no error, but says which was the first
-        _check_error(int(number(job, "error")) or int(job.get("first_error", 0)), said)
+        # with continue_on_error a job has no error, but names its first one
+        code = int(number(job, "error")) or int(job.get("first_error", 0))
+        if code == _EILSEQ:
+            raise WorkloadError("fio found data that it had not written: corruption.", output=said)
+        if code:
+            raise WorkloadError(f"fio ended with error {code} ({os.strerror(code)}).", output=said)
     return jobs, said
-
-
-def corruption(output: str) -> str:
-    """fio's first words about a block that is not what it wrote, with file and offset; "" where it has none."""
-    found = _CORRUPT.search(output)
-    return found[0].strip() if found else ""
 
 
 def moved_bytes(text: str, count: int = 1) -> int:
@@ -83,28 +85,12 @@ def number(job: Job, path: str, *keys: str) -> float:
     return float(value)
 
 
-def _check_version(text: str) -> None:
-    version = _VERSION.match(text)
-    if version and (int(version[1]), int(version[2])) < _LEAST_VERSION:
-        raise WorkloadError(
-            f"{text} is too old: its figures have other units.", hint="Use fio 3.2 or a later one in this guest."
-        )
-
-
-def _check_error(code: int, said: str) -> None:
-    if code == _EILSEQ:
-        raise WorkloadError("fio found data that it had not written: corruption.", output=said)
-    if code:
-        raise WorkloadError(f"fio ended with error {code} ({os.strerror(code)}).", output=said)
-
-
 ASYNC_ENGINES = ("libaio", "io_uring", "posixaio")
-"""Engines that submit and complete apart: only these have a submission latency (fio 3.33, each engine tried)."""
+"""Engines that submit and complete separately: only these have a submission latency (fio 3.33, each engine tried)."""
 
 REPORT = ("slat_percentiles=1", "clat_percentiles=1", "lat_percentiles=1")
-"""What fio must be told for all latencies to have percentiles; by itself it has those of completion alone."""
+"""fio's options for percentiles of all latencies; by default it has those of completion alone."""
 
-_MIB = 2**20
 _NS = 1e-9
 _MS = 1e-3
 _DEEPEST = 64
@@ -113,12 +99,27 @@ _NO_IO_HINT = "If it ran at all, give it a larger size, a longer runtime or a sh
 _UNVERIFIED_HINT = "fio verifies after it has written all of size; a runtime that ends before leaves no time for it."
 
 
-class Reading(NamedTuple):
-    """What to read from an entry: its job's directions, percentiles, and options that add figures or conditions.
+class FioWorkload(Workload):
+    """A workload that fio runs: its result is a file, and corrupt data is its failure."""
 
-    One direction has no prefix; of two, rates are also added up, latencies never, since a mean of reads and writes
-    describes neither. `iodepth` is the depth asked for. Without `has_latencies` fio takes no time of an I/O. A job that
-    `ends_by_size` takes as long as its I/O does; how long any other runs is asked for, and ranks nothing.
+    tool: ClassVar[str] = "fio"
+
+    def output_file(self, target: Target) -> str:
+        """A file, because fio prints warnings where it prints results."""
+        return f"{target.scratch}/vmstorage-fio.json"
+
+    def failure(self, output: str) -> str:
+        """The first block with corrupt data, in fio's words with file and offset; "" where it names none."""
+        found = _CORRUPT.search(output)
+        return f"found corrupt data: {found[0].strip()}" if found else ""
+
+
+class Reading(NamedTuple):
+    """The figures of an entry: its job's directions, percentiles, and options that add figures or conditions.
+
+    One direction has no prefix. With two, rates are also added up; latencies are not, since a mean of reads and writes
+    describes neither. `iodepth` is the requested depth. Without `has_latencies` fio times no I/O. A job that
+    `ends_by_size` takes as long as its I/O does; the time of any other is given, and ranks nothing.
     """
 
     directions: tuple[str, ...]
@@ -133,17 +134,28 @@ class Reading(NamedTuple):
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """What a direction's figures begin with."""
+        """The prefix of each direction's figures."""
         return tuple(f"{way}_" for way in self.directions) if len(self.directions) > 1 else ("",)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Rates, latencies, CPU and depth, in the order in which they are worth reading."""
-        rates = dict.fromkeys(("", *self.prefixes))
-        iops = [Metric(name=f"{prefix}iops", unit="IOPS", better="higher") for prefix in rates]
-        bw = [Metric(name=f"{prefix}bw", unit="MiB/s", better="higher") for prefix in rates]
-        times = [Metric(name=name, unit="s", better="lower") for name in self.times]
-        return (*iops, *bw, *times, *(Metric(name=n, unit=u, better=b) for n, u, b in self._others))
+        rates = tuple(dict.fromkeys(("", *self.prefixes)))
+        steady = [
+            *metrics_in("%", "higher", "steadystate_attained"),
+            *metrics_in("IOPS", "higher", "steadystate_iops"),
+            *metrics_in("MiB/s", "higher", "steadystate_bw"),
+        ]
+        return (
+            *metrics_in("IOPS", "higher", *(f"{prefix}iops" for prefix in rates)),
+            *metrics_in("MiB/s", "higher", *(f"{prefix}bw" for prefix in rates)),
+            *metrics_in("s", "lower", *self.times),
+            *metrics_in("s", "lower" if self.ends_by_size else "neither", "runtime"),
+            *metrics_in("%", "lower", "usr_cpu", "sys_cpu"),
+            *metrics_in("switches", "lower", "ctx"),
+            *metrics_in("in flight", "higher", "iodepth_reached"),
+            *(steady if self.steadystate else ()),
+        )
 
     @property
     def times(self) -> tuple[str, ...]:
@@ -159,18 +171,6 @@ class Reading(NamedTuple):
     @property
     def _parts(self) -> tuple[str, ...]:
         return ("mean", *(percentile_name(text) for text in self.percentiles))
-
-    @property
-    def _others(self) -> Iterator[tuple[str, str, Better]]:
-        yield "runtime", "s", "lower" if self.ends_by_size else "neither"
-        yield "usr_cpu", "%", "lower"
-        yield "sys_cpu", "%", "lower"
-        yield "ctx", "switches", "lower"
-        yield "iodepth_reached", "in flight", "higher"
-        if self.steadystate:
-            yield "steadystate_attained", "%", "higher"
-            yield "steadystate_iops", "IOPS", "higher"
-            yield "steadystate_bw", "MiB/s", "higher"
 
     def figures(self, job: Job, said: str = "") -> Mapping[str, float]:
         """Figures by metric name: seconds from fio's nanoseconds, MiB/s from `bw_bytes` (its `bw` is KiB/s).
@@ -193,7 +193,7 @@ class Reading(NamedTuple):
 
     def _direction(self, job: Job, direction: str) -> Iterator[tuple[str, float]]:
         yield "iops", number(job, f"{direction}.iops")
-        yield "bw", number(job, f"{direction}.bw_bytes") / _MIB
+        yield "bw", number(job, f"{direction}.bw_bytes") / MIB
         for kind in self._latencies:
             yield from self._latency(job, f"{direction}.{kind}_ns", kind)
 
@@ -212,12 +212,12 @@ class Reading(NamedTuple):
         if self.steadystate:
             yield "steadystate_attained", 100.0 * number(job, "steadystate.attained")
             yield "steadystate_iops", number(job, "steadystate.data.iops_mean")
-            yield "steadystate_bw", number(job, "steadystate.data.bw_mean") / _MIB
+            yield "steadystate_bw", number(job, "steadystate.data.bw_mean") / MIB
 
     def remarks(self, job: Job) -> Iterator[str]:
-        """What was asked of the job and not reached: its queue depth, its steady state."""
+        """The goals of the job that it did not reach: its queue depth, its steady state."""
         reached = depth_reached(job)
-        # the edge of the bucket that the asked depth falls into: more cannot be seen
+        # the lower edge of the bucket with the requested depth, as fio tells no more
         edge = 2 ** (min(self.iodepth, _DEEPEST).bit_length() - 1)
         if reached < _REACHED * edge:
             yield f"iodepth={self.iodepth} was not reached: {reached:.1f} in flight on average"
@@ -227,7 +227,7 @@ class Reading(NamedTuple):
 
 
 def depth_reached(job: Job) -> float:
-    """How many I/Os were in flight as each was submitted, on average and at least: the mean of the buckets' edges.
+    """How many I/Os at least were in flight when each was submitted, on average: the mean of the buckets' edges.
 
     fio counts submissions by depth in buckets 1, 2-3, 4-7 ... 32-63, 64 and more, and names each by its lower edge
     (HOWTO, "IO depths"; io_u_mark_depth in its io_u.c): depth 6 is seen as 4, 128 as 64. It raises shares below 0.1 %
@@ -236,6 +236,6 @@ def depth_reached(job: Job) -> float:
     edges: list[int] = [2**power for power in range(_DEEPEST.bit_length())]
     shares = [number(job, "iodepth_level", f">={edge}" if edge == _DEEPEST else str(edge)) for edge in edges]
     if not sum(shares):
-        raise WorkloadError("fio says at no queue depth that it did any I/O.", hint=_NO_IO_HINT)
+        raise WorkloadError("fio reported I/O at no queue depth.", hint=_NO_IO_HINT)
     weighted: float = sum(edge * share for edge, share in zip(edges, shares, strict=True))
     return weighted / sum(shares)

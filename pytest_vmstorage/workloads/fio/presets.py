@@ -1,4 +1,4 @@
-"""What tiobench and AIO-Stress do, as fio jobs: benchmarks that published comparisons ran by way of Phoronix."""
+"""tiobench and AIO-Stress as fio jobs: benchmarks that published comparisons ran with Phoronix."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _AIO_STRESS_DEPTH = 64
 
 
 class _Preset(Fio):
-    """A fio job whose options follow from a few of them, unless they are given."""
+    """A fio job with defaults that follow from a few of its options."""
 
     @classmethod
     def follows(cls, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Options that follow from the others, which may be as a user wrote them."""
+        """The options that follow from the given ones, whose values may be as a user wrote them."""
         raise NotImplementedError
 
     @model_validator(mode="wrap")
@@ -34,7 +34,7 @@ class _Preset(Fio):
                 f"{cls.__name__}(rw={said['rw']!r}): the original reads or writes.", hint="Use Fio for a mixed job."
             )
         made = make({**cls.follows(said), **said})
-        # what followed was not said: `over` lets it follow anew
+        # options that followed do not count as given, so that `over` derives them anew
         made.model_fields_set.intersection_update(said)
         return made
 
@@ -51,19 +51,19 @@ class _Preset(Fio):
 class Tiobench(_Preset):
     """tiobench ("Threaded I/O Tester") as a fio job: `Tiobench(rw="randwrite")` is a study's 64 MB and 32 threads.
 
-    What stands for what, by the source of tiotest and by Phoronix' pts/tiobench, which runs `tiotest -S`:
+    How options correspond, by the source of tiotest and by Phoronix' pts/tiobench, which runs `tiotest -S`:
 
     - `numjobs=32` for its threads (-t), `offset_increment` and `size="64M"` for the file that each has (-f 64)
     - `bs="4k"` for its block size, `io_size` for the 1000 random operations of each thread, which meet a block again
       (`norandommap`); `rw="read"` and `"write"` go through the whole file once
     - `ioengine="psync"` and `direct=False` for its read(2) and write(2) through the guest's page cache
     - `sync` for -S, which opens files with O_SYNC: each write is on the disk before the next
-    - `pre_read` for that its reads come right after its writes, and find the files in the page cache. So the study's
+    - `pre_read` because its reads come right after its writes and find the files in the page cache. So the study's
       read figures are memory's; `pre_read=False` begins with dropped caches, and measures the disk
 
-    What differs: jobs are processes, not threads; blocks are those of a seed, in each round the same; data is random,
+    Differences: jobs are processes, not threads; blocks are those of a seed, in each round the same; data is random,
     where tiotest writes zeros; the regions lie on the disk under test or in one file, not in a file each. The pages
-    that are read beforehand are counted among what the layers moved in a round.
+    that are read beforehand count among the bytes that the layers moved in a round.
 
     Figures: those of `Fio`, `bw` in MiB/s first.
     """
@@ -90,7 +90,7 @@ class Tiobench(_Preset):
 class AioStress(_Preset):
     """AIO-Stress as a fio job: `AioStress()` writes 2 GB in random records of 64k, as Phoronix' pts/aio-stress.
 
-    What stands for what, by the source of aio-stress 0.21 and by pts/aio-stress, which runs `-s 2g -r 64k -t 3 -o 2`
+    How options correspond, by the source of aio-stress 0.21 and by pts/aio-stress, which runs `-s 2g -r 64k -t 3 -o 2`
     on one file, for which aio-stress drops its three threads to one:
 
     - `rw="randwrite"` for -o 2, `size="2G"` for -s, `bs="64k"` for -r, `norandommap` because it meets records again
@@ -98,10 +98,10 @@ class AioStress(_Preset):
       then one after the other, in the kernel (`iodepth=1`); with `direct=True`, as -O, `iodepth` is 64
     - no `end_fsync`, because the rate that pts reads ends before the fsync
 
-    So the study's figure is the guest's page cache while it has room, and the disk where not: `AioStress(direct=True)`
+    So the study's figure is the guest's page cache while it has room, and the disk after that: `AioStress(direct=True)`
     measures the disk.
 
-    What differs: records begin at multiples of 64k, those of aio-stress at any page; requests are handed over one by
+    Differences: records begin at multiples of 64k, those of aio-stress at any page; requests are handed over one by
     one, not by eight; data is random, not zeros; and the file is there before, where aio-stress writes into a new one.
 
     Figures: those of `Fio`, `bw` in MiB/s first.
@@ -116,6 +116,6 @@ class AioStress(_Preset):
 
     @classmethod
     def follows(cls, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The depth that is reached, and records that are met again where they are random."""
+        """The depth that is reached, and repeated records where they are random."""
         is_random = str(said.get("rw", "randwrite")).startswith("rand")
         return {"norandommap": is_random, "iodepth": _AIO_STRESS_DEPTH if said.get("direct", False) else 1}

@@ -1,13 +1,19 @@
-"""A workload of the user's: what need not be said, and what must not be left out."""
+"""A user's workload with its defaults and its errors, and what workloads that make files share, by their real commands.
+
+The latter are tests of `workloads.script` too.
+"""
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from pytest_vmstorage import Metric, Target, Workload
+from pytest_vmstorage import Iozone, Metric, Postmark, Tar, Target, Web, Workload
 from pytest_vmstorage.errors import ConfigError, WorkloadError
+from pytest_vmstorage.workloads.base import FileWorkload
 
 SECONDS = Metric(name="seconds", unit="s", better="lower")
 DISK = Target(path="/dev/vdb", size_bytes=2**30)
@@ -95,12 +101,15 @@ class Unranked(Short):
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        (Unranked, r"Unranked has 'seconds' for its primary metric, of which neither way is better\."),
+        (Unranked, r"Unranked's primary metric 'seconds' has no better direction\."),
         (Nameless, r"Nameless names no tool\. Write in the class: tool = \"nameless\""),
         (Empty, r"Empty has no metrics\. Give each figure that it returns one Metric\."),
         (Double, r"Double has two metrics 'seconds'\."),
-        (Elsewhere, r"Elsewhere has no metric 'iops', which its primary or shown names\. It has: seconds, blocks\."),
-        (Shows, r"Shows has no metric 'bw'"),
+        (
+            Elsewhere,
+            r"Elsewhere names 'iops' in primary or shown, which is not among its metrics\. It has: seconds, blocks\.",
+        ),
+        (Shows, r"Shows names 'bw' in primary or shown"),
     ],
 )
 def test_a_class_that_contradicts_itself_is_told_when_it_is_used(kind: type[Short], sentence: str) -> None:
@@ -126,3 +135,42 @@ def test_a_class_without_argv_cannot_be_made() -> None:
 
     with pytest.raises(TypeError, match=r"abstract.*argv"):
         Idle()  # type: ignore[abstract]
+
+
+EACH = pytest.mark.parametrize("kind", [Iozone, Postmark, Tar, Web], ids=lambda kind: kind.tool)
+
+
+@EACH
+def test_files_and_scratch_may_lie_in_one_folder(tmp_path: Path, kind: type[FileWorkload]) -> None:
+    """As on a native row; none of it is left afterwards."""
+    workload = kind()
+    target = Target(path="/dev/vdb", size_bytes=0, folder=str(tmp_path), scratch=str(tmp_path))
+    for command in workload.setup(target):
+        subprocess.run(command, check=True, timeout=120)
+    assert Path(workload.place(target)).is_dir()
+    assert Path(workload.scratch_path(target)).exists() is (kind is not Tar)
+    for command in workload.cleanup(target):
+        subprocess.run(command, check=True, timeout=120)
+    assert list(tmp_path.iterdir()) == []
+
+
+@EACH
+def test_they_touch_nothing_of_the_test_file(kind: type[FileWorkload]) -> None:
+    """What they read they wrote, so that nothing is filled for them and a fresh disk will do."""
+    workload = kind()
+    assert (workload.needs_folder, workload.region_bytes, workload.reads, workload.writes) == (True, 0, False, True)
+    assert workload.fresh_is_possible
+
+
+@EACH
+def test_files_that_are_set_aside_keep_their_blocks(tmp_path: Path, kind: type[FileWorkload]) -> None:
+    """Each round's under a name of its own; what is not on the disk under test goes."""
+    workload = kind()
+    (tmp_path / "scratch").mkdir()
+    target = Target(path="/dev/vdb", size_bytes=0, folder=str(tmp_path), scratch=str(tmp_path / "scratch"))
+    for _round in range(3):
+        for command in (*workload.setup(target), *workload.set_aside(target)):
+            subprocess.run(command, check=True, timeout=120)
+    place = Path(workload.place(target))
+    assert {path.name for path in tmp_path.iterdir()} == {"scratch", *(f"{place.name}.{n}" for n in (1, 2, 3))}
+    assert list((tmp_path / "scratch").iterdir()) == []

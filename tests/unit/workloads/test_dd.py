@@ -55,7 +55,7 @@ def test_zeros_are_written_by_default() -> None:
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
-        (disk(offset_bytes=512), "cannot begin at byte 512, which is no multiple of its bs"),
+        (disk(offset_bytes=512), "cannot begin at byte 512, which is not a multiple of its bs"),
         (disk(size_bytes=2**20), "needs 128M, but /dev/vdb has 1M for it"),
     ],
 )
@@ -134,9 +134,9 @@ def test_short_times_in_exponent_form_are_read() -> None:
     [
         (recorded("read-short"), "dd copied 67108864 of 104857600 bytes"),
         (recorded("write-failed"), "dd copied 1048576 of 104857600 bytes"),
-        ("dd: failed to open '/dev/vdb': No such file or directory\n", "dd did not say what it copied"),
+        ("dd: failed to open '/dev/vdb': No such file or directory\n", "dd did not say how much it copied"),
         ("104857600 bytes (105 MB, 100 MiB) copied, 0 s, Infinity B/s", "no time that it could measure"),
-        ("104857600 octets copi\u00e9s, 0,05 s", "dd did not say what it copied"),
+        ("104857600 octets copi\u00e9s, 0,05 s", "dd did not say how much it copied"),
     ],
 )
 def test_output_that_is_no_result_is_an_error(text: str, sentence: str) -> None:

@@ -60,12 +60,12 @@ def test_a_slip_is_a_sentence(options: dict[str, object], sentence: str) -> None
 @pytest.mark.parametrize(
     ("cell", "why"),
     [
-        ({"backing": "native"}, "has no image that is made and deleted"),
+        ({"backing": "native"}, "has no image to create and delete"),
         ({"backing": "device:d"}, "backing=device:d has no image"),
         ({"backing": "partition"}, "has no image"),
         (
             {"backing": "lvm", "format": "qcow2"},
-            "the volume itself is what is made, cloned and resized, and not a qcow2",
+            "the volume itself is created, cloned and resized, not a qcow2",
         ),
         ({"backing_chain": 1, "format": "qcow2"}, "these operations make their own"),
         ({"snapshots": 1, "format": "qcow2"}, "these operations make their own"),

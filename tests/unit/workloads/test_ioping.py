@@ -103,7 +103,7 @@ def test_figures_of_real_writes(version: str, mean: float, iops: float) -> None:
         (recorded("no-such-file"), "printed no raw statistics"),
         ("", "printed no raw statistics"),
         ("0 0 0 0 0 0 0 0 1 5000\n", "counted no request"),
-        ("4 721 5550 22732476 135 180 221 35 5 1912\n", "do not go together"),
+        ("4 721 5550 22732476 135 180 221 35 5 1912\n", "contradict each other"),
     ],
     ids=["failed", "empty", "none", "microseconds"],
 )

@@ -129,7 +129,7 @@ def test_figures_of_another_version_and_other_tests() -> None:
 )
 def test_a_missing_row_is_an_error(text: str) -> None:
     """With the pair that lacks it."""
-    with pytest.raises(WorkloadError, match=r"no figures of a file of (8M|16M) in records of 4k"):
+    with pytest.raises(WorkloadError, match=r"no figures for a file of (8M|16M) in records of 4k"):
         Iozone(file_size=("8M", "16M"), record_size=("4k", "16M")).parse(text)
 
 
@@ -138,10 +138,10 @@ def test_a_missing_row_is_an_error(text: str) -> None:
     [
         ({"tests": (1, 2)}, r"Iozone\(tests=\(1, 2\)\) cannot be run.*0 among them"),
         ({"tests": (0, 8)}, "cannot be run"),
-        ({"file_size": ()}, "no list of whole kilobytes"),
-        ({"record_size": (1000,)}, "no list of whole kilobytes"),
+        ({"file_size": ()}, "not a list of whole kilobytes"),
+        ({"record_size": (1000,)}, "not a list of whole kilobytes"),
         ({"file_size": ("4k",), "record_size": ("8k",)}, "No file of this Iozone holds one of its records"),
-        ({"binary": "/no/such/iozone"}, r"Iozone\(binary='/no/such/iozone'\) is not there"),
+        ({"binary": "/no/such/iozone"}, r"Iozone\(binary='/no/such/iozone'\) does not exist"),
         ({"excel": True}, "Iozone has no option 'excel'"),
     ],
 )

@@ -66,8 +66,8 @@ def test_a_settings_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"size": (65536, 512)}, r"size=\(65536, 512\)\) is no smallest and largest file"),
-        ({"size": (0, 512)}, "no smallest and largest"),
+        ({"size": (65536, 512)}, r"size=\(65536, 512\)\) must be the smallest and the largest file"),
+        ({"size": (0, 512)}, "must be the smallest and the largest"),
         ({"read": 0}, r"Postmark\(read=0\) moves nothing"),
         ({"bias_read": 11}, r"Postmark\(bias_read=11\)"),
         ({"number": 0}, r"Postmark\(number=0\)"),

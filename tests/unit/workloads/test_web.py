@@ -110,15 +110,15 @@ def test_a_guest_without_the_tools_is_a_skip(tmp_path: Path) -> None:
     argv = ("env", f"PATH={tmp_path}", "/bin/bash", *Web().argv(target)[3:])
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "vmstorage: missing nginx\n")
-    with pytest.raises(UnsupportedError, match=r"web 1000 pages 16k c=10 needs nginx, which is not there"):
+    with pytest.raises(UnsupportedError, match=r"web 1000 pages 16k c=10 needs nginx, which the guest does not have"):
         Web().parse(done.stdout)
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"size": 0}, r"Web\(size=0\) is no page"),
-        ({"size": "5M"}, r"Web\(size=5M\) is no page"),
+        ({"size": 0}, r"Web\(size=0\) is not the size of a page"),
+        ({"size": "5M"}, r"Web\(size=5M\) is not the size of a page"),
         ({"duration": 0.5}, r"Web\(duration=0.5\) is not whole seconds"),
         ({"duration": 1.5}, "not whole seconds"),
         ({"connections": 0}, r"Web\(connections=0\)"),

@@ -1,4 +1,4 @@
-"""fio: its command line, what it refuses, and its real output."""
+"""fio: its command line, the options that `workloads.fio.checks` refuses, and its real output."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_region_that_does_not_fit_is_refused() -> None:
         ({"rw": "randread", "fsync": 1}, "a job that only reads has nothing to sync"),
         ({"fsync": 1, "fdatasync": 1}, "fsync and fdatasync would be timed as one"),
         ({"rw": "write", "numjobs": 4}, '4 sequential jobs .* offset_increment="256M"'),
-        ({"percentile_list": "99:often"}, "'99:often' is no list of percentiles"),
+        ({"percentile_list": "99:often"}, "'99:often' is not a list of percentiles"),
         ({"percentile_list": "99.9:9.99"}, "two percentiles of one name"),
         ({"bssplit": "4k/60:64k/50"}, "'4k/60:64k/50' does not add up to 100 %"),
         ({"bssplit": "4k/60:64k/40", "bs": "4k"}, "leaves no use for bs"),
@@ -176,15 +176,15 @@ def test_a_region_that_does_not_fit_is_refused() -> None:
         ({"rw": "write", "random_distribution": "zipf:1.2"}, "random_distribution needs a random job"),
         ({"rw": "randread", "end_fsync": True}, "a job that only reads has nothing to sync"),
         ({"rw": "randread", "sync": True}, "a job that only reads has nothing to sync"),
-        ({"rw": "randread", "pre_read": True}, "pre_read fills the page cache, which a direct job goes past"),
-        ({"direct": False, "pre_read": True}, "and a write needs not"),
+        ({"rw": "randread", "pre_read": True}, "pre_read fills the page cache, which direct jobs bypass"),
+        ({"direct": False, "pre_read": True}, "and writes do not need"),
         ({"io_size": "1M", "time_based": True, "runtime": 5}, "io_size=1M with time_based"),
         ({"io_size": 512}, "or below a block, does not end the job"),
         ({"verify": "crc33"}, "verify='crc33'\\) is not known here. Did you mean 'crc32'"),
         ({"rw": "randread", "verify": "crc32c"}, "verify checks what the job itself wrote"),
         ({"rw": "randrw", "verify": "crc32c"}, "verify checks what the job itself wrote"),
         ({"verify": "crc32c", "time_based": True, "runtime": 5}, "verify with time_based never checks its last"),
-        ({"verify": "crc32c", "numjobs": 2}, "2 jobs on the same blocks would find each other's data"),
+        ({"verify": "crc32c", "numjobs": 2}, "2 jobs on the same blocks would read each other's data"),
         ({"verify": "crc32c", "iodepth": 8, "norandommap": True}, "reports corruption where there is none"),
         ({"verify_fatal": True}, "verify_fatal and verify_backlog need verify"),
         ({"steadystate": "iops"}, "steadystate='iops' is not known here"),

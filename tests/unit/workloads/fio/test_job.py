@@ -1,4 +1,4 @@
-"""fio's job files: what is made of them, what is refused, and the output of several jobs."""
+"""fio's job files, as `workloads.fio.job_file` parses and refuses them, and the output of several jobs."""
 
 from __future__ import annotations
 
@@ -110,15 +110,15 @@ def test_variables_are_given_values(tmp_path: Path) -> None:
         (["fill_fs=1"], "has fill_device, which leaves the region"),
         (["unlink=1"], "has unlink, which removes what is measured"),
         (["write_bw_log=log"], "has write_bw_log, which leaves files in the guest"),
-        (["read_iolog=trace"], "has read_iolog, which needs a file that the guest has not"),
+        (["read_iolog=trace"], "has read_iolog, which needs a file that guests do not have"),
         (["ioscheduler=none"], "has ioscheduler, which changes the guest"),
-        (["gtod_reduce=1"], "has gtod_reduce, which takes away the latencies"),
+        (["gtod_reduce=1"], "has gtod_reduce, which removes the latencies"),
         (["startdelay=5"], "has startdelay, which puts jobs into an order"),
         (["iomem=mmap:/tmp/file"], "has mem=mmap:/tmp/file, which is a file"),
         (["rw=trim"], r"has rw=trim, which is not known here\. It is one of: read"),
         (["time_based"], "is time_based without runtime, and has no end"),
-        (["numjobs=many"], "has numjobs=many, which is no number"),
-        (["iodepth=0"], "has iodepth=0, which is no number of one or more"),
+        (["numjobs=many"], "has numjobs=many, which is not a number"),
+        (["iodepth=0"], "has iodepth=0, which is not a number of one or more"),
         (["size=much"], "has a value that cannot be read: 'much' is not a size"),
         (["bs=some"], "has a value that cannot be read: 'some' is not a size"),
         (["runtime=1:30"], "has a value that cannot be read: '1:30' is not a duration"),

@@ -1,4 +1,4 @@
-"""Which metrics get a column: by `shown=` of a workload, and as the user chose them for all."""
+"""Which metrics get a column: by `shown=` of a workload, and by the user's choice for all."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def chosen(*texts: str) -> Columns:
 )
 def test_the_users_choice_is_for_all_workloads(texts: list[str], workload: Workload, columns: tuple[str, ...]) -> None:
     """Names in their order, patterns in the workload's, what is added behind."""
-    assert workload.showing(chosen(*texts)).columns == columns
+    assert workload.with_columns(chosen(*texts)).columns == columns
 
 
 @pytest.mark.parametrize("text", ["a b", "iops;bw", "++iops", "+", "="])
 def test_what_is_no_name_is_refused(text: str) -> None:
     """With a line that would do."""
     with pytest.raises(
-        ConfigError, match=r"which is no name of a metric\. Write for example --vm-columns=iops,clat_p99"
+        ConfigError, match=r"which is not the name of a metric\. Write for example --vm-columns=iops,clat_p99"
     ):
         chosen(text)
 
@@ -88,8 +88,8 @@ def test_a_workload_has_columns_of_its_own() -> None:
     assert Fio.from_job(SEVERAL, shown=("iops", "runtime")).columns == ("iops", "runtime")
     assert ImageOperations(shown=("clone_after",)).columns == ("clone_after",)
     # the user's choice of today is stronger
-    assert job.showing(chosen("bw")).columns == ("bw",)
-    assert job.showing(chosen("+bw")).columns == (*job.columns, "bw")
+    assert job.with_columns(chosen("bw")).columns == ("bw",)
+    assert job.with_columns(chosen("+bw")).columns == (*job.columns, "bw")
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_a_workload_has_columns_of_its_own() -> None:
     [
         (
             ("iops", "usr_cup"),
-            r"Fio\(shown=...\) names 'usr_cup', which it has not. Did you mean 'usr_cpu'\? It has: iops,",
+            r"Fio\(shown=...\) names 'usr_cup', which it does not have. Did you mean 'usr_cpu'\? It has: iops,",
         ),
-        ("iops", r"Fio\(shown='iops'\) is no list of metrics. Write for example shown=\(\"iops\",\)\."),
-        ((), r"Fio\(shown=\(\)\) is no list of metrics"),
-        ((1,), r"Fio\(shown=\(1,\)\) is no list of metrics"),
+        ("iops", r"Fio\(shown='iops'\) is not a list of metrics. Write for example shown=\(\"iops\",\)\."),
+        ((), r"Fio\(shown=\(\)\) is not a list of metrics"),
+        ((1,), r"Fio\(shown=\(1,\)\) is not a list of metrics"),
     ],
 )
 def test_a_column_that_a_workload_has_not_is_refused_when_it_is_made(shown: object, sentence: str) -> None:
@@ -139,7 +139,7 @@ def test_metrics_of_a_workload_of_the_users_own_are_known(monkeypatch: pytest.Mo
     own: list[type[Workload]] = [Copy]
     monkeypatch.setattr("pytest_vmstorage.workloads.metrics._own", lambda _kind: iter(own))
     check_known(chosen("blocks"))
-    with pytest.raises(ConfigError, match="There are, of Copy: seconds, blocks; fio: iops"):
+    with pytest.raises(ConfigError, match="Metrics by workload: Copy: seconds, blocks; fio: iops"):
         check_known(chosen("blokcs"))
     own.append(Fio)
     check_known(chosen("blokcs"))
