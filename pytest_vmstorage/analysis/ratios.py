@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from pytest_vmstorage.analysis.cell_pairs import Couple, acceleration_obstacle, paired_rounds
 from pytest_vmstorage.analysis.gate.policy import differences
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.results.host import EMULATED
 from pytest_vmstorage.results.run import Failure, Metric, Run
 from pytest_vmstorage.stats import (
     MOST_PAIRS,
@@ -315,4 +316,4 @@ def _notes(couples: Sequence[Couple], run: Run) -> Iterator[str]:
     facts = [host for host in run.hosts if host.name in names]
     yield f"measured on {', '.join(f'{host.name} ({host.cpu}, {host.accel})' for host in facts) or ', '.join(names)}"
     if any(host.is_emulated for host in facts):
-        yield "guests ran under software emulation (TCG): this is no statement about performance"
+        yield EMULATED

@@ -126,7 +126,7 @@ class Recorder:
         if path is None:
             return
         from pytest_vmstorage.plugin.timing import timelines
-        from pytest_vmstorage.report.formats import write_timeline
+        from pytest_vmstorage.report.trace_events import write_timeline
 
         try:
             write_timeline(path, timelines(self._config))

@@ -17,54 +17,27 @@ from pytest_vmstorage.text import plain_cell
 _Record = Mapping[str, object]
 
 _HOST = (
-    "cpu",
-    "cores",
-    "memory_bytes",
-    "kernel",
-    "qemu",
-    "libvirt",
-    "accel_requested",
-    "file_system",
-    "governor",
+    *("cpu", "cores", "memory_bytes", "kernel", "qemu", "libvirt"),
+    *("accel_requested", "file_system", "governor"),
 )
 
 HEADER = (
-    *(
-        "nodeid",
-        "host",
-        "accel",
-        *AXES,
-        "size_bytes",
-        "workload",
-        "curve",
-        "tool",
-        "metric",
-        "unit",
-        "better",
-        "primary",
-    ),
+    *("nodeid", "host", "accel", *AXES, "size_bytes"),
+    *("workload", "curve", "tool", "metric", "unit", "better", "primary"),
     *("median", "min", "max", "rounds", "baseline", "change", "verdict"),
     *("native", "of_native", "null", "of_null", "outcome", "message", "failure"),
-    *(
-        "command",
-        "guest_kernel",
-        "emulator_version",
-        "tool_version",
-        *(f"host_{name}" for name in _HOST),
-        "stated",
-        "notes",
-        "started",
-    ),
+    *("command", "guest_kernel", "emulator_version", "tool_version"),
+    *(*(f"host_{name}" for name in _HOST), "stated", "notes", "started"),
 )
 """The columns, always all of them; after them `round_1` and so on, the figure of each round, and `at_iodepth` and such.
 
-`native` and `null` are the medians of the rows beside which this one stands, `of_native` and `of_null` the fractions.
-`stated` is the label of a machine that the plugin did not make ("format=vmfs bus=pvscsi"), which nothing proves.
-`notes` are what the test's marks say of the row, with "; " between them.
-`emulator_version` is of the QEMU that the cell names; any other row was run by the host's own, `host_qemu`.
-`outcome` is what became of the test, in pytest's words, and `message` the first line of why.
-`command` is on one line: the line ends of a script are written as \\n, and the JSON report has it as it was run.
-Measurements of one `curve` in one cell are its points; `at_iodepth` is where each stands on it.
+`native` and `null` are the medians of the row's native and null rows, `of_native` and `of_null` its fractions of them.
+`stated` is the label of a foreign machine ("format=vmfs bus=pvscsi"), which nothing proves.
+`notes` come from the test's marks, with "; " between them.
+`emulator_version` is that of the QEMU that the cell names; other rows run under the host's own, `host_qemu`.
+`outcome` is the test's, in pytest's words, and `message` the first line of its reason.
+`command` is on one line: the line ends of a script are written as \\n; the JSON report has the command as it was run.
+Measurements of one `curve` in one cell are its points; `at_iodepth` is the position of each.
 """
 
 
@@ -83,21 +56,14 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
     for key, measurement in keyed(run.measurements):
         writer.writerows(map(_plain, _measured(run, key, measurement, comparison, rows)))
     for f in run.failures:
-        writer.writerow(
-            _plain(
-                {
-                    **_cell(run, f),
-                    "outcome": f.outcome,
-                    "message": f.reason.partition("\n")[0],
-                    "failure": f.reason if f.outcome == "failed" else f"{f.outcome}: {f.reason}",
-                }
-            )
-        )
+        reason = f.reason if f.outcome == "failed" else f"{f.outcome}: {f.reason}"
+        told = {"outcome": f.outcome, "message": f.reason.partition("\n")[0], "failure": reason}
+        writer.writerow(_plain({**_cell(run, f), **told}))
     return out.getvalue()
 
 
 def _plain(record: _Record) -> _Record:
-    """The record with the texts that others wrote made harmless to a spreadsheet; figures are numbers."""
+    """The record with foreign texts made harmless to a spreadsheet; figures are numbers."""
     return {name: plain_cell(value) if isinstance(value, str) else value for name, value in record.items()}
 
 
@@ -110,7 +76,7 @@ def _measured(
         "curve": m.shape if m.point else "",
         **{f"at_{name}": f"{value:g}" for name, value in m.point.items()},
         "tool": m.tool,
-        # a script's line ends are none of the table's
+        # the line ends of a script must not end the row
         "command": m.command.replace("\n", r"\n"),
         "guest_kernel": m.guest.get("kernel", ""),
         "emulator_version": m.guest.get("qemu", ""),
@@ -157,14 +123,9 @@ def _cell(run: Run, one: Measurement | Failure) -> dict[str, object]:
         "nodeid": one.nodeid,
         "host": one.host,
         "accel": facts.accel_of(one.config, on_host=one.on_host),
-        **{name: _axis(one, name) for name in AXES},
+        **{name: None if one.lacks(name) else getattr(one.config, name) for name in AXES},
         "size_bytes": one.config.size,
         **{f"host_{name}": getattr(facts, name) for name in _HOST},
         "stated": " ".join(f"{name}={value}" for name, value in facts.stated.items()),
         "started": run.started,
     }
-
-
-def _axis(one: Measurement | Failure, name: str) -> object:
-    """The axis's value; None where nothing of it was part of the row."""
-    return None if one.lacks(name) else getattr(one.config, name)

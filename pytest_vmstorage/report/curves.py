@@ -1,4 +1,4 @@
-"""Sweeps as curves: one workload at three depths or more in one cell, in the order of what was swept. Pure."""
+"""Sweeps as curves: one workload at three depths or more in one cell, in the order of the swept values; pure."""
 
 from __future__ import annotations
 
@@ -14,30 +14,28 @@ from pytest_vmstorage.results.run import Figure, Measurement
 from pytest_vmstorage.units import format_figure
 
 LEAST_POINTS = 3
-"""Two points are a line, and stand beside each other in the matrix anyway."""
+"""Two points are a line, and stand next to each other in the matrix anyway."""
 
 _MEAN_LATENCY = "clat_mean"
 
 
-class CurveRow(BaseModel):
-    """One metric in one cell: the cell's values of the axes, a text for each point, "-" where it was not measured."""
+class PointRow(BaseModel):
+    """One cell: its values of the axes, and a text for each point, "-" where it was not measured.
+
+    `metric` is "" where the title of the table names it.
+    """
 
     model_config = ConfigDict(frozen=True)
 
-    metric: str
+    metric: str = ""
     cell: tuple[str, ...]
     points: tuple[str, ...]
 
-    @property
-    def leading(self) -> tuple[str, ...]:
-        """What stands before the cell."""
-        return (self.metric,)
 
+class PointTable(BaseModel):
+    """The figures of all cells at several points, such as the depths of a curve: a table below the matrix.
 
-class Curves(BaseModel):
-    """All cells' curves of one workload over one option: what is swept, its values, and a row a cell and metric.
-
-    `axes` are the names of what tells cells apart: `cell` has a value for each.
+    `axes` are the names of the values in each row's `cell`, `points` the headings of the points.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -45,13 +43,28 @@ class Curves(BaseModel):
     title: str
     axes: tuple[str, ...]
     points: tuple[str, ...]
-    rows: tuple[CurveRow, ...]
+    rows: tuple[PointRow, ...]
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether its rows are of several metrics."""
+        return any(row.metric for row in self.rows)
+
+
+def point_text(figure: Figure | None, *, with_unit: bool = True) -> str:
+    """A figure with its spread, "-" where there is none, and "no number" where a round gave none."""
+    if figure is None:
+        return "-"
+    if not all(map(math.isfinite, figure.values)):
+        return "no number"
+    text = format_figure(figure, figure.metric.unit)
+    return f"{text if with_unit else text.removesuffix(f' {figure.metric.unit}')} {spread_text(figure)}"
 
 
 class _Sweep(NamedTuple):
-    """What points of one set of curves have in common: the option swept, workload, test, the other options.
+    """The common properties of one set of curves: the swept option, workload, test, the other options.
 
-    `tag` is what tells measurements of one cell apart, "" where nothing needs to.
+    `tag` tells several measurements of one cell apart, and is "" otherwise.
     """
 
     axis: str
@@ -62,7 +75,7 @@ class _Sweep(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the set is called, unless another test has one of that name."""
+        """The title of the set, unless another test has one of that name."""
         said = [self.shape, *(f"{name}={value:g}" for name, value in self.others if value != 1), self.tag]
         return f"curve over {self.axis}, {', '.join(part for part in said if part)}"
 
@@ -73,11 +86,11 @@ _Points = dict[float, Measurement]
 
 def build_curves(
     placed: Sequence[Placed], axes: Sequence[str], cell_of: Callable[[Measurement], _Cell]
-) -> tuple[Curves, ...]:
+) -> tuple[PointTable, ...]:
     """A set for each test, workload, and option that has three values or more in some cell; rates, then latencies.
 
-    What two tests measured is no one curve: they need not have measured alike, and each may have points of the other.
-    `cell_of` has the values of these axes in the row of a measurement, for each row others.
+    Measurements of two tests are not one curve: the tests may differ, and may have the same points. `cell_of` returns
+    the values of these axes for a measurement, which identify its row.
     """
     sweeps: dict[_Sweep, dict[_Cell, _Points]] = {}
     for each in placed:
@@ -99,29 +112,19 @@ def build_curves(
     )
 
 
-def _curves(title: str, axis: str, axes: Sequence[str], cells: Mapping[_Cell, _Points]) -> Curves:
+def _curves(title: str, axis: str, axes: Sequence[str], cells: Mapping[_Cell, _Points]) -> PointTable:
     values = sorted({value for points in cells.values() for value in points})
     rows = [row for cell, points in cells.items() for row in _rows(cell, points, values)]
     metrics = list(dict.fromkeys(row.metric for row in rows))
-    return Curves(
-        title=title,
-        axes=tuple(axes),
-        points=tuple(f"{axis}={value:g}" for value in values),
-        rows=tuple(sorted(rows, key=lambda row: metrics.index(row.metric))),
+    rows.sort(key=lambda row: metrics.index(row.metric))
+    return PointTable(
+        title=title, axes=tuple(axes), points=tuple(f"{axis}={value:g}" for value in values), rows=tuple(rows)
     )
 
 
-def _rows(cell: _Cell, points: _Points, values: Sequence[float]) -> Iterator[CurveRow]:
+def _rows(cell: _Cell, points: _Points, values: Sequence[float]) -> Iterator[PointRow]:
     first = next(iter(points.values()))
     latencies = [metric.name for metric in first.metrics if metric.name.endswith(_MEAN_LATENCY)]
     for name in dict.fromkeys([first.primary, *latencies]):
-        figures = [points[value].figure(name) if value in points else None for value in values]
-        yield CurveRow(metric=name, cell=cell, points=tuple(map(_text, figures)))
-
-
-def _text(figure: Figure | None) -> str:
-    if figure is None:
-        return "-"
-    if not all(map(math.isfinite, figure.values)):
-        return "no number"
-    return f"{format_figure(figure, figure.metric.unit)} {spread_text(figure)}"
+        texts = (point_text(points[value].figure(name) if value in points else None) for value in values)
+        yield PointRow(metric=name, cell=cell, points=tuple(texts))

@@ -1,4 +1,4 @@
-"""What belongs beside a figure, in words: cost, steadiness, the host, what moves what, native and null rows; pure."""
+"""Details of figures in words: cost, steadiness, the host, effects of axes, native and null rows; pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cost_lines(measured: Sequence[Measurement]) -> Iterator[str]:
 
 
 def ending_lines(measured: Sequence[Measurement]) -> Iterator[str]:
-    """What became of rounds that were to go on until a figure was narrow enough: how many did, and which did not."""
+    """Lines on rounds that should go on until a figure was narrow enough: how many did, and which did not."""
     narrow = [m for m in measured if m.ended.reason == "narrow"]
     if narrow:
         counts = sorted({len(m.samples) for m in narrow})
@@ -52,7 +52,7 @@ def ending_lines(measured: Sequence[Measurement]) -> Iterator[str]:
         if m.ended.reason in ("time limit", "no room"):
             half = m.ended.half_width
             width = "no 95 % interval" if half is None else f"95 % interval within {half:.1%} of the median only"
-            why = "time limit" if m.ended.reason == "time limit" else "no block is left that nothing has written"
+            why = "time limit" if m.ended.reason == "time limit" else "no unwritten block is left"
             yield f"{m.workload} on {m.config}: {why} after {len(m.samples)} rounds, {width}"
 
 
@@ -63,8 +63,7 @@ def _cpu(m: Measurement) -> float:
 def _cost_clause(m: Measurement) -> str:
     by_class, cpu = cpu_per_io(m.cost, m.moved), _cpu(m)
     shares = [f"{kind} {one / cpu:.0%}" for kind, one in by_class.items() if cpu and one / cpu >= _LEAST_SHARE]
-    said = [f"{format_figure(cpu, 's')} CPU [{', '.join(shares)}]", *_ratios(m)]
-    return ", ".join(said)
+    return ", ".join([f"{format_figure(cpu, 's')} CPU [{', '.join(shares)}]", *_ratios(m)])
 
 
 def _ratios(m: Measurement) -> Iterator[str]:
@@ -86,7 +85,7 @@ def unsteady_lines(measured: Iterable[Measurement]) -> Iterator[str]:
 
 
 def caution_lines(measured: Sequence[Measurement]) -> Iterator[str]:
-    """A line for each thing that speaks against figures, with how much was found and in how many measurements."""
+    """A line for each caution, with its amount and the number of measurements that have it."""
     found: dict[str, list[Caution]] = {}
     for m in measured:
         for caution in m.cautions:
@@ -105,7 +104,7 @@ def _amount(cautions: Sequence[Caution]) -> str:
 
 
 def host_words(state: HostState) -> Mapping[str, str]:
-    """What does not change from row to row, by what it is; nothing is left out because the host hides it."""
+    """The facts of the host that rarely change from row to row, by name, also those that the host hides."""
     return {
         "governor": state.governor,
         "turbo": state.turbo,
@@ -118,7 +117,7 @@ def host_words(state: HostState) -> Mapping[str, str]:
 
 
 def detail_lines(m: Measurement) -> Iterator[str]:
-    """All of it for one measurement, a fact or sentence a line; little where an earlier version saved it."""
+    """All details of one measurement, a fact or sentence a line; few where an earlier version saved it."""
     for note in m.notes:
         yield f"note: {note}"
     if m.around is None:
@@ -160,11 +159,11 @@ def _shares(shares: Mapping[str, float]) -> str:
 
 MOST_LINES = 12
 
-_IN_A_ROW = "rounds were taken in a row: what the host drifted meanwhile is in these ratios"
+_IN_A_ROW = "rounds were taken in a row: these ratios include the host's drift between them"
 
 
 def effect_lines(run: Run) -> Iterator[str]:
-    """A line for each workload; where that makes many, what is within its spread is named in one line at the end."""
+    """A line for each workload; where these are many, one line at the end names those within their spread."""
     moved = effects(run)
     told = [one for one in moved if one.effects]
     is_long = len(told) > MOST_LINES
@@ -177,7 +176,7 @@ def effect_lines(run: Run) -> Iterator[str]:
     if rest:
         yield f"less, or within its spread: {', '.join(one.workload for one in rest)}"
     if tied := _tied(moved):
-        yield f"of {', '.join(tied)} nothing can be said: no two cells differ in it alone"
+        yield f"no effect can be told for {', '.join(tied)}: no two cells differ in it alone"
     if told and any(one.in_a_row for one in told):
         yield _IN_A_ROW
 
@@ -203,7 +202,7 @@ def _size(effect: Effect) -> str:
 
 
 def _basis(effect: Effect) -> str:
-    """What the ratio rests on: its interval, or without one the smallest and the largest that there are."""
+    """The basis of the ratio: its interval, or without one the smallest and the largest ratio."""
     counted = f"{effect.couples} couple{'' if effect.couples == 1 else 's'}"
     if effect.interval is not None:
         return f"{counted}, 95 % interval {effect.interval.low:.2f}x to {effect.interval.high:.2f}x"
@@ -213,7 +212,7 @@ def _basis(effect: Effect) -> str:
 
 
 def _tied(moved: Sequence[Moved]) -> list[str]:
-    """Axes that vary, and of which no workload can say anything."""
+    """Axes that vary, but whose effect no workload can tell."""
     told = {effect.axis for one in moved for effect in one.effects}
     return list(dict.fromkeys(axis for one in moved for axis in one.tied if axis not in told))
 
@@ -222,13 +221,13 @@ LATENCIES = ("lat_mean", "read_lat_mean", "write_lat_mean")
 """Metrics in seconds that are the mean time of one I/O; their difference is what one I/O costs more."""
 
 LEGEND = (
-    "what an I/O takes more than natively is what virtualization costs; a null row is guest and QEMU without any"
-    " storage, the most that a row behind them can reach"
+    "the time that an I/O takes beyond its native time is the cost of virtualization; a null row is guest and QEMU"
+    " without storage, the upper limit of rows with the same path"
 )
 
 
 def share_of(m: Measurement, other: Measurement, name: str) -> float | None:
-    """The fraction of the other row's figure that this one's is; of a time the inverse: twice as long is a half.
+    """This row's figure as a fraction of the other row's; for a time the inverse: twice as long is a half.
 
     None where the other has no such metric, where neither way is better, or either is 0.
     """
@@ -240,8 +239,8 @@ def share_of(m: Measurement, other: Measurement, name: str) -> float | None:
     return float(now / then if now.metric.better == "higher" else then / now)
 
 
-def against_native(run: Run) -> Iterator[str]:
-    """A sentence for each row with guest and storage that has a native or a null row; the last says what these are."""
+def native_lines(run: Run) -> Iterator[str]:
+    """A sentence for each row with guest and storage that has a native or a null row; the last explains these."""
     rows, has_null = Yardsticks(run.measurements), False
     for m in run.measurements:
         native, null = rows.native_of(m), rows.null_of(m)
@@ -271,7 +270,7 @@ def _cost(m: Measurement, native: Measurement) -> str:
 
 
 def _times(m: Measurement, native: Measurement | None, null: Measurement) -> str:
-    """What one I/O takes, and what it takes more than in each of the rows beside it, with their own times."""
+    """The time of one I/O, and its difference to the native and the null row, with their times."""
     sentences = []
     for name in LATENCIES:
         if not _has(m, name):
@@ -287,7 +286,7 @@ def _times(m: Measurement, native: Measurement | None, null: Measurement) -> str
 
 
 def _io(name: str) -> str:
-    """What one of that latency's metric is called: "an I/O", "a read"."""
+    """The I/O that a latency is of: "an I/O", "a read"."""
     way = name.removesuffix("lat_mean").rstrip("_")
     return f"a {way}" if way else "an I/O"
 

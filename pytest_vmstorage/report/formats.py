@@ -1,11 +1,11 @@
-"""Reports as files: the form follows from the suffix, and a path is checked before any test."""
+"""Reports as files: the format follows from the suffix, and a path is checked before any test."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
@@ -16,21 +16,18 @@ from pytest_vmstorage.report.csv import render_csv
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.pull_request import render_summary
 from pytest_vmstorage.report.table import build_table
-from pytest_vmstorage.report.trace_events import trace_events
 from pytest_vmstorage.results.run import Failure, Measurement, Run
 from pytest_vmstorage.results.saved import keyed
-from pytest_vmstorage.results.timeline import Timeline
 
 _SHOWN = 80
-SUFFIXES = (".md", ".csv", ".json")
 
 
 def check_report_path(path: Path) -> None:
     """Raises ConfigError, one sentence, for a path with an unknown suffix or in a place not writable."""
-    if path.suffix not in SUFFIXES:
+    if path.suffix not in RENDERERS:
         raise ConfigError(
-            f"a report of the form {path.suffix or path.name!r} is not known.",
-            hint=f"The file's name ends with one of: {', '.join(SUFFIXES)}.",
+            f"the report format of {path.suffix or path.name!r} is not known.",
+            hint=f"The file's name ends with one of: {', '.join(RENDERERS)}.",
         )
     check_writable(path, "the report")
 
@@ -40,7 +37,7 @@ def check_writable(path: Path, what: str) -> None:
     try:
         if path.is_dir():
             raise ConfigError(f"{what} {path} is a folder.", hint="Name a file in it.")
-        # what a name too long or one with NUL is told by
+        # lstat raises for a name that is too long or has a NUL
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.lstat()
         place = path if path.exists() else path.absolute().parent
@@ -55,24 +52,18 @@ def check_writable(path: Path, what: str) -> None:
 
 
 def write_report(path: Path, run: Run, comparison: Comparison | None = None, *, si: bool = False) -> None:
-    """Write the run as .md, .csv or .json, making its folder; raises ConfigError as `check_report_path` does.
+    """Write the run in the format of the suffix, making its folder; raises ConfigError as `check_report_path` does.
 
-    With `si` data rates in Markdown are in MB/s; CSV and JSON have base units whatever is asked for.
-    The file is replaced as a whole: a reader finds the old report or the new one.
+    With `si` data rates in Markdown are in MB/s; CSV and JSON always have base units. The file is replaced as a whole:
+    a reader finds the old report or the new one.
     """
     check_report_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, _render(path.suffix, run, comparison, si=si))
-
-
-def write_timeline(path: Path, timelines: Sequence[Timeline]) -> None:
-    """Write where the time went in the Trace Event format, making the file's folder; raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(trace_events(timelines)) + "\n")
+    write_whole(path, RENDERERS[path.suffix](run, comparison, si))
 
 
 def append_summary(path: Path, run: Run, comparison: Comparison | None = None, *, si: bool = False) -> None:
-    """Append what a reviewer wants to know, as Markdown, to the file that GITHUB_STEP_SUMMARY names."""
+    """Append the summary for reviewers, as Markdown, to the file that GITHUB_STEP_SUMMARY names."""
     with path.open("a", encoding="utf-8") as file:
         file.write(render_summary(run, comparison, si=si))
 
@@ -80,16 +71,12 @@ def append_summary(path: Path, run: Run, comparison: Comparison | None = None, *
 def render_json(run: Run, comparison: Comparison | None = None) -> str:
     """The run as versioned JSON, readable by `Run.model_validate` and as a baseline.
 
-    Beside that each measurement has the `verdict` on its primary metric and its sentence, where it was compared. Of a
-    field of its cell that had no part in it `config` has null, and `cell` what its test asked for.
+    In addition, a measurement that was compared has the `verdict` on its primary metric and its sentence. For fields of
+    its cell that it does not have, `config` has null, and `cell` the values of its test.
     """
     document = run.model_dump(mode="json")
-    parts: dict[str, Sequence[Measurement | Failure]] = {
-        "measurements": run.measurements,
-        "failures": run.failures,
-        "against": run.against,
-    }
-    for name, rows in parts.items():
+    for name in ("measurements", "failures", "against"):
+        rows: Sequence[Measurement | Failure] = getattr(run, name)
         for one, said in zip(rows, document[name], strict=True):
             nothing = {field: None for field in FIELDS if one.lacks(field)}
             said.update({"cell": said["config"], "config": said["config"] | nothing} if nothing else {})
@@ -101,9 +88,9 @@ def render_json(run: Run, comparison: Comparison | None = None) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def _render(suffix: str, run: Run, comparison: Comparison | None, *, si: bool) -> str:
-    if suffix == ".json":
-        return render_json(run, comparison)
-    if suffix == ".csv":
-        return render_csv(run, comparison)
-    return render_markdown(build_table(run, comparison, si=si))
+RENDERERS: Mapping[str, Callable[[Run, Comparison | None, bool], str]] = {
+    ".md": lambda run, comparison, si: render_markdown(build_table(run, comparison, si=si)),
+    ".csv": lambda run, comparison, _si: render_csv(run, comparison),
+    ".json": lambda run, comparison, _si: render_json(run, comparison),
+}
+"""The renderer of each format by its suffix; the last argument says whether data rates are in MB/s."""

@@ -1,11 +1,10 @@
-"""The matrix as a GitHub-flavoured Markdown table, whole, with everything that stands below it."""
+"""The matrix as a GitHub-flavoured Markdown table, with all that stands below it."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
 
-from pytest_vmstorage.report.curves import Curves
 from pytest_vmstorage.report.table import BEST, Table, TableCell
 from pytest_vmstorage.text import plain_markdown
 
@@ -23,14 +22,13 @@ def render_markdown(table: Table) -> str:
         rows = [[*map(plain_markdown, row.axes), *map(_cell, row.cells)] for row in table.rows]
         parts.append("\n".join(map(_line, [heads, rule, *rows])))
     parts += [plain_markdown(table.legend), plain_markdown(table.time)]
-    for curves in table.curves_and_maps:
-        # a map has no metric of its own in each row
-        metric = ["metric"] if isinstance(curves, Curves) else []
-        heads = [*metric, *map(plain_markdown, (*curves.axes, *curves.points))]
-        rule = [*("---" for _ in (*metric, *curves.axes)), *("---:" for _ in curves.points)]
-        rows = [[*row.leading, *row.cell, *row.points] for row in curves.rows]
-        lines = [_line(heads), _line(rule), *(_line([*map(plain_markdown, row)]) for row in rows)]
-        parts.append(f"### {plain_markdown(curves.title)}\n\n" + "\n".join(lines))
+    for points in table.point_tables:
+        metric = ["metric"] if points.has_metrics else []
+        heads = [*metric, *points.axes, *points.points]
+        rule = [*("---" for _ in (*metric, *points.axes)), *("---:" for _ in points.points)]
+        rows = [[*([row.metric] if metric else []), *row.cell, *row.points] for row in points.rows]
+        lines = [_line([*map(plain_markdown, heads)]), _line(rule), *(_line([*map(plain_markdown, r)]) for r in rows)]
+        parts.append(f"### {plain_markdown(points.title)}\n\n" + "\n".join(lines))
     for section in table.sections:
         items = "\n".join(f"- {plain_markdown(line)}" for line in section.lines)
         parts.append(f"### {plain_markdown(section.title)}\n\n{items}")

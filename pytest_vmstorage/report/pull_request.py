@@ -8,15 +8,16 @@ from pytest_vmstorage.analysis.columns import function_of
 from pytest_vmstorage.analysis.gate.kinds import KINDS
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.report.markdown import render_markdown
-from pytest_vmstorage.report.sections import EMULATED, loss_text, summary_lines, tally
+from pytest_vmstorage.report.sections import loss_text, summary_lines, tally
 from pytest_vmstorage.report.table import build_table
+from pytest_vmstorage.results.host import EMULATED
 from pytest_vmstorage.results.run import Run
 from pytest_vmstorage.text import plain_markdown
 from pytest_vmstorage.units import format_figure
 
 
 def render_summary(run: Run, comparison: Comparison | None = None, *, si: bool = False) -> str:
-    """What a reviewer wants to know of the run, as GitHub-flavoured Markdown; ends with a newline.
+    """The summary of the run for a reviewer, as GitHub-flavoured Markdown; ends with a newline.
 
     With `si` data rates of its matrix are in MB/s.
     """
@@ -41,10 +42,8 @@ def _headline(run: Run, comparison: Comparison | None) -> str:
 def _hosts(run: Run) -> Iterator[str]:
     for host in run.hosts:
         marked = f" **{EMULATED}**" if host.is_emulated else ""
-        words = (
-            f"Host {host.name}: {host.cpu}, {host.cores} cores, QEMU {host.qemu}, {host.accel}, kernel {host.kernel}."
-        )
-        yield f"{plain_markdown(words)}{marked}"
+        software = f"QEMU {host.qemu}, {host.accel}, kernel {host.kernel}"
+        yield f"{plain_markdown(f'Host {host.name}: {host.cpu}, {host.cores} cores, {software}.')}{marked}"
 
 
 def _tables(comparison: Comparison) -> Iterator[str]:

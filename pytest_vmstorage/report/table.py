@@ -1,4 +1,4 @@
-"""The comparison matrix as a value: rows are configurations, columns are workloads and metrics. Pure."""
+"""The comparison matrix as a value: rows are configurations, columns are workloads and metrics; pure."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from pytest_vmstorage.analysis.columns import Column, Placed, columns_of, functi
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text
-from pytest_vmstorage.report.curves import Curves, build_curves
-from pytest_vmstorage.report.maps import Map, build_maps
+from pytest_vmstorage.report.curves import PointTable, build_curves
+from pytest_vmstorage.report.maps import build_maps
 from pytest_vmstorage.report.sections import LEGENDS, Section, build_sections, host_names, mark_of, tally
-from pytest_vmstorage.report.si_units import in_si
 from pytest_vmstorage.report.time_spent import time_line
 from pytest_vmstorage.results.failures import OUTCOMES
-from pytest_vmstorage.results.run import Failure, Figure, Measurement, Run
+from pytest_vmstorage.results.run import Failure, Figure, Measurement, Metric, Run
 from pytest_vmstorage.results.saved import host_of
 from pytest_vmstorage.units import format_figure, format_size
 
 BEST, WORST = "▲", "▼"
+_IEC, _SI = "MiB/s", "MB/s"
+_SI_FACTOR = 2**20 / 10**6
 
 
 class TableCell(BaseModel):
-    """What stands at a row and column, in parts, so that a form can align them; all empty: not measured."""
+    """The content of a row and column in parts, so that a format can align them; all empty: not measured."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,7 +42,7 @@ class TableCell(BaseModel):
 
     @property
     def parts(self) -> tuple[str, str, str, str, str]:
-        """Figure, spread, mark, change, what became of the test: the order in which they are read."""
+        """Figure, spread, mark, change, and the test's outcome, in reading order."""
         return (self.figure, self.spread, self.mark, self.change, self.told)
 
     @property
@@ -53,7 +54,7 @@ class TableCell(BaseModel):
 
     @property
     def name(self) -> str:
-        """A failure's outcome and the name of what happened, "" where it has none: "failed: disk did not appear"."""
+        """A failure's outcome with its name, "" where it has none: "failed: disk did not appear"."""
         name = self.failure.partition(": ")[0]
         return f"{self.outcome}: {name}" if name in OUTCOMES else ""
 
@@ -68,10 +69,10 @@ class TableRow(BaseModel):
 
 
 class Table(BaseModel):
-    """The matrix: what all rows have in common, the axes in which they differ, and what stands below.
+    """The matrix: the caption with the values that all rows share, the axes in which they differ, and the parts below.
 
-    `tests` says how many tests passed and failed; `curves` are sweeps of the same rows, each once more in the order of
-    what was swept, `maps` are iozone's. `time` says where the run's time went. Both texts are "" where nobody knows.
+    `tests` says how many tests passed and failed; `point_tables` are curves of the same rows, in the order of the swept
+    values, and iozone's maps. `time` says where the run's time went. Both texts are "" where that is unknown.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -83,21 +84,15 @@ class Table(BaseModel):
     legend: str
     tests: str = ""
     time: str = ""
-    curves: tuple[Curves, ...] = ()
-    maps: tuple[Map, ...] = ()
+    point_tables: tuple[PointTable, ...] = ()
     sections: tuple[Section, ...]
-
-    @property
-    def curves_and_maps(self) -> tuple[Curves | Map, ...]:
-        """Both, in the order in which they stand below the matrix."""
-        return (*self.curves, *self.maps)
 
 
 class _Place(NamedTuple):
     """A row: one configuration on one host, under that host's acceleration.
 
-    `stated` is what vmstorage.toml says of a machine that the plugin did not make, by field; `lacking` are fields of
-    which nothing was part of it.
+    `stated` are the values by field that vmstorage.toml gives for a foreign machine; `lacking` are the fields that the
+    row does not have.
     """
 
     host: str
@@ -107,7 +102,7 @@ class _Place(NamedTuple):
     lacking: frozenset[str] = frozenset()
 
     def lacks(self, name: str) -> bool:
-        """Whether it has nothing of that axis."""
+        """Whether it does not have that axis."""
         return name in self.lacking
 
     @property
@@ -124,7 +119,8 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
 
     With `si` data rates are in MB/s.
     """
-    run = in_si(run) if si else run
+    if si:
+        run = run.model_copy(update={"measurements": tuple(map(_to_si, run.measurements))})
     placed = place(run)
     columns = columns_of(placed, run.failures)
     grid, figures = _fill(run, placed, comparison)
@@ -132,7 +128,7 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
     _add_failures(run, placed, grid)
     rows = sorted(dict.fromkeys(place for place, _ in grid), key=lambda place: _order(place, run))
     axes = _axes(rows)
-
+    cells_of_points = _cells_of_points(run, axes)
     return Table(
         caption=_caption(rows, axes),
         axes=axes,
@@ -147,10 +143,28 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         legend=_legend(grid.values(), rows),
         tests=tally(run),
         time=time_line(run.timelines),
-        curves=build_curves(placed, *_cells_of_curves(run, axes)),
-        maps=build_maps(placed, *_cells_of_curves(run, axes)),
+        point_tables=(*build_curves(placed, *cells_of_points), *build_maps(placed, *cells_of_points)),
         sections=build_sections(run, comparison),
     )
+
+
+def _to_si(m: Measurement) -> Measurement:
+    """The measurement with each metric in MiB/s as one in MB/s, 10**6 bytes a second."""
+    names = {metric.name for metric in m.metrics if metric.unit == _IEC}
+    if not names:
+        return m
+
+    def converted(metric: Metric) -> Metric:
+        return metric.model_copy(update={"unit": _SI}) if metric.unit == _IEC else metric
+
+    figures = (
+        {name: value * _SI_FACTOR if name in names else value for name, value in sample.figures.items()}
+        for sample in m.samples
+    )
+    samples = (s.model_copy(update={"figures": each}) for s, each in zip(m.samples, figures, strict=True))
+    left_out = (one.model_copy(update={"metric": converted(one.metric)}) for one in m.left_out)
+    metrics = tuple(map(converted, m.metrics))
+    return m.model_copy(update={"metrics": metrics, "samples": tuple(samples), "left_out": tuple(left_out)})
 
 
 def _fill(
@@ -160,9 +174,9 @@ def _fill(
     figures = {}
     for each in placed:
         m = each.measurement
-        row = _row_of(m, run)
+        row = _place(m, run)
         for one in m.left_out:
-            # it is seen where other rows have the figure
+            # it stands in the column in which other rows have the figure
             column = each.columns[0].model_copy(update={"metric": one.metric})
             grid.setdefault((row, column), TableCell(failure=one.why, outcome="left out"))
         mark = mark_of(m, comparison.of(each.key, m.host, m.primary) if comparison else None)
@@ -175,10 +189,6 @@ def _fill(
     return grid, figures
 
 
-def _row_of(m: Measurement, run: Run) -> _Place:
-    return _place(m, run)
-
-
 def _place(one: Measurement | Failure, run: Run) -> _Place:
     host = host_of(run, one.host)
     accel = host.accel_of(one.config, on_host=one.on_host)
@@ -186,12 +196,12 @@ def _place(one: Measurement | Failure, run: Run) -> _Place:
     return _Place(one.host, accel, one.config, stated, frozenset(name for name in FIELDS if one.lacks(name)))
 
 
-def _cells_of_curves(run: Run, axes: Sequence[str]) -> tuple[Sequence[str], Callable[[Measurement], tuple[str, ...]]]:
-    """What tells the cells of curves apart, and a cell's values of it; its configuration where rows do not differ."""
+def _cells_of_points(run: Run, axes: Sequence[str]) -> tuple[Sequence[str], Callable[[Measurement], tuple[str, ...]]]:
+    """The axes of point tables, and a measurement's values of them; its configuration where rows do not differ."""
     names = [name for name in axes if name != "accel"]
     if not names:
         return ("cell",), lambda m: (str(m.config),)
-    return names, lambda m: tuple(_axis(_row_of(m, run), name) for name in names)
+    return names, lambda m: tuple(_axis(_place(m, run), name) for name in names)
 
 
 def _cell(figure: Figure, verdict: Verdict | None) -> TableCell:
@@ -202,21 +212,21 @@ def _cell(figure: Figure, verdict: Verdict | None) -> TableCell:
 
 
 def change_text(verdict: Verdict | None) -> str:
-    """The change against what was before: "-12.9 % REGRESSED", "+1.0 %", "no baseline", "not compared"."""
+    """The change against the baseline: "-12.9 % REGRESSED", "+1.0 %", "no baseline", "not compared"."""
     if verdict is None or verdict.kind is Kind.INVALID:
         return "" if verdict is None else "INVALID"
     if verdict.change is None:
         return "no baseline" if verdict.reason.endswith("no such cell.") else "not compared"
-    # a figure that passed is quiet
+    # the verdict PASS is not shown
     loud = verdict.gates and verdict.kind is not Kind.PASS
     said = f" {'waived' if verdict.waiver else verdict.kind}" if loud else ""
     return f"{verdict.change * 100:+.1f} %{said}"
 
 
 def _mark(grid: _Grid, figures: Mapping[tuple[_Place, Column], Figure]) -> None:
-    """Mark best and worst of each column, apart for each host and acceleration: those are never compared.
+    """Mark best and worst of each column, separately for each host and acceleration, which are never compared.
 
-    Only what is so in every round: cells whose rounds overlap, or had one round alone, cannot be told apart by it.
+    A mark holds in every round: there is none for cells whose rounds overlap, or that had a single round.
     """
 
     def group(spot: tuple[_Place, Column]) -> tuple[str, str, str]:
@@ -276,10 +286,10 @@ def _rank(name: str, value: object) -> tuple[int, str]:
 
 
 NOTHING = "-"
-"""What stands in a row for what only a guest has, or only storage, where none was part of it."""
+"""The value of an axis that a row does not have, as it has no guest or no storage."""
 
 STATED = "(stated)"
-"""What stands behind a value that nothing proves: vmstorage.toml says so of a machine that the plugin did not make."""
+"""The mark of a value that nothing proves: vmstorage.toml states it of a foreign machine."""
 
 
 def _axis(row: _Place, name: str) -> str:
@@ -305,7 +315,7 @@ def _has_none(row: _Place, name: str) -> bool:
 
 
 def _axes(rows: Sequence[_Place]) -> tuple[str, ...]:
-    """The axes in which rows differ; the acceleration also when any row is emulated, for each to say so."""
+    """The axes in which rows differ; the acceleration also when any row is emulated, so that each row says so."""
     emulated = any(row.accel == "tcg" for row in rows)
     others = dict.fromkeys(name for row in rows for name, _ in row.stated if name not in FIELDS)
     names = ("host", *AXES, *others, "size", "accel")
@@ -313,10 +323,10 @@ def _axes(rows: Sequence[_Place]) -> tuple[str, ...]:
 
 
 def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
-    """What all rows have in common, without what is the default and tells nobody anything."""
+    """The values that all rows share, without uninteresting defaults."""
     if not rows:
         return "nothing was measured"
-    # what a row without a guest has not is said of the others
+    # axes that rows without a guest do not have are those of the other rows
     shown = min(rows, key=lambda row: (not row.has_guest, row.config.is_null))
     common = [name for name in ("format", "cache", "bus", "preallocation", "size") if name not in axes]
     common += [name for name in AXES[4:] if name not in axes and shown.config.is_chosen(name)]

@@ -1,4 +1,4 @@
-"""The matrix for a terminal or a log file: never wider than asked, split by columns rather than wrapped."""
+"""The matrix for a terminal or a log file: within a given width, split by columns rather than wrapped."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from pytest_vmstorage.analysis.columns import Column
-from pytest_vmstorage.report.curves import Curves
-from pytest_vmstorage.report.maps import Map
+from pytest_vmstorage.report.curves import PointTable
 from pytest_vmstorage.report.table import Table, TableCell
 from pytest_vmstorage.text import plain
 
@@ -21,7 +20,7 @@ _INDENT = 2
 """Blanks before the second line of a row."""
 
 _BARE = ("host", "format", "cache", "bus", "preallocation", "accel")
-"""Axes whose values say by themselves what they are, once their names stand above."""
+"""Axes whose values need no name in each row."""
 
 _FAILED_WIDTH = 20
 """Enough of a reason to tell failures apart; the sentence stands in full below."""
@@ -36,16 +35,10 @@ _Groups = list[list[_Lines]]
 def render_text(table: Table, width: int) -> str:
     """The table on lines of at most `width` characters, as far as one column and the widest axis fit into that."""
     blocks = _blocks(table, width) if table.rows else []
-    parts = [
-        table.tests,
-        *_wrapped(table.caption, width),
-        *blocks,
-        *_wrapped(table.legend, width),
-        *_wrapped(table.time, width),
-    ]
-    parts += [
-        part for one in table.curves_and_maps for part in (*_wrapped(f"{one.title}:", width), *_curves(one, width))
-    ]
+    below = [*_wrapped(table.legend, width), *_wrapped(table.time, width)]
+    parts = [table.tests, *_wrapped(table.caption, width), *blocks, *below]
+    for points in table.point_tables:
+        parts += [*_wrapped(f"{points.title}:", width), *_points(points, width)]
     for section in table.sections:
         texts = [line for text in section.lines for line in text.splitlines()]
         lines = [line for text in texts for line in _wrapped(text, width, "  ")]
@@ -53,11 +46,11 @@ def render_text(table: Table, width: int) -> str:
     return plain("\n\n".join(part for part in parts if part)) + "\n"
 
 
-def _curves(curves: Curves | Map, width: int) -> _Lines:
-    """A row for each cell and metric, or file size, a column for each point, in as few blocks as fit."""
-    points = [_rjust([name, *(row.points[index] for row in curves.rows)]) for index, name in enumerate(curves.points)]
-    leading = [["metric", *(row.metric for row in curves.rows)]] if isinstance(curves, Curves) else []
-    return _tables(leading, curves.axes, [row.cell for row in curves.rows], points, width)
+def _points(table: PointTable, width: int) -> _Lines:
+    """A row for each of the table's, a column for each point, in as few blocks as fit."""
+    points = [_rjust([name, *(row.points[index] for row in table.rows)]) for index, name in enumerate(table.points)]
+    leading = [["metric", *(row.metric for row in table.rows)]] if table.has_metrics else []
+    return _tables(leading, table.axes, [row.cell for row in table.rows], points, width)
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> _Lines:
@@ -109,10 +102,10 @@ _Words = Sequence[str]
 
 
 def _words(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, list[_Words]]:
-    """All axes in words, as a heading and each row have them, and what usual values there are.
+    """A sentence with the usual values of axes, and all axes in words, for the heading and for each row.
 
-    Values that speak for themselves are one word that lies below those of other rows, named in the heading in their
-    order. Each other one stands behind its name, in rows where it is not the usual one.
+    Values of axes in `_BARE` are one word, aligned with those of other rows, with their names in the heading in that
+    order. Other values follow their names, in rows where they are not the usual ones.
     """
     bare = [i for i, name in enumerate(names) if name in _BARE]
     others = [i for i in range(len(names)) if i not in bare]
@@ -133,7 +126,7 @@ def _named(name: str, value: str) -> str:
 
 
 def _widest(texts: Sequence[_Words]) -> int:
-    """What the longest row takes on one line; the heading has lines enough for its words."""
+    """The width of the longest row on one line; the heading has lines enough for its words."""
     heading, *rows = texts
     return max(len(text) for text in (*heading, *map(" ".join, rows)))
 
@@ -156,7 +149,7 @@ def _on_lines(texts: Sequence[_Words], room: int) -> _Lines:
 
 def _hanging(words: _Words, room: int) -> str:
     if any(len(word) > room for word in words):
-        # what lies below other rows' values where there is room for it
+        # without room, the values that are aligned with other rows' are words too
         words = " ".join(words).split()
     lines = [""]
     for word in words:
@@ -231,17 +224,15 @@ def _width(columns: Sequence[_Lines]) -> int:
 
 
 def _ljust(values: Sequence[str]) -> _Lines:
-    width = max(map(len, values))
-    return [value.ljust(width) for value in values]
+    return [value.ljust(max(map(len, values))) for value in values]
 
 
 def _rjust(values: Sequence[str]) -> _Lines:
-    width = max(map(len, values))
-    return [value.rjust(width) for value in values]
+    return [value.rjust(max(map(len, values))) for value in values]
 
 
 def _draw(columns: Sequence[_Lines]) -> str:
-    # The rule is a row of ours: tabulate makes a column two characters wider than its header.
+    # the rule is a row of its own: tabulate makes a column two characters wider than its header
     ruled = [[column[0], "-" * _width([column]), *column[1:]] for column in columns]
     rows = list(zip(*ruled, strict=True))
     text = tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True)

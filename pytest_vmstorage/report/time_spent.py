@@ -1,4 +1,4 @@
-"""Where the time of a run went, for people: a line below the matrix, and tables by step and by cell."""
+"""The time of a run for readers: a line below the matrix, and tables by step and by cell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN_SHARE = 0.01
 
 
 def time_line(timelines: Sequence[Timeline]) -> str:
-    """The line below the matrix, "" for a run that was saved without its times; pytest's end is not over yet."""
+    """The line below the matrix, "" for a run that was saved without its times; the end of pytest is not part of it."""
     whole_s = wall_s(timelines)
     if not whole_s:
         return ""
@@ -43,20 +43,14 @@ def _steps(timelines: Sequence[Timeline], whole_s: float) -> list[str]:
         for one in timeline.spans:
             if one.thread:
                 beside[one.step] = beside.get(one.step, 0.0) + one.own_s
-    rows = [
-        [
-            step,
-            f"{sum(took.get(step, [])):.2f}",
-            _percent(sum(took.get(step, [])), whole_s),
-            str(len(took.get(step, []))),
-            f"{statistics.median(took[step]):.3f}" if step in took else "",
-            f"{max(took[step]):.3f}" if step in took else "",
-            f"{beside[step]:.2f}" if step in beside else "",
-            MEANINGS.get(step, ""),
-        ]
-        for step in [*STEPS, *sorted({*took, *beside} - set(STEPS))]
-        if step in took or step in beside
-    ]
+    rows = []
+    for step in [*STEPS, *sorted({*took, *beside} - set(STEPS))]:
+        if step in took or step in beside:
+            times = took.get(step, [])
+            longest = [f"{statistics.median(times):.3f}", f"{max(times):.3f}"] if times else ["", ""]
+            threads = f"{beside[step]:.2f}" if step in beside else ""
+            shares = [f"{sum(times):.2f}", _percent(sum(times), whole_s), str(len(times))]
+            rows.append([step, *shares, *longest, threads, MEANINGS.get(step, "")])
     unaccounted_s = sum(one.unaccounted_s for one in timelines)
     rows.append(["unaccounted", f"{unaccounted_s:.2f}", _percent(unaccounted_s, whole_s), "", "", "", "", ""])
     header = ["step", "s", "share", "times", "median s", "longest s", "s beside", "what is done"]

@@ -39,6 +39,10 @@ class HostState(BaseModel):
     recent: Mapping[str, float] = {}
 
 
+EMULATED = "Guests ran under software emulation (TCG): these figures say nothing about performance."
+"""The warning for emulated hosts, in all reports."""
+
+
 class HostFacts(BaseModel):
     """What the rows were measured on; a fact that the host hides is "unknown", never left out.
 
@@ -73,5 +77,5 @@ class HostFacts(BaseModel):
 
     @property
     def is_emulated(self) -> bool:
-        """Whether guests ran under TCG: such figures are no statement about performance."""
+        """Whether guests ran under TCG: such figures say nothing about performance."""
         return self.accel == "tcg"

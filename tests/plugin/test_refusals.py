@@ -90,7 +90,7 @@ BAD_OPTIONS = {
     "--vm-timeout=abc": "'abc' is not a duration.",
     "--vm-timeout=0": "--vm-timeout=0 leaves a guest no time to boot.",
     "--vm-max-regression=abc": "'abc' is not a percentage.",
-    "--vm-report=x.xyz": "a report of the form '.xyz' is not known.",
+    "--vm-report=x.xyz": "the report format of '.xyz' is not known.",
     "--vm-report=test_two.py/x.md": "test_two.py is not writable or no folder.",
     "--vm-baseline=nosuch": "there is no baseline 'nosuch' in ",
     "--vm-rounds=0": "--vm-rounds=0 is not a number of rounds.",

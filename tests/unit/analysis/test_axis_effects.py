@@ -148,7 +148,7 @@ def test_a_small_effect_is_none_to_a_reader() -> None:
 def test_axes_that_only_vary_together() -> None:
     """Nothing can be said of either, and that is said."""
     rows = [make_measurement(StorageConfig(format=f, bus=b), iops=(n,)) for n, (f, b) in enumerate(TIED, 1)]
-    assert lines(*rows) == ["of format, bus nothing can be said: no two cells differ in it alone"]
+    assert lines(*rows) == ["no effect can be told for format, bus: no two cells differ in it alone"]
 
 
 TIED: Any = (("raw", "virtio-blk"), ("qcow2", "ide"))
@@ -191,7 +191,7 @@ def name_of(line: str) -> list[str]:
 def test_rounds_in_a_row_are_said() -> None:
     """Drift is then part of each ratio."""
     rows = [m.model_copy(update={"hygiene": {"rounds": "in a row"}}) for m in matrix({"ide": 0.5})]
-    assert lines(*rows)[-1] == "rounds were taken in a row: what the host drifted meanwhile is in these ratios"
+    assert lines(*rows)[-1] == "rounds were taken in a row: these ratios include the host's drift between them"
 
 
 def test_it_stands_in_the_report() -> None:

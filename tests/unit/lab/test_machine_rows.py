@@ -87,7 +87,7 @@ def test_the_sections_say_what_is_not_provable_and_why() -> None:
         "Xeon, unknown cores, unknown memory, governor unknown",
         "kernel 5.10; it says that it runs on: vmware",
         "measured in unknown on unknown, device unknown",
-        "stated by vmstorage.toml, and nothing here can prove it: format vmfs, bus pvscsi, hypervisor ESXi 7",
+        "stated by vmstorage.toml, which nothing here can prove: format vmfs, bus pvscsi, hypervisor ESXi 7",
     )
     assert sections["machines that the plugin did not make"] == ("esx: kernel 5.10, machine id abc",)
     assert "esx" not in " ".join(sections.get("guest", ()))

@@ -8,7 +8,7 @@ import json
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.csv import render_csv
-from pytest_vmstorage.report.curves import Curves
+from pytest_vmstorage.report.curves import PointTable
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
@@ -29,9 +29,9 @@ def point(job: Fio, config: StorageConfig = RAW, test: str = "t.py::test_curve",
     return made.model_copy(update={"point": job.point, "shape": job.shape, "shown": ("iops", "clat_p99")})
 
 
-def curves_of(*measured: Measurement) -> tuple[Curves, ...]:
+def curves_of(*measured: Measurement) -> tuple[PointTable, ...]:
     """The curves of a run of these."""
-    return build_table(make_run(*measured)).curves
+    return build_table(make_run(*measured)).point_tables
 
 
 def test_a_sweep_is_one_curve_in_the_order_of_its_depths() -> None:
@@ -180,5 +180,5 @@ def test_runs_of_earlier_versions_have_no_curves() -> None:
     saved = json.loads(run.model_dump_json())
     for measurement in saved["measurements"]:
         del measurement["point"], measurement["shape"]
-    assert build_table(Run.model_validate(saved)).curves == ()
-    assert len(build_table(Run.model_validate_json(run.model_dump_json())).curves) == 1
+    assert build_table(Run.model_validate(saved)).point_tables == ()
+    assert len(build_table(Run.model_validate_json(run.model_dump_json())).point_tables) == 1

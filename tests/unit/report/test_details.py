@@ -1,4 +1,4 @@
-"""What stands beside figures in the report and in `vmstorage show`."""
+"""Details of figures in the report and in `vmstorage show`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_vmstorage.config.cell import StorageConfig
-from pytest_vmstorage.report.maps import Map
+from pytest_vmstorage.report.curves import PointTable
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
@@ -30,9 +30,9 @@ def measured(
     return made.model_copy(update={"metrics": iozone.metrics, "primary": iozone.primary, "shown": iozone.shown})
 
 
-def maps_of(*rows: Measurement) -> tuple[Map, ...]:
+def maps_of(*rows: Measurement) -> tuple[PointTable, ...]:
     """The maps of a run of these."""
-    return build_table(make_run(*rows)).maps
+    return build_table(make_run(*rows)).point_tables
 
 
 def test_each_test_of_iozone_has_its_map() -> None:

@@ -1,4 +1,4 @@
-"""The matrix as Markdown, and reports as files."""
+"""The matrix as Markdown, and reports as files by `report.formats`."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_a_report_that_cannot_be_written_is_refused_before_any_test(tmp_path: Pa
     (tmp_path / "file").touch()
     (tmp_path / "folder.md").mkdir()
     for name, sentence in [
-        ("report.xls", "the form '.xls' is not known. The file's name ends with one of: .md, .csv, .json."),
-        ("report", "the form 'report' is not known"),
+        ("report.xls", "the report format of '.xls' is not known. The file's name ends with one of: .md, .csv, .json."),
+        ("report", "the report format of 'report' is not known"),
         ("folder.md", "is a folder"),
         ("file/report.md", "cannot be written"),
     ]:

@@ -1,4 +1,4 @@
-"""Rows beside the native row of their device."""
+"""Rows compared with native and null rows: tests of `report.details` and `report.csv`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import csv
 from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.csv import render_csv
-from pytest_vmstorage.report.details import LEGEND, against_native
+from pytest_vmstorage.report.details import LEGEND, native_lines
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.sections import build_sections
 from pytest_vmstorage.report.table import build_table
@@ -23,7 +23,7 @@ def test_a_rate_is_a_percentage_and_each_io_has_its_price() -> None:
     """Of the medians; the price is the difference of the mean latencies."""
     native = make_measurement(NATIVE, workload=JOB, iops=(10000.0,), lat_mean=(0.0001,))
     row = make_measurement(RAW, workload=JOB, iops=(4000.0,), lat_mean=(0.00025,))
-    assert list(against_native(make_run(native, row))) == [
+    assert list(native_lines(make_run(native, row))) == [
         f"{RAW}, {JOB}: 40% of native (iops 4000 IOPS against 10k IOPS), an I/O takes 150 us more"
     ]
 
@@ -32,7 +32,7 @@ def test_of_a_time_less_is_more() -> None:
     """Twice as long is half of native."""
     native = make_measurement(NATIVE, workload=JOB, clat_p99=(0.001,))
     row = make_measurement(RAW, workload=JOB, clat_p99=(0.002,))
-    assert next(against_native(make_run(row, native))).startswith(f"{RAW}, {JOB}: 50% of native")
+    assert next(native_lines(make_run(row, native))).startswith(f"{RAW}, {JOB}: 50% of native")
 
 
 def test_what_was_not_measured_natively_is_not_compared() -> None:
@@ -43,7 +43,7 @@ def test_what_was_not_measured_natively_is_not_compared() -> None:
         make_measurement(StorageConfig(host_fs="xfs"), workload=JOB, iops=(1.0,)),
         make_measurement(RAW, workload=JOB, host="lab02", iops=(1.0,)),
     ]
-    assert list(against_native(make_run(native, *rows))) == []
+    assert list(native_lines(make_run(native, *rows))) == []
 
 
 NULL = StorageConfig(backing="null")
@@ -57,7 +57,7 @@ def row(config: StorageConfig, iops: float, lat_mean: float, **more: str) -> Mea
 def test_a_null_row_is_the_ceiling_beside_the_native_one() -> None:
     """Percent of both, and the time of an I/O in all three: what virtualization costs, and what storage does."""
     run = make_run(row(NATIVE, 10000, 0.0001), row(RAW, 4000, 0.00025), row(NULL, 5000, 0.00019))
-    assert list(against_native(run)) == [
+    assert list(native_lines(run)) == [
         f"{RAW}, {JOB}: 40% of native and 80% of null-none-virtio-blk (iops 4000 IOPS against 10k IOPS and 5000 IOPS),"
         " an I/O takes 250 us: 150 us more than natively (100 us), 60 us more than on null (190 us)",
         LEGEND,
@@ -72,7 +72,7 @@ def test_a_null_row_alone_is_a_ceiling_too() -> None:
     mixed = {"read_lat_mean": (0.0001,), "write_lat_mean": (0.0002,)}
     null = make_measurement(NULL, workload=JOB, iops=(5000,), **mixed)
     raw = make_measurement(RAW, workload=JOB, iops=(5500,), read_lat_mean=(0.00009,), write_lat_mean=(0.0003,))
-    assert next(against_native(make_run(null, raw))) == (
+    assert next(native_lines(make_run(null, raw))) == (
         f"{RAW}, {JOB}: 110% of null-none-virtio-blk (iops 5500 IOPS against 5000 IOPS),"
         " a read takes 90 us: 10 us less than on null (100 us), a write takes 300 us: 100 us more than on null (200 us)"
     )
@@ -124,7 +124,7 @@ def test_a_limited_null_row_is_no_ceiling_of_rows_without() -> None:
 def test_a_null_row_has_no_native_one() -> None:
     """Also not where a device of that name was measured."""
     run = make_run(row(StorageConfig(backing="native:null"), 1, 1), row(NULL, 1, 1))
-    assert list(against_native(run)) == []
+    assert list(native_lines(run)) == []
 
 
 def test_both_stand_in_the_csv_beside_the_figure() -> None:

@@ -1,4 +1,4 @@
-"""What tests say of their own rows: each text once below the matrix, and with each row in the files."""
+"""Notes of tests on their rows: once in the sections below the matrix, and with each row in the files."""
 
 from __future__ import annotations
 

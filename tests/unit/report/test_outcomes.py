@@ -1,4 +1,4 @@
-"""What became of tests: from their reports into measurements, and into words and marks of the report."""
+"""Outcomes of tests: from their reports into measurements, and into words and marks of the report."""
 
 from __future__ import annotations
 

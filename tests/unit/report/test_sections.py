@@ -1,4 +1,4 @@
-"""A comparison in few lines, and as Markdown for a pull request."""
+"""A comparison in few lines, and as Markdown by `report.pull_request`."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ host local:
   kernel 6.1.0, QEMU 7.2.9, libvirt 9.0.0
   acceleration tcg (asked: auto; no /dev/kvm)
   disks in /srv/vm on ext4, device unknown
-  Guests ran under software emulation (TCG): these figures are no statement
-    about performance.
+  Guests ran under software emulation (TCG): these figures say nothing about
+    performance.
 """
 
 

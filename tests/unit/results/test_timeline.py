@@ -1,4 +1,4 @@
-"""Where the time went, as values: sums by step, group and cell, and what no step took."""
+"""Where the time went: sums by step, group and cell, as `report.time_spent` and `report.trace_events` have them."""
 
 from __future__ import annotations
 
