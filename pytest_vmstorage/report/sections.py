@@ -23,7 +23,7 @@ from pytest_vmstorage.report.details import (
     unsteady_lines,
 )
 from pytest_vmstorage.results.host import EMULATED, HostFacts
-from pytest_vmstorage.results.run import IDLE, Measurement, Run, proven_fields
+from pytest_vmstorage.results.run import IDLE, Failure, Measurement, Run, proven_fields
 from pytest_vmstorage.results.saved import host_of
 from pytest_vmstorage.text import plain_line
 from pytest_vmstorage.units import format_about
@@ -184,7 +184,11 @@ def _yardsticks_title(run: Run) -> str:
 
 def host_names(run: Run) -> tuple[str, ...]:
     """Every host that a row was measured on, in the order met."""
-    return tuple(dict.fromkeys(one.host for one in (*run.measurements, *run.failures)))
+    return tuple(dict.fromkeys(one.host for one in _rows(run)))
+
+
+def _rows(run: Run) -> tuple[Measurement | Failure, ...]:
+    return (*run.measurements, *run.failures)
 
 
 def _cells_without_figure(run: Run, outcome: str) -> Iterator[str]:
@@ -229,7 +233,7 @@ def _host(run: Run, host: HostFacts) -> tuple[str, Sequence[str]]:
             *([f"stated by vmstorage.toml, which nothing here can prove: {stated}"] if stated else []),
         ]
     # a host without rows may have had guests
-    on_host = [one.on_host for one in (*run.measurements, *run.failures) if one.host == host.name]
+    on_host = [one.on_host for one in _rows(run) if one.host == host.name]
     has_guests = not (on_host and all(on_host))
     because = f"; {host.accel_reason.rstrip('.')}" if host.accel_reason else ""
     return f"host {host.name}", [
