@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
 
 from pytest_vmstorage.errors import ConfigError, VmStorageError
-from pytest_vmstorage.plugin.options import value
+from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import ASSERTED, DESELECTED, REFUSAL, asserts_between, is_storage_item
 
 if TYPE_CHECKING:
@@ -196,15 +196,10 @@ def assertion_lines(config: pytest.Config, width: int) -> list[str]:
 
 def _is_strict(config: pytest.Config, policy: Policy | None) -> bool:
     """Whether INCONCLUSIVE is a failure."""
-    known: Sequence[Any] = ("warn", "fail")
-    chosen = policy
-    if policy is None:
-        chosen = value(config, "inconclusive")
-        # which is about the gate's suspects: here there are none
-        chosen = "warn" if chosen == "suspect" else chosen
-    if chosen not in known:
-        raise pytest.fail.Exception(f"inconclusive={chosen!r} is not known. It is one of: warn, fail.", pytrace=False)
-    return chosen == "fail"
+    # the option may also be "suspect", which is about the gate: here there are no suspects
+    if policy not in (None, "warn", "fail"):
+        raise pytest.fail.Exception(f"inconclusive={policy!r} is not known. It is one of: warn, fail.", pytrace=False)
+    return (policy or settings_of(config).gate_options.inconclusive) == "fail"
 
 
 def _unmeasured(config: pytest.Config) -> str:

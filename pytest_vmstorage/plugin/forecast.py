@@ -12,10 +12,8 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.matrix import listed
 from pytest_vmstorage.config.selection import Candidate, Choice, choose
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.plugin import settings
-from pytest_vmstorage.plugin.options import value
+from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, host_of, is_skipped, uses
-from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.results.journal import GUEST_S, Estimate, History, read_history, stem_of
 from pytest_vmstorage.storage.disk import folder_bytes, images_bytes
 from pytest_vmstorage.units import format_duration
@@ -53,7 +51,7 @@ def forecast(config: pytest.Config, items: Sequence[pytest.Item]) -> list[CellFo
     history = read_history(journals(config))
     cache = getattr(config, "cache", None)
     failed = {} if cache is None else cache.get("cache/lastfailed", {})
-    rounds = settings.rounds(config).least
+    rounds = settings_of(config).rounds.least
     return [_cell(cell, tests, history, failed, rounds) for (cell, _), tests in cells.items()]
 
 
@@ -100,17 +98,17 @@ def keep_within_budget(session: pytest.Session) -> None:
     Raises pytest.UsageError where it suffices for none; under xdist a worker then selects nothing.
     """
     config = session.config
-    budget_s = settings.budget_s(config)
+    settings = settings_of(config)
+    budget_s = settings.budget_s
     cells = forecast(config, session.items) if budget_s is not None else []
     if budget_s is None or not cells:
         return
-    post = post_of(config)
     # each of several hosts has the time
-    hosts = len(post.hosts if post is not None else settings.hosts(config))
+    hosts = len(settings.hosts)
     choice = choose([cell.candidate for cell in cells], budget_s * hosts)
     if not choice.chosen and not hasattr(config, "workerinput"):
         least = min(cell.candidate.seconds for cell in cells)
-        raise pytest.UsageError(str(_too_small(value(config, "budget"), least)))
+        raise pytest.UsageError(str(_too_small(settings.budget, least)))
     gone = [cell for n, cell in enumerate(cells) if n not in choice.chosen]
     items = {item for cell in gone for item in cell.items}
     config.stash[UNCOVERED] = uncovered(choice, [str(cell.config) for cell in gone], len(cells), budget_s, hosts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,15 +14,11 @@ from pytest_vmstorage.analysis.gate.policy import Loss
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.measure.rounds import Rounds
-from pytest_vmstorage.plugin import settings
 from pytest_vmstorage.plugin.interleave import OTHER, Turn, Turns
+from pytest_vmstorage.plugin.settings import Settings, settings_of
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.results.run import Measurement, Run
 from pytest_vmstorage.results.saved import CellKey, keyed
-
-if TYPE_CHECKING:
-    from pytest_vmstorage.analysis.gate.verdicts import Comparison
-
 
 _FRESH_ROUNDS = 6
 
@@ -34,12 +29,12 @@ _Both = tuple[str, Turn, Turn | None]
 class Gate:
     """What the user judges against, and the verdicts so far."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self.policy = settings.policy(config)
-        self.baseline = settings.baseline(config)
-        self.recipe = settings.recipe(config)
-        self._confirms = settings.confirms(config)
-        self._limit_s = settings.pairs_limit_s(config)
+    def __init__(self, settings: Settings) -> None:
+        self.policy = settings.policy
+        self.baseline = settings.baseline
+        self.variant = settings.variant
+        self._confirms = settings.confirm
+        self._limit_s = settings.pairs_limit_s
         self._is_confirming = False
         self._decided: dict[str, tuple[Verdict, ...]] = {}
         self.lost: dict[str, str] = {}
@@ -49,20 +44,20 @@ class Gate:
     @property
     def is_on(self) -> bool:
         """Whether there is anything to judge against."""
-        return self.baseline is not None or self.recipe is not None
+        return self.baseline is not None or self.variant is not None
 
     @property
     def wants_fresh_guests(self) -> bool:
         """Whether each round is to have a guest of its own: what guests differ by is part of the noise."""
-        return self.recipe is not None or self._is_confirming
+        return self.variant is not None or self._is_confirming
 
     def other(self, config: StorageConfig) -> StorageConfig | None:
         """What the cell is paired with, None without pairs."""
-        return None if self.recipe is None else self.recipe.of(config)
+        return None if self.variant is None else self.variant.of(config)
 
     def first_rounds(self, asked: Rounds) -> Rounds:
         """How many rounds there are at first: as asked, or as many as the first look at pairs needs."""
-        return asked if self.recipe is None else Rounds(count=Loss().screening[0].pairs)
+        return asked if self.variant is None else Rounds(count=Loss().screening[0].pairs)
 
     def give_up(self, nodeid: str, reason: str) -> None:
         """The test is asked for no further rounds: one of its sides gave none."""
@@ -75,7 +70,7 @@ class Gate:
     def further(self, turns: Turns, hosts: Sequence[HostFacts]) -> bool:
         """Decide with the rounds so far, and say of each turn what it still wants; whether any wants more."""
         measured = list(_measured(turns))
-        if not (measured and (self.recipe is not None or self._confirms)):
+        if not (measured and (self.variant is not None or self._confirms)):
             return False
         verdicts = self._decide(measured, hosts)
         wishes = [self._wish(verdict, *one) for one, verdict in zip(measured, verdicts, strict=True)]
@@ -95,7 +90,7 @@ class Gate:
                 against=tuple(
                     other.measurement(nodeid) for nodeid, _, other in measured if other and other.measuring.samples
                 ),
-                recipe=self.recipe.text if self.recipe else "",
+                recipe=self.variant.text if self.variant else "",
             )
         )
         self._decided = {}
@@ -107,7 +102,7 @@ class Gate:
 
     def _remarked(self, verdict: Verdict, *, is_late: bool) -> Verdict:
         """With why there are no further pairs, where they could have decided."""
-        if not verdict.is_open or verdict.finding is None or self.recipe is None:
+        if not verdict.is_open or verdict.finding is None or self.variant is None:
             return verdict
         reason = self.lost.get(verdict.nodeid, "")
         if not reason and is_late and verdict.kind is Kind.SUSPECT:
@@ -130,14 +125,14 @@ class Gate:
 
     def _may_go_on(self, nodeid: str, turn: Turn) -> bool:
         """Whether there may be further rounds, and the time for them where it is limited."""
-        turn.is_late = self.recipe is not None and self._seconds[nodeid] >= self._limit_s
+        turn.is_late = self.variant is not None and self._seconds[nodeid] >= self._limit_s
         return not turn.is_late and nodeid not in self.lost
 
     def _begin_to_confirm(self, measured: Sequence[_Both], verdicts: Sequence[Verdict]) -> bool:
         if self._is_confirming:
             return False
         self._is_confirming = True
-        count = Loss().confirmation[0].pairs if self.recipe else _FRESH_ROUNDS
+        count = Loss().confirmation[0].pairs if self.variant else _FRESH_ROUNDS
         suspects = [
             (turn, other)
             for (nodeid, turn, other), verdict in zip(measured, verdicts, strict=True)
@@ -228,7 +223,7 @@ def bisect_status(status: int, run: Run | None, comparison: Comparison | None) -
 def fail_missing(session: pytest.Session, comparison: Comparison | None) -> None:
     """With --vm-missing=fail each cell that the run lacks is a failed test, in JUnit and in the exit status too."""
     missing = comparison.missing if comparison is not None else ()
-    if not missing or settings.policy(session.config).missing != "fail":
+    if not missing or settings_of(session.config).policy.missing != "fail":
         return
     for cell in missing:
         sentence = f"{cell.about} was measured before and is not in this run (--vm-missing=fail)."

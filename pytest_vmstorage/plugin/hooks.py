@@ -83,24 +83,21 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "storage_note(text): stands with the test's rows in every report, such as what differs from a published study",
     )
-    if not hasattr(config, "workerinput"):
-        if value(config, "save"):
-            from pytest_vmstorage.plugin.settings import use_save
+    if config.option.help:
+        return
+    if not hasattr(config, "workerinput") and any_given(config):
+        from pytest_vmstorage.plugin.preflight import check_options
 
-            use_save(config)
-        if any_given(config) and not config.option.help:
-            from pytest_vmstorage.plugin.preflight import check_options
-
-            check_options(config)
+        check_options(config)
     if value(config, "plan"):
         _take_part(config)
         # a plan is of the whole selection, which only a process that collects sees: no workers of xdist
         config.option.dist, config.option.tx = "no", []
     if getattr(config.option, "tx", None) and config.option.dist != "no":
-        from pytest_vmstorage.plugin.settings import hosts
+        from pytest_vmstorage.plugin.settings import settings_of
         from pytest_vmstorage.plugin.xdist.controller import Controller
 
-        config.pluginmanager.register(Controller(config, hosts(config)), "vmstorage-controller")
+        config.pluginmanager.register(Controller(config, settings_of(config)), "vmstorage-controller")
         # a controller sees no tests, only their reports
         _take_part(config)
         from pytest_vmstorage.plugin.measuring import record
@@ -178,12 +175,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
     if not is_storage_item(metafunc.definition):
         return (yield)
     from pytest_vmstorage.plugin.parametrize import DeferredParametrize, matrix_sweep
-    from pytest_vmstorage.plugin.settings import swept_hosts
+    from pytest_vmstorage.plugin.settings import settings_of
 
     deferred = DeferredParametrize(metafunc)
     result = yield
     sweep = matrix_sweep(metafunc.config)
-    hosts = swept_hosts(metafunc.config)
+    hosts = settings_of(metafunc.config).swept_hosts
     deferred.replay(sweep.call(metafunc, deferred.names) if sweep else None, hosts)
     return result
 
@@ -279,6 +276,6 @@ def pytest_report_header(config: pytest.Config) -> Any:
     """Say where guests run, if the user chose it."""
     if not value(config, "host"):
         return None
-    from pytest_vmstorage.plugin.settings import hosts
+    from pytest_vmstorage.plugin.settings import settings_of
 
-    return f"vmstorage: guests run on {', '.join(hosts(config))}"
+    return f"vmstorage: guests run on {', '.join(settings_of(config).hosts)}"

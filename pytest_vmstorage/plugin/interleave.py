@@ -20,7 +20,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.measure.runner import Measuring
-from pytest_vmstorage.plugin import settings
+from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, FAILED, MEASURED, SESSION, has_turns
 from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.results.run import Ending, Measurement
@@ -198,12 +198,12 @@ def take_turns(session: pytest.Session, own: list[pytest.Item]) -> None:
     others = len({item.stash[CONFIG] for item in items}) - 1
     if SESSION not in session.config.stash or not are_taken(session.config, items):
         return
-    seed = settings.seed(session.config)
+    settings = settings_of(session.config)
     storage = session.config.stash[SESSION]
     gate = storage.gate
     turns = f"in turns with {_counted(others, 'other cell')}" if others else "in turns"
-    how = f"in pairs with {gate.recipe.text}, {turns}" if gate.recipe else turns
-    with storage.sampling(f"{how}, --vm-seed={seed}"):
+    how = f"in pairs with {gate.variant.text}, {turns}" if gate.variant else turns
+    with storage.sampling(f"{how}, --vm-seed={settings.seed}"):
         try:
             # found here, and not in the middle
             storage.set_on_host(other=True)
@@ -213,7 +213,7 @@ def take_turns(session: pytest.Session, own: list[pytest.Item]) -> None:
                 # an error raised there reaches the user as a crash of the worker; each test will say it
                 return
             raise pytest.UsageError(str(error)) from None
-        passes = _Passes(session, own, storage, random.Random(seed))  # noqa: S311 (an order, no secret)
+        passes = _Passes(session, own, storage, random.Random(settings.seed))  # noqa: S311 (an order, no secret)
         wanting, suspects = items, 0
         while wanting and not passes.is_over:
             passes.run(wanting)
@@ -222,7 +222,7 @@ def take_turns(session: pytest.Session, own: list[pytest.Item]) -> None:
                 suspects = gate.suspects
                 storage.announce(f"{_counted(suspects, 'figure')} slower: measured again in fresh guests")
             wanting = [item for item in items if is_more and passes.may_go_on(item)]
-        if gate.recipe:
+        if gate.variant:
             storage.set_on_host()
             storage.turns.end(passes.failed)
     storage.live.expect(others + 1)
@@ -233,10 +233,11 @@ def are_taken(config: pytest.Config, items: Sequence[pytest.Item]) -> bool:
 
     Nobody wants to be asked by a debugger about a run that is not reported.
     """
-    is_single = settings.rounds(config).count == 1 or "turns" in settings.lab_settings(config).hygiene.without
+    settings = settings_of(config)
+    is_single = settings.rounds.count == 1 or not settings.hygiene.has("turns")
     is_watched = config.getoption("usepdb", False) or config.getoption("setuponly", False)
     cells = {item.stash[CONFIG] for item in items if has_turns(item)}
-    is_wanted = (len(cells) > 1 and not is_single) or (bool(cells) and settings.takes_more(config))
+    is_wanted = (len(cells) > 1 and not is_single) or (bool(cells) and settings.takes_more)
     return is_wanted and not is_watched
 
 
@@ -252,7 +253,7 @@ class _Passes:
         self._storage = storage
         self._order = order
         self._number = 0
-        self._least = storage.gate.first_rounds(settings.rounds(session.config)).least
+        self._least = storage.gate.first_rounds(settings_of(session.config).rounds).least
         self._told: dict[str, str] = {}
         self.failed: set[str] = set()
         self.is_over = False
@@ -292,7 +293,7 @@ class _Passes:
 
     def _sides(self) -> list[bool]:
         """Both sides of a pair, in an order of chance; the cell itself without pairs."""
-        sides = [False, True] if self._storage.gate.recipe else [False]
+        sides = [False, True] if self._storage.gate.variant else [False]
         self._order.shuffle(sides)
         return sides
 
@@ -357,7 +358,7 @@ class _Passes:
         return min(self._storage.turns.rounds(nodeid) for nodeid in self._ids(item))
 
     def _ids(self, item: pytest.Item) -> list[str]:
-        return [item.nodeid, *([item.nodeid + OTHER] if self._storage.gate.recipe else [])]
+        return [item.nodeid, *([item.nodeid + OTHER] if self._storage.gate.variant else [])]
 
 
 def _counted(number: int, noun: str) -> str:

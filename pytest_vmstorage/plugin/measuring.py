@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vmstorage.plugin.options import value
+from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import ASSERTED, ENDING, SESSION, SPANS, asserts_between, is_storage_item
 from pytest_vmstorage.plugin.xdist.channel import post_of
 
@@ -33,7 +33,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     _end_orderly(session.config, has_own=bool(items))
     if items or any(asserts_between(item) for item in session.items):
         record(session.config)
-    if items or value(session.config, "plan"):
+    if items or settings_of(session.config).plan:
         from pytest_vmstorage.plugin.interleave import take_turns
         from pytest_vmstorage.plugin.preflight import prepare
 
@@ -47,7 +47,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 def _end_orderly(config: pytest.Config, *, has_own: bool) -> None:
     """See to signals where something is made: here, or by the workers of this controller."""
-    makes_none = value(config, "plan") or config.option.collectonly or config.option.setupplan
+    makes_none = settings_of(config).plan or config.option.collectonly or config.option.setupplan
     if makes_none or not (has_own or config.pluginmanager.has_plugin("vmstorage-controller")):
         return
     from pytest_vmstorage.plugin.ending import OrderlyEnd

@@ -14,11 +14,8 @@ if TYPE_CHECKING:
     import pytest
 
 
-ACCELS = ("auto", "kvm", "tcg")
-BOOTS = ("restore", "fresh")
-SPREADS = ("shard", "each")
 STEPS = ("guest-caches", "host-caches", "sync", "turns", "warmup", "steady-state", "cache-size", "zero-check")
-"""Those of pytest_vmstorage.config.settings, which a run without storage tests need not import for its --help."""
+"""Those of pytest_vmstorage.config.settings, which --help need not import; a test holds the two equal."""
 
 VALUES = (
     # name, help, default, what stands for its value

@@ -12,7 +12,7 @@ import pytest
 from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text, make_config
 from pytest_vmstorage.config.matrix import Expansion, Matrix, value_of
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.plugin import settings
+from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, HOST, REFUSAL, is_storage_item, uses
 from pytest_vmstorage.workloads.image_operations import check_cell
 
@@ -300,7 +300,7 @@ _SWEEP: pytest.StashKey[MatrixSweep | None] = pytest.StashKey()
 def matrix_sweep(config: pytest.Config) -> MatrixSweep | None:
     """The matrix file of this run, read once, or None; raises ConfigError."""
     if _SWEEP not in config.stash:
-        matrix = settings.matrix(config)
+        matrix = settings_of(config).matrix
         config.stash[_SWEEP] = None if matrix is None else MatrixSweep(matrix)
     return config.stash[_SWEEP]
 

@@ -11,11 +11,10 @@ import pytest
 from pytest_vmstorage.analysis.gate.policy import Loss
 from pytest_vmstorage.config.matrix import by_reason, listed
 from pytest_vmstorage.lab.division import divide
-from pytest_vmstorage.plugin import settings
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
 from pytest_vmstorage.plugin.interleave import are_taken
-from pytest_vmstorage.plugin.options import value
 from pytest_vmstorage.plugin.parametrize import CELLLESS, matrix_sweep
+from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.xdist.shares import division_line, homes_of, work_of
 from pytest_vmstorage.results.journal import GUEST_S, ROUND_S
 from pytest_vmstorage.text import plain
@@ -48,7 +47,7 @@ def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
 
 def _host_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
     """How several hosts share the cells."""
-    hosts = settings.hosts(config)
+    hosts = settings_of(config).hosts
     if len(hosts) == 1:
         return []
     work = work_of(config, items, hosts)
@@ -58,12 +57,12 @@ def _host_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str
 
 def _pair_lines(config: pytest.Config) -> list[str]:
     """That each cell has another side, which the time above does not count."""
-    recipe, looks = settings.recipe(config), Loss()
-    if recipe is None:
+    variant, looks = settings_of(config).variant, Loss()
+    if variant is None:
         return []
     first, last = looks.screening[0].pairs, looks.screening[-1].pairs
     return [
-        f"each cell is paired with the same and {recipe.text}: {first} to {last} pairs of rounds in their own guests,"
+        f"each cell is paired with the same and {variant.text}: {first} to {last} pairs of rounds in their own guests,"
         f" and {looks.confirmation[0].pairs} to {looks.confirmation[-1].pairs} more where it looks slower"
     ]
 
@@ -170,7 +169,7 @@ class LeftOutReport:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print it, unless the plan did."""
-        if self._lines and not value(terminalreporter.config, "plan"):
+        if self._lines and not settings_of(terminalreporter.config).plan:
             terminalreporter.ensure_newline()
             terminalreporter.section("VM storage left out")
             for line in self._lines:

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vmstorage.analysis.gate.policy import parse_tolerated
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import find_host
+from pytest_vmstorage.config.variant import Variant
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.guest.emulator import check_emulator
 from pytest_vmstorage.host.shell import open_shell
-from pytest_vmstorage.plugin import parametrize, settings
-from pytest_vmstorage.plugin.options import value
+from pytest_vmstorage.plugin import parametrize
 from pytest_vmstorage.plugin.parametrize import matrix_sweep
 from pytest_vmstorage.plugin.progress_line import write_sentence
-from pytest_vmstorage.plugin.stash import CONFIG, IGNORED, NOTE, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
+from pytest_vmstorage.plugin.settings import Settings, settings_of
+from pytest_vmstorage.plugin.stash import CONFIG, NOTE, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
 from pytest_vmstorage.plugin.timing import begin_timing
 from pytest_vmstorage.storage.block import find_block, needs_block, plan_line
 
-if TYPE_CHECKING:
-    from pytest_vmstorage.config.cell import StorageConfig
 
-
-def device_lines(config: pytest.Config, cells: Iterable[StorageConfig]) -> list[str]:
+def device_lines(settings: Settings, cells: Iterable[StorageConfig]) -> list[str]:
     """A line for each device or volume that these cells lie on, or why they cannot; nothing is written.
 
     Raises ConfigError where a cell's backing is not listed, or may be any of several.
@@ -35,7 +31,7 @@ def device_lines(config: pytest.Config, cells: Iterable[StorageConfig]) -> list[
     wanted = [cell for cell in dict.fromkeys(cells) if needs_block(cell)]
     if not wanted:
         return []
-    chosen = settings.lab_settings(config)
+    chosen = settings.lab
     host = find_host(chosen.host, chosen.folder, chosen.inventory)
     shell = open_shell(host)
     lines: dict[str, None] = {}
@@ -49,19 +45,19 @@ def device_lines(config: pytest.Config, cells: Iterable[StorageConfig]) -> list[
     return list(lines)
 
 
-def check_emulators(config: pytest.Config, cells: Iterable[StorageConfig]) -> None:
+def check_emulators(settings: Settings, cells: Iterable[StorageConfig]) -> None:
     """Run each one with --version; raises ConfigError for the first that cannot be used, HostError."""
     paths = dict.fromkeys(cell.emulator for cell in cells if cell.emulator)
     if not paths:
         return
-    chosen = settings.lab_settings(config)
+    chosen = settings.lab
     host = find_host(chosen.host, chosen.folder, chosen.inventory)
     shell = open_shell(host)
     for path in paths:
         check_emulator(shell, path, host.name)
 
 
-def machine_lines(config: pytest.Config, cells: Iterable[StorageConfig]) -> list[str]:
+def machine_lines(settings: Settings, cells: Iterable[StorageConfig]) -> list[str]:
     """A line for each machine that is a cell, or why it will have no figure; nothing is written.
 
     Raises ConfigError where vmstorage.toml has no such machine, or its disk by a name that is another's tomorrow.
@@ -71,7 +67,7 @@ def machine_lines(config: pytest.Config, cells: Iterable[StorageConfig]) -> list
     wanted = [cell for cell in dict.fromkeys(cells) if cell.is_machine]
     if not wanted:
         return []
-    machines = Machines(settings.inventory(config))
+    machines = Machines(settings.inventory)
     lines: dict[str, None] = {}
     for cell in wanted:
         try:
@@ -96,23 +92,20 @@ def check_options(config: pytest.Config) -> None:
     from pytest_vmstorage.report.formats import check_report_path, check_writable
 
     try:
-        settings.settings_with_image(config)
-        settings.swept_hosts(config)
-        settings.rounds(config)
-        settings.seed(config)
-        settings.check(config)
-        settings.budget_s(config)
-        settings.columns(config)
-        settings.wants_si(config)
+        settings = settings_of(config)
+        _ = settings.lab, settings.policy
         matrix_sweep(config)
-        for path in settings.report_paths(config):
+        for path in settings.report_paths:
             check_report_path(path)
-        if (timeline := settings.timeline_path(config)) is not None:
-            check_writable(timeline, "the timeline")
+        if settings.timeline_path is not None:
+            check_writable(settings.timeline_path, "the timeline")
         if config.getoption("dist", "no") != "no":
-            settings.baseline(config)
+            _ = settings.baseline
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
+    if settings.save:
+        # before pytest-benchmark reads its own options
+        config.option.benchmark_save = settings.save
 
 
 def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
@@ -140,7 +133,7 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     if items and not is_worker:
         check_gate(config, items)
     devices = [] if is_worker else _look_at_host(config, items)
-    if value(config, "plan"):
+    if settings_of(config).plan:
         from pytest_vmstorage.plugin.plan import print_plan
 
         print_plan(config, items, devices)
@@ -156,16 +149,14 @@ def _check_columns(config: pytest.Config) -> None:
     from pytest_vmstorage.workloads.metrics import check_known
 
     try:
-        check_known(settings.columns(config))
+        check_known(settings_of(config).columns)
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
 
 
 def _tell_ignored(config: pytest.Config) -> None:
     """Say which files that list hosts and devices are not used; once, whatever else the run needs of them."""
-    with contextlib.suppress(VmStorageError):
-        settings.inventory(config)
-    for sentence in config.stash.get(IGNORED, ()):
+    for sentence in settings_of(config).ignored:
         write_sentence(config, sentence)
 
 
@@ -175,15 +166,16 @@ def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
     Raises pytest.UsageError.
     """
     try:
-        recipe, baseline = settings.recipe(config), settings.baseline(config)
-        paired = _others(config, items)
+        settings = settings_of(config)
+        variant, baseline = settings.variant, settings.baseline
+        paired = _others(variant, items)
         for item in items:
             _check_marks(item)
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
-    if recipe is not None and not paired:
+    if variant is not None and not paired:
         raise pytest.UsageError(
-            f"--vm-against={recipe.text} has nothing to pair: no selected test runs a workload with `measure`."
+            f"--vm-against={variant.text} has nothing to pair: no selected test runs a workload with `measure`."
         )
     if baseline is not None and not baseline.nodeids & {item.nodeid for item in items}:
         example = min(baseline.nodeids, default="nothing")
@@ -205,20 +197,22 @@ def _check_marks(item: pytest.Item) -> None:
             )
 
 
-def _others(config: pytest.Config, items: list[pytest.Item]) -> list[StorageConfig]:
+def _others(variant: Variant | None, items: list[pytest.Item]) -> list[StorageConfig]:
     """What the cells of these tests are paired with; raises ConfigError."""
-    recipe = settings.recipe(config)
     cells = dict.fromkeys(item.stash[CONFIG] for item in items if has_turns(item) and not is_skipped(item))
-    return [] if recipe is None else [recipe.of(cell) for cell in cells]
+    return [] if variant is None else [variant.of(cell) for cell in cells]
 
 
 def _look_at_host(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """A line for each device and machine that cells name; pytest.UsageError where one, or a QEMU, is not there."""
     try:
         cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash and not is_skipped(item)]
-        cells += _others(config, items)
-        check_emulators(config, cells)
-        return [*device_lines(config, cells), *machine_lines(config, cells)]
+        settings = settings_of(config)
+        # what its files have wrong is found with the cells, also where nothing is to be opened
+        _ = settings.lab
+        cells += _others(settings.variant, items)
+        check_emulators(settings, cells)
+        return [*device_lines(settings, cells), *machine_lines(settings, cells)]
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
 

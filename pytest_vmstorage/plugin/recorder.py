@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vmstorage.plugin import settings
-from pytest_vmstorage.plugin.options import value
 from pytest_vmstorage.plugin.outcomes import Outcomes
+from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, DESELECTED, FAILED, MAKING, MEASURED, SESSION
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ class Recorder:
     """The run as reports come in; on the controller, or in the only process."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+        self._config, self._settings = config, settings_of(config)
         self._started = datetime.datetime.now(datetime.UTC).isoformat()
         self._hosts: dict[str, dict[str, Any]] = {}
         self._measurements: list[dict[str, Any]] = []
@@ -83,7 +82,7 @@ class Recorder:
                 "measurements": self._measurements,
                 "failures": list(self._failures.values()),
                 "against": self._against,
-                "recipe": value(self._config, "against") if self._against else "",
+                "recipe": variant.text if (variant := self._settings.variant) and self._against else "",
                 "timelines": timelines(self._config),
             }
         )
@@ -109,20 +108,20 @@ class Recorder:
         self._settle_benchmarks()
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             try:
-                append_summary(Path(summary), run, comparison, si=settings.wants_si(self._config))
+                append_summary(Path(summary), run, comparison, si=self._settings.si_units)
             except OSError as error:
                 self._notes.append(f"{summary} was not written: {error}")
         self._write_timeline(session)
-        for path in settings.report_paths(self._config):
+        for path in self._settings.report_paths:
             try:
-                write_report(path, run, comparison, si=settings.wants_si(self._config))
+                write_report(path, run, comparison, si=self._settings.si_units)
                 self._notes.append(f"wrote {path}")
             except (OSError, VmStorageError) as error:
                 self._notes.append(f"{path} was not written: {error}")
                 session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
     def _write_timeline(self, session: pytest.Session) -> None:
-        path = settings.timeline_path(self._config)
+        path = self._settings.timeline_path
         if path is None:
             return
         from pytest_vmstorage.plugin.timing import timelines
@@ -137,7 +136,7 @@ class Recorder:
 
     def _note_strange(self, session: pytest.Session, run: Run) -> None:
         """A baseline of which xdist's workers ran nothing has judged nothing: the exit status must not say it did."""
-        baseline = settings.baseline(self._config)
+        baseline = self._settings.baseline
         if baseline is None or not run.measurements or baseline.nodeids & {one.nodeid for one in run.measurements}:
             return
         self._notes.append(f"the baseline {baseline.name!r} has none of the tests that were run: nothing was compared")
@@ -155,7 +154,7 @@ class Recorder:
         from pytest_vmstorage.workloads.base import find_metrics
 
         there = dict.fromkeys(metric.name for m in run.measurements for metric in m.metrics)
-        absent = [name for name in settings.columns(self._config).all_names if not find_metrics(name, there)]
+        absent = [name for name in self._settings.columns.all_names if not find_metrics(name, there)]
         if absent and there:
             self._notes.append(
                 f"--vm-columns: nothing that was measured has {', '.join(absent)}; it has: {', '.join(there)}"
@@ -172,7 +171,7 @@ class Recorder:
         run = self.run()
         comparison = self.comparison(run)
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 (no public name for it)
-        table = build_table(run, comparison, si=settings.wants_si(self._config))
+        table = build_table(run, comparison, si=self._settings.si_units)
         lines = render_text(table, width).splitlines()
         self._config.hook.pytest_vmstorage_report(config=self._config, run=run, comparison=comparison, lines=lines)
         terminalreporter.ensure_newline()
@@ -184,19 +183,18 @@ class Recorder:
         """What the run was judged against, with the verdicts that its tests got; None where it was not."""
         from pytest_vmstorage.analysis.gate.by_days import around
         from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
-        from pytest_vmstorage.plugin import settings
 
-        baseline, recipe = settings.baseline(self._config), settings.recipe(self._config)
+        baseline, variant = self._settings.baseline, self._settings.variant
         verdicts = tuple(map(Verdict.model_validate, self._verdicts))
-        if baseline is None and recipe is None:
+        if baseline is None and variant is None:
             return None
         if baseline is not None:
             found = around(verdicts, run, baseline, self._left_out)
         else:
-            found = Comparison(against=f"the same with {recipe and recipe.text}", verdicts=verdicts)
+            found = Comparison(against=f"the same with {variant and variant.text}", verdicts=verdicts)
         known = {*(one.nodeid for one in run.measurements), *(one.nodeid for one in run.failures), *self._left_out}
         known |= baseline.nodeids if baseline is not None else set()
-        return found.model_copy(update={"idle": settings.policy(self._config).idle(known)})
+        return found.model_copy(update={"idle": self._settings.policy.idle(known)})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:

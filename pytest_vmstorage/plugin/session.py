@@ -21,12 +21,11 @@ from pytest_vmstorage.measure.preconditioning import check_fits
 from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.measure.runner import Measuring
 from pytest_vmstorage.measure.system import Plan
-from pytest_vmstorage.plugin import settings
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gate import Gate
 from pytest_vmstorage.plugin.interleave import OTHER, Turn, Turns, alike
-from pytest_vmstorage.plugin.options import value
 from pytest_vmstorage.plugin.progress_line import LiveLine, write_sentence
+from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, FAILED, MAKING, MEASURED, notes_on, tolerated_by, uses
 from pytest_vmstorage.plugin.timing import recorder_of
 from pytest_vmstorage.plugin.xdist.channel import post_of
@@ -46,10 +45,11 @@ class StorageSession:
 
     def __init__(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         self._config = config
-        self._settings = settings.settings_with_image(config)
-        self._rounds = settings.rounds(config)
-        self._columns = settings.columns(config)
-        self.gate = Gate(config)
+        settings = settings_of(config)
+        self._settings = settings.lab
+        self._rounds = settings.rounds
+        self._columns = settings.columns
+        self.gate = Gate(settings)
         cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash]
         # machines that the plugin did not make are measured without libvirt and QEMU
         self._open_here = open_machines if cells and all(one.is_machine for one in cells) else open_lab
@@ -126,9 +126,9 @@ class StorageSession:
 
     def set_on_host(self, *, other: bool = False) -> None:
         """Set on the host what the run asks for, or what the other side of its pairs does; raises HostError."""
-        if self.gate.recipe is not None and self.gate.recipe.host:
+        if self.gate.variant is not None and self.gate.variant.host:
             wishes = self._settings.wishes
-            self.lab().set_on_host(self.gate.recipe.on_host(wishes) if other else wishes)
+            self.lab().set_on_host(self.gate.variant.on_host(wishes) if other else wishes)
 
     @contextmanager
     def other_side(self, item: pytest.Item) -> Iterator[None]:
@@ -272,7 +272,7 @@ class StorageSession:
             yield
         except UnsupportedError as error:
             item.stash[FAILED] = str(error)
-            if value(self._config, "strict"):
+            if self._settings.wishes.strict:
                 raise pytest.fail.Exception(f"--vm-strict: {error}", pytrace=False) from None
             raise pytest.skip.Exception(str(error)) from None
         except VmStorageError as error:

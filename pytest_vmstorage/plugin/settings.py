@@ -1,140 +1,277 @@
-"""What the user chose by the plugin's options, read into settings and into the gate's policy at the door."""
+"""The options of a run, parsed, checked and frozen: read once from pytest's config and handed on from its stash."""
 
 from __future__ import annotations
 
 import datetime
 import random
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Literal, NamedTuple, get_args
 
 import pytest
+from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.plugin.options import ACCELS, BOOTS, SPREADS, ini_name, value
-from pytest_vmstorage.plugin.stash import BASELINE, IGNORED
+from pytest_vmstorage.analysis.gate.policy import HISTORY, GatePolicy, Undecided, Unsure, parse_tolerated
+from pytest_vmstorage.analysis.gate.policy_file import FILE_NAME, load_gate_file
+from pytest_vmstorage.config.guest_image import ListedImage, choose_image
+from pytest_vmstorage.config.inventory import LOCAL, Inventory, choose_hosts
+from pytest_vmstorage.config.inventory_file import FoundInventory, find_inventory, read_inventory
+from pytest_vmstorage.config.matrix import Matrix, load_matrix
+from pytest_vmstorage.config.settings import AccelRequest, Boot, HostWishes, Hygiene, LabSettings, parse_without
+from pytest_vmstorage.config.user_input import read_user_text
+from pytest_vmstorage.config.variant import Variant, parse_recipe
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.measure.rounds import Rounds
+from pytest_vmstorage.plugin.options import ini_name, value
+from pytest_vmstorage.plugin.stash import SETTINGS
 from pytest_vmstorage.plugin.xdist.channel import post_of
+from pytest_vmstorage.results.saved import Baseline, load_baseline
+from pytest_vmstorage.units import parse_duration, parse_percent
+from pytest_vmstorage.workloads.base import Columns, parse_columns
 
-if TYPE_CHECKING:
-    from pytest_vmstorage.config.inventory import Inventory
-    from pytest_vmstorage.config.matrix import Matrix
-    from pytest_vmstorage.config.settings import HostWishes, LabSettings
-    from pytest_vmstorage.measure.rounds import Rounds
-    from pytest_vmstorage.results.saved import Baseline
-    from pytest_vmstorage.workloads.base import Columns
-if TYPE_CHECKING:
-    from pytest_vmstorage.analysis.gate.policy import GatePolicy, Undecided, Unsure
-    from pytest_vmstorage.config.variant import Variant
-if TYPE_CHECKING:
-    from pytest_vmstorage.config.guest_image import ListedImage
-    from pytest_vmstorage.config.settings import LabSettings
-
+Spread = Literal["shard", "each"]
+"""How several hosts share a run: cells are divided, or every cell is measured on every host."""
 
 _DIGITS = 18
 _SHOWN = 40
-"""As much of what the user wrote as a sentence can bear."""
+"""As much of a wrong number as a sentence can bear."""
+
+_LONGEST_NAME = 100
+"""With number and ending it is to be a file's name, of which most file systems take 255 bytes."""
 
 
-def lab_settings(config: pytest.Config) -> LabSettings:
-    """What the user chose for the lab; raises ConfigError."""
-    from pytest_vmstorage.config.settings import LabSettings, parse_without
-    from pytest_vmstorage.errors import ConfigError
-    from pytest_vmstorage.units import parse_duration
+class NamedPath(NamedTuple):
+    """A file or folder by the name that the user gave; `base` is where a relative name begins."""
 
-    accel = value(config, "accel")
-    if accel not in ACCELS:
-        raise ConfigError(f"--vm-accel={accel} is not known.", hint=f"It is one of: {', '.join(ACCELS)}.")
-    boot = value(config, "boot") or None
-    if boot not in (*BOOTS, None):
-        raise ConfigError(f"--vm-boot={boot} is not known.", hint=f"It is one of: {', '.join(BOOTS)}.")
-    timeout_s = parse_duration(value(config, "timeout"))
-    if not timeout_s:
-        raise ConfigError("--vm-timeout=0 leaves a guest no time to boot.", hint='Write for example "90s".')
-    folder = value(config, "dir")
-    host = own_host(config)
-    if folder and host == "local":
+    option: str
+    text: str
+    base: Path
+
+    def __str__(self) -> str:
+        return f"--vm-{self.option}={self.text}"
+
+    @property
+    def path(self) -> Path:
+        """The path itself; raises ConfigError where `~` names nobody."""
         try:
-            folder = str((base_of(config, "dir") / Path(folder).expanduser()).resolve())
-        except (OSError, RuntimeError, ValueError):
-            # RuntimeError is pathlib's for links in a circle and for a user that is not there
-            raise ConfigError(f"--vm-dir={folder} leads nowhere.", hint="Name a folder on a disk.") from None
+            return self.base / Path(self.text).expanduser()
+        except (RuntimeError, ValueError):
+            raise ConfigError(f"{self} leads nowhere.", hint="Name a path on this machine.") from None
+
+
+class Settings(BaseModel):
+    """A run's options; `settings_of` reads them, and raises ConfigError for a value that cannot be.
+
+    `hosts` and the properties below it depend on files: each is read when it is first wanted, and once. They raise
+    ConfigError as well. `lab_options` is `lab` without what comes from files, `gate_options` is `policy` without them.
+    `worker_host` and `worker_hosts` are those of a worker of pytest-xdist and of all workers, empty in other processes.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    root: Path
+    host_names: str
+    worker_host: str
+    worker_hosts: tuple[str, ...]
+    spread: Spread
+    folder: NamedPath
+    inventory_file: NamedPath
+    image_file: NamedPath
+    image_sha256: str
+    image_reach: str
+    matrix_file: NamedPath
+    lab_options: LabSettings
+    rounds: Rounds
+    seed: int
+    budget: str
+    budget_s: float | None
+    columns: Columns
+    si_units: bool
+    report_paths: tuple[Path, ...]
+    timeline_path: Path | None
+    save: str
+    saved_runs: Path
+    baseline_name: str
+    variant: Variant | None
+    confirm: bool
+    pairs_limit_s: float
+    gate_file: NamedPath
+    gate_options: GatePolicy
+    is_tolerance_given: bool
+    bisect: bool
+    plan: bool
+
+    @property
+    def hygiene(self) -> Hygiene:
+        """The steps around the rounds."""
+        return self.lab_options.hygiene
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether further rounds may be wanted, or another side of each cell."""
+        return self.variant is not None or self.confirm
+
+    @cached_property
+    def _found_inventory(self) -> FoundInventory:
+        return find_inventory(self.root)
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """A sentence for each vmstorage.toml that is another user's, and is not used."""
+        return () if self.inventory_file.text else self._found_inventory.ignored
+
+    @cached_property
+    def inventory(self) -> Inventory | None:
+        """What vmstorage.toml lists, None where there is none."""
+        if self.inventory_file.text:
+            return read_inventory(self.inventory_file.path, str(self.inventory_file))
+        path = self._found_inventory.path
+        return None if path is None else read_inventory(path, str(path))
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that the run measures on, "local" for this machine."""
+        return self.worker_hosts or choose_hosts(self.host_names, self.inventory)
+
+    @property
+    def host(self) -> str:
+        """The host of this process."""
+        return self.worker_host or self.hosts[0]
+
+    @property
+    def swept_hosts(self) -> tuple[str, ...]:
+        """The hosts of which each has every cell, with --vm-spread=each; else none."""
+        return () if self.spread == "shard" else self.hosts
+
+    @cached_property
+    def lab(self) -> LabSettings:
+        """What the lab is opened with."""
+        folder: str | None = self.folder.text or None
+        if folder and self.host == LOCAL:
+            try:
+                folder = str(self.folder.path.resolve())
+            except (OSError, RuntimeError, ConfigError):
+                # RuntimeError is pathlib's for links in a circle
+                raise ConfigError(f"{self.folder} leads nowhere.", hint="Name a folder on a disk.") from None
+        images = self.inventory.images if self.inventory else {}
+        image: ListedImage | None = choose_image(
+            self.image_file.text, self.image_sha256, self.image_reach, images, self.image_file.base
+        )
+        host = None if self.host == LOCAL else self.host
+        return self.lab_options.model_copy(
+            update={"host": host, "folder": folder, "inventory": self.inventory, "image": image}
+        )
+
+    @cached_property
+    def matrix(self) -> Matrix | None:
+        """The matrix file, read and checked; None without one."""
+        file = self.matrix_file
+        if not file.text:
+            return None
+        return load_matrix(read_user_text(file.path, str(file), hint="Name a TOML file."), file.text)
+
+    @cached_property
+    def policy(self) -> GatePolicy:
+        """How this run is judged: by the gate file, and by options, which come before it."""
+        file, options = self.gate_file, self.gate_options
+        path = file.path if file.text else self.root / FILE_NAME
+        if not file.text and not path.is_file():
+            return options
+        text = read_user_text(path, f"--vm-gate={file.text or path}", hint="Name a TOML file.")
+        read = load_gate_file(text, file.text or FILE_NAME, options)
+        given = {"tolerated": options.tolerated} if self.is_tolerance_given else {}
+        spread = {} if options.day_spread is None else {"day_spread": options.day_spread}
+        return read.model_copy(update=given | spread)
+
+    @cached_property
+    def baseline(self) -> Baseline | None:
+        """The saved run to judge against, None without one.
+
+        Read once: pytest-benchmark may save this run under the same name before the report is made.
+        """
+        return load_baseline(self.baseline_name, self.saved_runs) if self.baseline_name else None
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """The run's settings, read at the first call; raises ConfigError for an option that cannot be."""
+    if SETTINGS not in config.stash:
+        config.stash[SETTINGS] = _read(config)
+    return config.stash[SETTINGS]
+
+
+def _read(config: pytest.Config) -> Settings:
+    post = post_of(config)
+    lab_options, rounds = _lab_options(config), _rounds(config)
+    timeline = _named(config, "timeline")
+    # pytest-benchmark's --benchmark-storage, read as a folder
+    storage = str(config.getoption("benchmark_storage", default="") or "file://./.benchmarks").removeprefix("file://")
+    return Settings(
+        root=config.rootpath,
+        host_names=value(config, "host"),
+        worker_host=post.host if post is not None else "",
+        worker_hosts=post.hosts if post is not None else (),
+        spread=_one_of(config, "spread", get_args(Spread)),
+        folder=_named(config, "dir"),
+        inventory_file=_named(config, "inventory"),
+        image_file=_named(config, "image"),
+        image_sha256=str(value(config, "image-sha256")),
+        image_reach=str(value(config, "image-reach")),
+        matrix_file=_named(config, "matrix"),
+        lab_options=lab_options,
+        rounds=rounds,
+        seed=_seed(config),
+        gate_options=_gate_options(config, parts=len(post.hosts) if post is not None else 1),
+        gate_file=_named(config, "gate"),
+        is_tolerance_given=config.getoption(ini_name("max-regression")) is not None,
+        baseline_name=value(config, "baseline"),
+        variant=_variant(config, lab_options.hygiene),
+        confirm=_confirm(config, lab_options.hygiene),
+        pairs_limit_s=_some_time(config, "pairs-limit", "leaves no time to measure"),
+        bisect=_bisect(config),
+        budget=value(config, "budget"),
+        budget_s=_some_time(config, "budget", "leaves no time to measure") if value(config, "budget") else None,
+        columns=parse_columns(value(config, "columns"), "--vm-columns"),
+        si_units=_one_of(config, "units", ("iec", "si"), "It is iec (MiB/s) or si (MB/s).") == "si",
+        report_paths=tuple(one.path for one in _each_named(config, "report")),
+        timeline_path=timeline.path if timeline.text else None,
+        save=_save(config),
+        saved_runs=config.invocation_params.dir / storage,
+        plan=bool(value(config, "plan")),
+    )
+
+
+def _lab_options(config: pytest.Config) -> LabSettings:
+    """What the user chose for the lab, but for host, folder and image."""
     return LabSettings(
-        host=None if host == "local" else host,
-        folder=folder or None,
-        accel=accel,
-        timeout_s=timeout_s,
-        boot=boot,
+        accel=_one_of(config, "accel", get_args(AccelRequest)),
+        boot=_one_of(config, "boot", get_args(Boot)) if value(config, "boot") else None,
+        timeout_s=_some_time(config, "timeout", "leaves a guest no time to boot"),
         keep=bool(value(config, "keep")),
-        inventory=inventory(config),
         hygiene=parse_without(value(config, "without")),
-        wishes=_wishes(config),
+        wishes=HostWishes(
+            pin=bool(value(config, "pin")),
+            strict=bool(value(config, "strict")),
+            turbo=_one_of(config, "turbo", ("on", "off")) if value(config, "turbo") else "",
+            governor=_word(config, "governor", "performance"),
+            scheduler=_word(config, "host-scheduler", "none"),
+        ),
         wait_s=parse_duration(value(config, "wait")),
     )
 
 
-def hosts(config: pytest.Config) -> tuple[str, ...]:
-    """The hosts that the user chose, "local" for this machine; raises ConfigError."""
-    from pytest_vmstorage.config.inventory import choose_hosts
-
-    return choose_hosts(value(config, "host"), inventory(config))
-
-
-def own_host(config: pytest.Config) -> str:
-    """The host of this process: a worker's own, or else the first that the user chose; raises ConfigError."""
-    post = post_of(config)
-    return (post.host if post is not None else "") or hosts(config)[0]
+def _word(config: pytest.Config, name: str, example: str) -> str:
+    given = str(value(config, name))
+    if given and not given.replace("-", "").replace("_", "").isalnum():
+        raise ConfigError(f"--vm-{name}={given}: the option takes one word, such as {example}.")
+    return given
 
 
-def swept_hosts(config: pytest.Config) -> tuple[str, ...]:
-    """The hosts of which each has every cell, with --vm-spread=each, else none; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-
-    spread, post = value(config, "spread"), post_of(config)
-    if spread not in SPREADS:
-        raise ConfigError(f"--vm-spread={spread} is not known.", hint="It is shard or each.")
-    if spread == "shard":
-        return ()
-    return hosts(config) if post is None else post.hosts
-
-
-def _wishes(config: pytest.Config) -> HostWishes:
-    from pytest_vmstorage.config.settings import HostWishes
-    from pytest_vmstorage.errors import ConfigError
-
-    turbo, names = value(config, "turbo"), {name: value(config, name) for name in ("governor", "host-scheduler")}
-    if turbo not in ("", "on", "off"):
-        raise ConfigError(f"--vm-turbo={turbo} is not known.", hint="It is on or off.")
-    for (name, given), example in zip(names.items(), ("performance", "none"), strict=True):
-        if not given.replace("-", "").replace("_", "").isalnum() and given:
-            raise ConfigError(f"--vm-{name}={given}: the option takes one word, such as {example}.")
-    return HostWishes(
-        pin=bool(value(config, "pin")),
-        strict=bool(value(config, "strict")),
-        governor=names["governor"],
-        turbo=turbo,
-        scheduler=names["host-scheduler"],
-    )
-
-
-def inventory(config: pytest.Config) -> Inventory | None:
-    """What vmstorage.toml says, None where there is none; raises ConfigError."""
-    from pytest_vmstorage.config.inventory_file import find_inventory, read_inventory
-
-    name = value(config, "inventory")
-    if name:
-        return read_inventory(base_of(config, "inventory") / name, f"--vm-inventory={name}")
-    path, config.stash[IGNORED] = find_inventory(config.rootpath)
-    return read_inventory(path, str(path)) if path is not None else None
-
-
-def rounds(config: pytest.Config) -> Rounds:
-    """How many measured rounds a workload gets; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-    from pytest_vmstorage.measure.rounds import Rounds
-    from pytest_vmstorage.units import parse_duration, parse_percent
-
+def _rounds(config: pytest.Config) -> Rounds:
+    """How many measured rounds a workload gets."""
     text = str(value(config, "rounds"))
-    precision, limit_s = parse_percent(value(config, "precision")), parse_duration(value(config, "rounds-limit"))
-    if not limit_s:
-        raise ConfigError("--vm-rounds-limit=0 leaves no time to measure.", hint='Write for example "5m".')
+    precision = parse_percent(value(config, "precision"))
+    limit_s = _some_time(config, "rounds-limit", "leaves no time to measure")
     if text == "auto":
         return Rounds(count=None, precision=precision, limit_s=limit_s)
     if not _is_number(text) or int(text) < 1:
@@ -142,212 +279,42 @@ def rounds(config: pytest.Config) -> Rounds:
     return Rounds(count=int(text))
 
 
+def _seed(config: pytest.Config) -> int:
+    """What the order in which cells take turns is made from."""
+    text = str(value(config, "seed"))
+    if text and not _is_number(text):
+        hint = "Write the one that an earlier report names."
+        raise ConfigError(f"--vm-seed={text[:_SHOWN]} is not a number.", hint=hint)
+    return int(text) if text else random.SystemRandom().randrange(10**6)
+
+
 def _is_number(text: str) -> bool:
     """Whether it is one, of a size that somebody means; int() itself refuses thousands of digits."""
     return text.isascii() and text.isdecimal() and len(text) <= _DIGITS
 
 
-def seed(config: pytest.Config) -> int:
-    """What the order in which cells take turns is made from; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-
-    text = str(value(config, "seed"))
-    if not text:
-        return random.SystemRandom().randrange(10**6)
-    if not _is_number(text):
-        raise ConfigError(
-            f"--vm-seed={text[:_SHOWN]} is not a number.",
-            hint="Write the one that an earlier report names.",
-        )
-    return int(text)
-
-
-def baseline(config: pytest.Config) -> Baseline | None:
-    """The saved run to judge against, or None; raises ConfigError.
-
-    Read once: pytest-benchmark may save this run under the same name before the report is made.
-    """
-    if BASELINE not in config.stash:
-        from pytest_vmstorage.results.saved import load_baseline
-
-        name = value(config, "baseline")
-        config.stash[BASELINE] = load_baseline(name, storage_folder(config)) if name else None
-    return config.stash[BASELINE]
-
-
-def storage_folder(config: pytest.Config) -> Path:
-    """Where pytest-benchmark keeps saved runs: its --benchmark-storage, read as a folder."""
-    location = str(config.getoption("benchmark_storage", default="") or "file://./.benchmarks")
-    return config.invocation_params.dir / location.removeprefix("file://")
-
-
-def matrix(config: pytest.Config) -> Matrix | None:
-    """The matrix file, read and checked, or None; raises ConfigError."""
-    from pytest_vmstorage.config.matrix import load_matrix
-    from pytest_vmstorage.config.user_input import read_user_text
-
-    name = value(config, "matrix")
-    if not name:
-        return None
-    text = read_user_text(base_of(config, "matrix") / name, f"--vm-matrix={name}", hint="Name a TOML file.")
-    return load_matrix(text, name)
-
-
-def budget_s(config: pytest.Config) -> float | None:
-    """The time that cells are chosen for in seconds, None for all the time there is; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-    from pytest_vmstorage.units import parse_duration
-
-    text = value(config, "budget")
-    if not text:
-        return None
-    seconds = parse_duration(text)
-    if not seconds:
-        raise ConfigError("--vm-budget=0 leaves no time to measure.", hint='Write for example "90m".')
-    return seconds
-
-
-def columns(config: pytest.Config) -> Columns:
-    """Which metrics the matrix is to show; raises ConfigError."""
-    from pytest_vmstorage.workloads.base import parse_columns
-
-    return parse_columns(value(config, "columns"), "--vm-columns")
-
-
-def wants_si(config: pytest.Config) -> bool:
-    """Whether the matrix has MB/s in place of MiB/s; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-
-    units = value(config, "units")
-    if units not in ("iec", "si"):
-        raise ConfigError(f"--vm-units={units} is not known.", hint="It is iec (MiB/s) or si (MB/s).")
-    return bool(units == "si")
-
-
-def report_paths(config: pytest.Config) -> list[Path]:
-    """The files the matrix is written to."""
-    return [base_of(config, "report") / Path(name).expanduser() for name in value(config, "report")]
-
-
-def timeline_path(config: pytest.Config) -> Path | None:
-    """The file that says where the time went, None where none is wanted."""
-    name = value(config, "timeline")
-    return base_of(config, "timeline") / Path(name).expanduser() if name else None
-
-
-def base_of(config: pytest.Config, name: str) -> Path:
-    """What an option's relative path begins at: the shell's folder, or that of the ini file it stands in."""
-    if config.getoption(ini_name(name)) is not None or config.inipath is None:
-        return config.invocation_params.dir
-    return config.inipath.parent
-
-
-_LONGEST_NAME = 100
-"""With number and ending it is to be a file's name, of which most file systems take 255 bytes."""
-
-
-def use_save(config: pytest.Config) -> None:
-    """Let pytest-benchmark save the run under --vm-save's name; before it reads its own options.
-
-    Raises pytest.UsageError where it cannot.
-    """
-    name = value(config, "save")
-    if not name:
-        return
-    if not hasattr(config.option, "benchmark_save"):
-        raise pytest.UsageError(
-            "--vm-save needs pytest-benchmark, which is switched off here. Take away -p no:benchmark."
-        )
-    other = config.option.benchmark_save
-    if other and other != name:
-        raise pytest.UsageError(f"--vm-save={name} and --benchmark-save={other} name one file. Give one of them.")
-    if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
-        raise pytest.UsageError(f"--vm-save={name} is no name of a file. Write letters, digits, '-', '_' and '.'.")
-    if len(name) > _LONGEST_NAME:
-        raise pytest.UsageError(f"--vm-save={name[:20]}... is too long for a file's name. Write a shorter one.")
-    if name.isdecimal():
-        raise pytest.UsageError(f"--vm-save={name} is a number, and each saved run has one. Write a name.")
-    config.option.benchmark_save = name
-
-
-def policy(config: pytest.Config) -> GatePolicy:
-    """How this run is judged; raises ConfigError."""
-    from pytest_vmstorage.analysis.gate.policy import GatePolicy, parse_tolerated
-    from pytest_vmstorage.analysis.gate.policy_file import FILE_NAME, load_gate_file
-    from pytest_vmstorage.units import parse_percent
-
+def _gate_options(config: pytest.Config, parts: int) -> GatePolicy:
+    """How this run is judged, as far as options say; `parts` is by how many hosts."""
     spread = value(config, "day-spread")
-    found = GatePolicy(
+    return GatePolicy(
         tolerated=parse_tolerated(value(config, "max-regression"), "--vm-max-regression"),
         day_spread=parse_percent(spread) if spread else None,
-        inconclusive=_unsure(config),
-        missing=_undecided(config, "missing"),
+        inconclusive=_one_of(config, "inconclusive", get_args(Unsure)),
+        missing=_one_of(config, "missing", get_args(Undecided)),
         today=datetime.datetime.now(datetime.UTC).date(),
-        parts=len(post.hosts) if (post := post_of(config)) is not None else 1,
+        parts=parts,
     )
-    name = value(config, "gate")
-    path = base_of(config, "gate") / name if name else config.rootpath / FILE_NAME
-    if not name and not path.is_file():
-        return found
-    read = load_gate_file(_text(path, name), name or FILE_NAME, found)
-    given = {} if config.getoption("vm_max_regression") is None else {"tolerated": found.tolerated}
-    return read.model_copy(update=given | ({"day_spread": found.day_spread} if spread else {}))
 
 
-def _text(path: Path, name: str) -> str:
-    from pytest_vmstorage.config.user_input import read_user_text
-
-    return read_user_text(path, f"--vm-gate={name or path}", hint="Name a TOML file.")
-
-
-def _unsure(config: pytest.Config) -> Unsure:
-    from pytest_vmstorage.errors import ConfigError
-
-    given = value(config, "inconclusive")
-    known: tuple[Unsure, ...] = ("fail", "suspect", "warn")
-    for one in known:
-        if given == one:
-            return one
-    raise ConfigError(f"--vm-inconclusive={given} is not known.", hint="It is fail, suspect or warn.")
-
-
-def _undecided(config: pytest.Config, name: str) -> Undecided:
-    from pytest_vmstorage.errors import ConfigError
-
-    given = value(config, name)
-    if given == "fail":
-        return "fail"
-    if given == "warn":
-        return "warn"
-    raise ConfigError(f"--vm-{name}={given} is not known.", hint="It is fail or warn.")
-
-
-def recipe(config: pytest.Config) -> Variant | None:
-    """What each cell is paired with, or None; raises ConfigError."""
-    from pytest_vmstorage.analysis.gate.policy import HISTORY
-    from pytest_vmstorage.config.variant import parse_recipe
-    from pytest_vmstorage.errors import ConfigError
-
+def _variant(config: pytest.Config, hygiene: Hygiene) -> Variant | None:
+    """What each cell is paired with; options of which pairs have no use are refused beside it."""
     text = value(config, "against")
     if not text:
         return None
     if value(config, "baseline"):
         raise ConfigError("--vm-against and --vm-baseline are two things to judge against.", hint="Give one of them.")
-    _check_turns(config, "--vm-against takes its pairs in turns")
-    _check_given(config)
-    if value(config, "max-regression") == HISTORY:
-        raise ConfigError(
-            f"--vm-max-regression={HISTORY} is learnt from saved days, and --vm-against has none.",
-            hint="Write a percentage.",
-        )
-    return parse_recipe(text)
-
-
-def _check_given(config: pytest.Config) -> None:
-    """Raise ConfigError for what the user asks of this run and pairs have no use for."""
-    from pytest_vmstorage.errors import ConfigError
-
-    if config.getoption("vm_rounds", None) is not None:
+    _check_turns(config, hygiene, "--vm-against takes its pairs in turns")
+    if config.getoption(ini_name("rounds")) is not None:
         raise ConfigError(
             "--vm-rounds is not used by --vm-against, whose pairs end when they have decided.", hint="Leave it out."
         )
@@ -356,70 +323,86 @@ def _check_given(config: pytest.Config) -> None:
             "--vm-budget does not count the pairs of --vm-against.",
             hint="Choose tests with -k or -m, and limit the time of each with --vm-pairs-limit.",
         )
+    if value(config, "max-regression") == HISTORY:
+        raise ConfigError(
+            f"--vm-max-regression={HISTORY} is learnt from saved days, and --vm-against has none.",
+            hint="Write a percentage.",
+        )
+    return parse_recipe(text)
 
 
-def _check_turns(config: pytest.Config, what: str) -> None:
-    """Raise ConfigError where this run takes no rounds in turns; `what` is a clause about what needs them."""
-    from pytest_vmstorage.config.settings import parse_without
-    from pytest_vmstorage.errors import ConfigError
-
-    for name, is_given in (
-        ("--pdb", config.getoption("usepdb", False)),
-        ("--vm-without=turns", "turns" in parse_without(value(config, "without")).without),
-    ):
-        if is_given:
-            raise ConfigError(f"{what}, and there are none with {name}.", hint="Leave one of the two out.")
-
-
-def pairs_limit_s(config: pytest.Config) -> float:
-    """After how many seconds no further pairs of a test are begun; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-    from pytest_vmstorage.units import parse_duration
-
-    seconds = parse_duration(value(config, "pairs-limit"))
-    if not seconds:
-        raise ConfigError("--vm-pairs-limit=0 leaves no time to measure.", hint='Write for example "30m".')
-    return seconds
-
-
-def confirms(config: pytest.Config) -> bool:
-    """Whether suspects are measured again; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-
+def _confirm(config: pytest.Config, hygiene: Hygiene) -> bool:
+    """Whether suspects are measured again."""
     if not value(config, "confirm"):
         return False
     if not value(config, "baseline"):
         raise ConfigError("--vm-confirm without a baseline has no suspects.", hint="Add --vm-baseline=NAME.")
-    _check_turns(config, "--vm-confirm takes fresh rounds in turns")
+    _check_turns(config, hygiene, "--vm-confirm takes fresh rounds in turns")
     return True
 
 
-def takes_more(config: pytest.Config) -> bool:
-    """Whether further rounds may be wanted, or another side of each cell; raises ConfigError."""
-    return recipe(config) is not None or confirms(config)
+def _check_turns(config: pytest.Config, hygiene: Hygiene, clause: str) -> None:
+    """Refuse what keeps rounds from being taken in turns; `clause` says what needs them."""
+    for name, is_given in (
+        ("--pdb", config.getoption("usepdb", False)),
+        ("--vm-without=turns", not hygiene.has("turns")),
+    ):
+        if is_given:
+            raise ConfigError(f"{clause}, and there are none with {name}.", hint="Leave one of the two out.")
 
 
-def check(config: pytest.Config) -> None:
-    """Read all of it; raises ConfigError."""
-    from pytest_vmstorage.errors import ConfigError
-
-    policy(config)
-    recipe(config)
-    confirms(config)
-    pairs_limit_s(config)
+def _bisect(config: pytest.Config) -> bool:
+    """Whether the exit status is for `git bisect run`."""
     if value(config, "bisect") and not (value(config, "baseline") or value(config, "against")):
         raise ConfigError("--vm-bisect has nothing to judge against.", hint="Add --vm-baseline or --vm-against.")
+    return bool(value(config, "bisect"))
 
 
-def image(config: pytest.Config) -> ListedImage | None:
-    """The image that guests boot, None for the appliance; raises ConfigError."""
-    from pytest_vmstorage.config.guest_image import choose_image
+def _save(config: pytest.Config) -> str:
+    """The name that pytest-benchmark is to save the run under, "" for none."""
+    name = str(value(config, "save"))
+    if not name:
+        return ""
+    if not hasattr(config.option, "benchmark_save"):
+        hint = "Take away -p no:benchmark."
+        raise ConfigError("--vm-save needs pytest-benchmark, which is switched off here.", hint=hint)
+    other = config.option.benchmark_save
+    if other and other != name:
+        raise ConfigError(f"--vm-save={name} and --benchmark-save={other} name one file.", hint="Give one of them.")
+    if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        hint = "Write letters, digits, '-', '_' and '.'."
+        raise ConfigError(f"--vm-save={name} cannot be the name of a file.", hint=hint)
+    if len(name) > _LONGEST_NAME:
+        raise ConfigError(f"--vm-save={name[:20]}... is too long for a file's name.", hint="Write a shorter one.")
+    if name.isdecimal():
+        raise ConfigError(f"--vm-save={name} is a number, and each saved run has one.", hint="Write a name.")
+    return name
 
-    listed = inventory(config)
-    name, sha256, reach = (str(value(config, name)) for name in ("image", "image-sha256", "image-reach"))
-    return choose_image(name, sha256, reach, listed.images if listed else {}, base_of(config, "image"))
+
+def _one_of(config: pytest.Config, name: str, known: Sequence[Any], hint: str = "") -> Any:
+    """An option's value where it is among those known."""
+    given = value(config, name)
+    if given not in known:
+        *others, last = known
+        raise ConfigError(f"--vm-{name}={given} is not known.", hint=hint or f"It is {', '.join(others)} or {last}.")
+    return given
 
 
-def settings_with_image(config: pytest.Config) -> LabSettings:
-    """What the user chose for the lab, the image with it; raises ConfigError."""
-    return lab_settings(config).model_copy(update={"image": image(config)})
+def _some_time(config: pytest.Config, name: str, flaw: str) -> float:
+    """An option's duration in seconds, refused with `flaw` where it is 0."""
+    seconds = parse_duration(value(config, name))
+    if not seconds:
+        raise ConfigError(f"--vm-{name}=0 {flaw}.", hint='Write for example "90s" or "30m".')
+    return seconds
+
+
+def _named(config: pytest.Config, name: str) -> NamedPath:
+    """A path that an option names; "" for none. It begins at the shell's folder, or at that of its ini file."""
+    is_shell = config.getoption(ini_name(name)) is not None or config.inipath is None
+    base = config.invocation_params.dir if is_shell or config.inipath is None else config.inipath.parent
+    return NamedPath(name, str(value(config, name)), base)
+
+
+def _each_named(config: pytest.Config, name: str) -> list[NamedPath]:
+    """The same of an option that may be given several times."""
+    return [_named(config, name)._replace(text=text) for text in value(config, name)]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pytest_vmstorage.plugin.cell_assertions import Asserted
     from pytest_vmstorage.plugin.ending import OrderlyEnd
     from pytest_vmstorage.plugin.session import StorageSession
+    from pytest_vmstorage.plugin.settings import Settings
     from pytest_vmstorage.results.run import Measurement
-    from pytest_vmstorage.results.saved import Baseline
     from pytest_vmstorage.results.spans import SpanRecorder
 
 
@@ -30,11 +30,8 @@ ENDING: pytest.StashKey[OrderlyEnd] = pytest.StashKey()
 SESSION: pytest.StashKey[StorageSession] = pytest.StashKey()
 """On the config: what this process measures with."""
 
-IGNORED: pytest.StashKey[tuple[str, ...]] = pytest.StashKey()
-"""On the config: a sentence for each vmstorage.toml that is another user's, and is not used."""
-
-BASELINE: pytest.StashKey[Baseline | None] = pytest.StashKey()
-"""On the config: the saved run to judge against, as it was before this run saved itself."""
+SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+"""On the config: the run's options; `settings.settings_of` reads them when they are first wanted."""
 
 CONFIG: pytest.StashKey[StorageConfig] = pytest.StashKey()
 """On an item: its cell."""

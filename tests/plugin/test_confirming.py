@@ -47,7 +47,7 @@ def test_saving_writes_pytest_benchmarks_file(two_cells):
     ("options", "sentence"),
     [
         (["--vm-save=a", "--benchmark-save=b"], "--vm-save=a and --benchmark-save=b name one file. Give one of them."),
-        (["--vm-save=a/b"], "--vm-save=a/b is no name of a file. Write letters, digits, '-', '_' and '.'."),
+        (["--vm-save=a/b"], "--vm-save=a/b cannot be the name of a file. Write letters, digits, '-', '_' and '.'."),
         (["--vm-save=a", "-p", "no:benchmark"], "--vm-save needs pytest-benchmark, which is switched off here."),
         (["--vm-confirm"], "--vm-confirm without a baseline has no suspects. Add --vm-baseline=NAME."),
         (["--vm-confirm", "-n2"], "--vm-confirm without a baseline has no suspects."),

@@ -85,8 +85,8 @@ def test_a_deselected_cell_is_no_fault(project):
 
 
 BAD_OPTIONS = {
-    "--vm-accel=foo": "--vm-accel=foo is not known. It is one of: auto, kvm, tcg.",
-    "--vm-boot=resume": "--vm-boot=resume is not known. It is one of: restore, fresh.",
+    "--vm-accel=foo": "--vm-accel=foo is not known. It is auto, kvm or tcg.",
+    "--vm-boot=resume": "--vm-boot=resume is not known. It is restore or fresh.",
     "--vm-timeout=abc": "'abc' is not a duration.",
     "--vm-timeout=0": "--vm-timeout=0 leaves a guest no time to boot.",
     "--vm-max-regression=abc": "'abc' is not a percentage.",

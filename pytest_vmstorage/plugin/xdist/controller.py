@@ -15,6 +15,7 @@ from pytest_vmstorage.lab.division import Work, divide
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.progress_line import write_sentence
 from pytest_vmstorage.plugin.recorder import ATTRIBUTE
+from pytest_vmstorage.plugin.settings import Settings
 from pytest_vmstorage.plugin.timing import OUTPUT
 from pytest_vmstorage.plugin.xdist.channel import INPUT
 from pytest_vmstorage.plugin.xdist.scheduler import HostScheduling
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 class Controller:
     """What the controller knows of its workers; it is registered where tests are distributed."""
 
-    def __init__(self, config: pytest.Config, hosts: Sequence[str]) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
-        self._hosts = hosts
-        self._free = list(hosts)
+        self._hosts = settings.hosts
+        self._free = list(self._hosts)
         self._journal = str(journal_path(config))
         self._host_of: dict[WorkerController, str] = {}
         self._cells: dict[WorkerController, list[Work]] = {}

@@ -10,9 +10,8 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import find_host
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.lab.division import Work
-from pytest_vmstorage.plugin import settings
 from pytest_vmstorage.plugin.forecast import forecast
-from pytest_vmstorage.plugin.options import value
+from pytest_vmstorage.plugin.settings import Settings, settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, host_of, is_storage_item, uses
 from pytest_vmstorage.results.saved import Baseline, load_baseline
 from pytest_vmstorage.storage.block import choose_listed, needs_block
@@ -43,7 +42,7 @@ def _able(config: pytest.Config, cell: StorageConfig, hosts: Sequence[str]) -> t
     """The hosts that list what the cell lies on; () where it lies on nothing that is listed."""
     if not needs_block(cell):
         return ()
-    able, inventory, why = [], settings.inventory(config), None
+    able, inventory, why = [], settings_of(config).inventory, None
     for host in hosts:
         try:
             choose_listed(find_host(host, None, inventory), cell)
@@ -60,7 +59,8 @@ def homes_of(config: pytest.Config, hosts: Sequence[str], places: Mapping[str, i
 
     What other runs did binds nobody: a second host would get nothing of what was measured on the first.
     """
-    baseline = settings.baseline(config) or _saved_days(config)
+    settings = settings_of(config)
+    baseline = settings.baseline or _saved_days(settings)
     if baseline is None:
         return {}
     names = {find_host(host, None).name: host for host in hosts}
@@ -68,11 +68,10 @@ def homes_of(config: pytest.Config, hosts: Sequence[str], places: Mapping[str, i
     return {places[one.nodeid]: names[one.host] for one in rows if one.nodeid in places and one.host in names}
 
 
-def _saved_days(config: pytest.Config) -> Baseline | None:
+def _saved_days(settings: Settings) -> Baseline | None:
     """What --vm-save adds a day to, if there is any: another host's figures would be no day of it."""
-    name = value(config, "save")
     try:
-        return load_baseline(name, settings.storage_folder(config)) if name else None
+        return load_baseline(settings.save, settings.saved_runs) if settings.save else None
     except ConfigError:
         return None
 

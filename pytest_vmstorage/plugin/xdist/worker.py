@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pytest_vmstorage.errors import VmStorageError
-from pytest_vmstorage.plugin import settings
 from pytest_vmstorage.plugin.interleave import take_turns
-from pytest_vmstorage.plugin.options import value
 from pytest_vmstorage.plugin.preflight import check_gate
+from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import SESSION, is_storage_item
 from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.plugin.xdist.shares import work_of
@@ -51,14 +50,10 @@ def take_own_turns(session: pytest.Session) -> None:
     post.tell_running("")
 
 
-def count_workers(config: pytest.Config) -> int | None:
-    """As many as there are hosts; None where the user named none, and others may decide."""
-    from pytest_vmstorage.errors import VmStorageError
-
-    if not value(config, "host"):
-        return None
+def count_workers(config: pytest.Config) -> int:
+    """As many as there are hosts; raises pytest.UsageError."""
     try:
-        return len(settings.hosts(config))
+        return len(settings_of(config).hosts)
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -68,17 +63,18 @@ def use_workers(config: pytest.Config) -> None:
 
     Raises pytest.UsageError where that cannot be.
     """
-    if hasattr(config, "workerinput") or value(config, "plan") or config.option.collectonly:
+    option = config.option
+    if hasattr(config, "workerinput") or option.collectonly or option.help:
         return
-    count = count_workers(config) or 1
-    if count < 2 or getattr(config.option, "tx", None) or getattr(config.option, "distload", False):
+    count, settings = count_workers(config), settings_of(config)
+    if settings.plan or count < 2 or getattr(option, "tx", None) or getattr(option, "distload", False):
         return
-    what = f"--vm-host={value(config, 'host')} is {count} hosts, and each is measured on by a process of its own"
-    if not hasattr(config.option, "numprocesses"):
+    what = f"--vm-host={settings.host_names} is {count} hosts, and each is measured on by a process of its own"
+    if not hasattr(option, "numprocesses"):
         raise pytest.UsageError(f"{what}: leave out -p no:xdist, or name one host.")
     if config.getoption("usepdb", False):
         raise pytest.UsageError(f"{what}, which --pdb cannot debug: name one host.")
-    if config.option.numprocesses == 0:
+    if option.numprocesses == 0:
         raise pytest.UsageError(f"{what}: leave out -n 0, or name one host.")
-    if config.option.numprocesses is None:
-        config.option.numprocesses = count
+    if option.numprocesses is None:
+        option.numprocesses = count
