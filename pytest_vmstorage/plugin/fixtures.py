@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from pytest_vmstorage.plugin.stash import CONFIG, REFUSAL, SESSION
+from pytest_vmstorage.plugin.stash import REFUSAL, SESSION, cell_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,9 +45,9 @@ def storage(request: pytest.FixtureRequest) -> StorageConfig:
     if REFUSAL in request.node.stash:
         # only under xdist: otherwise the run ended before
         raise pytest.fail.Exception(str(request.node.stash[REFUSAL]), pytrace=False)
-    if CONFIG not in request.node.stash:
+    config = cell_of(request.node)
+    if config is None:
         raise pytest.fail.Exception(_TOO_LATE, pytrace=False)
-    config: StorageConfig = request.node.stash[CONFIG]
     return config
 
 
@@ -70,7 +70,9 @@ def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
     run has all figures, and it is the one that is reported. The guest is made at the first call with a workload that
     can be run in the cell, unless the test asks for `guest` too.
     """
-    session = request.config.stash[SESSION]
+    from pytest_vmstorage.plugin.interleave import pass_of
+
+    session, at = request.config.stash[SESSION], pass_of(request.node)
     if "guest" in request.fixturenames:
         request.getfixturevalue("guest")
     elif session.keeps_guest:
@@ -78,7 +80,7 @@ def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
         session.row(request.node, storage, settled=False)
 
     def run(workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
-        return session.measure(request.node, storage, workload, rounds, warmup)
+        return session.measure(at, request.node, storage, workload, rounds, warmup)
 
     return run
 
@@ -86,10 +88,12 @@ def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
 @pytest.fixture
 def measure_image(request: pytest.FixtureRequest, storage: StorageConfig) -> MeasureImage:
     """A function that times what is done to whole images, without a guest: `measure_image(ImageOperations())`."""
-    session = request.config.stash[SESSION]
+    from pytest_vmstorage.plugin.interleave import pass_of
+
+    session, at = request.config.stash[SESSION], pass_of(request.node)
 
     def run(workload: ImageOperations, *, rounds: int | None = None, warmup: int = 0) -> Measurement:
-        return session.measure_image(request.node, storage, workload, rounds, warmup)
+        return session.measure_image(at, request.node, storage, workload, rounds, warmup)
 
     return run
 

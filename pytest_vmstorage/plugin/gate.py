@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -14,7 +14,7 @@ from pytest_vmstorage.analysis.gate.policy import Loss
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.measure.rounds import Rounds
-from pytest_vmstorage.plugin.interleave import OTHER, Turn, Turns
+from pytest_vmstorage.plugin.interleave import Side, Turn, Turns
 from pytest_vmstorage.plugin.settings import Settings, settings_of
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.results.run import Measurement, Run
@@ -51,9 +51,9 @@ class Gate:
         """Whether each round is to have a guest of its own: what guests differ by is part of the noise."""
         return self.variant is not None or self._is_confirming
 
-    def other(self, config: StorageConfig) -> StorageConfig | None:
-        """What the cell is paired with, None without pairs."""
-        return None if self.variant is None else self.variant.of(config)
+    def cell_on(self, side: Side, cell: StorageConfig) -> StorageConfig:
+        """The cell itself, or on the other side of a pair what it is paired with."""
+        return self.variant.of(cell) if side == "other" and self.variant is not None else cell
 
     def first_rounds(self, asked: Rounds) -> Rounds:
         """How many rounds there are at first: as asked, or as many as the first look at pairs needs."""
@@ -69,7 +69,7 @@ class Gate:
 
     def further(self, turns: Turns, hosts: Sequence[HostFacts]) -> bool:
         """Decide with the rounds so far, and say of each turn what it still wants; whether any wants more."""
-        measured = list(_measured(turns))
+        measured = list(turns.pairs())
         if not (measured and (self.variant is not None or self._confirms)):
             return False
         verdicts = self._decide(measured, hosts)
@@ -86,10 +86,8 @@ class Gate:
             Run(
                 started="",
                 hosts=tuple(hosts),
-                measurements=tuple(one.measurement(nodeid) for nodeid, one, _ in measured),
-                against=tuple(
-                    other.measurement(nodeid) for nodeid, _, other in measured if other and other.measuring.samples
-                ),
+                measurements=tuple(one.measurement() for _, one, _ in measured),
+                against=tuple(other.measurement() for _, _, other in measured if other and other.rounds),
                 recipe=self.variant.text if self.variant else "",
             )
         )
@@ -139,8 +137,7 @@ class Gate:
             if verdict.kind is Kind.SUSPECT and self._may_go_on(nodeid, turn)
         ]
         for turn, other in suspects:
-            turn.fresh_from = len(turn.measuring.samples)
-            turn.want(count)
+            turn.want(count, fresh=True)
             if other is not None:
                 other.want(count)
         self.suspects = len(suspects)
@@ -187,17 +184,6 @@ class Gate:
 
 def _place(key: CellKey) -> tuple[str, int]:
     return key.workload, key.nth
-
-
-def _measured(turns: Turns) -> Iterator[_Both]:
-    """Each turn that has rounds with its node id, and its other side where it has one."""
-    for nodeid, calls in turns.by_test():
-        if nodeid.endswith(OTHER):
-            continue
-        others = turns.of(nodeid + OTHER)
-        for place, turn in enumerate(calls):
-            if turn.measuring.samples and not turn.error:
-                yield nodeid, turn, others[place] if place < len(others) else None
 
 
 GOOD, BAD, SKIP, ABORT = 0, 1, 125, 130

@@ -87,7 +87,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
         try:
             if recorder is not None:
                 recorder.add(
-                    storage_session.turns.unreported(storage_session.reported, storage_session.order),
+                    storage_session.turns.unreported(storage_session.reported),
                     storage_session.hosts(),
                 )
         finally:

@@ -14,6 +14,7 @@ from pytest_vmstorage.lab.division import divide
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
 from pytest_vmstorage.plugin.interleave import are_taken
 from pytest_vmstorage.plugin.parametrize import CELLLESS, matrix_sweep
+from pytest_vmstorage.plugin.progress_line import counted
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.xdist.shares import division_line, homes_of, work_of
 from pytest_vmstorage.results.journal import GUEST_S, ROUND_S
@@ -94,7 +95,7 @@ def rule_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
     left_out = dict.fromkeys(one for expansion in expansions for one in expansion.left_out)
     lines = []
     for reason, cells in by_reason(left_out).items():
-        lines += [f"{source} leaves out {_counted(len(cells), 'cell')}, {reason}:", f"    {listed(cells, _SHOWN)}"]
+        lines += [f"{source} leaves out {counted(len(cells), 'cell')}, {reason}:", f"    {listed(cells, _SHOWN)}"]
     idle = [set(expansion.idle) for expansion in expansions]
     return [*lines, *(f"{rule} of {source} matches no cell" for rule in sorted(set.intersection(*idle)))]
 
@@ -112,7 +113,7 @@ def unmeasured_lines(config: pytest.Config) -> list[str]:
 def _total_lines(cells: Sequence[CellForecast], in_turns: bool) -> list[str]:
     guests = [cell for cell in cells if cell.needs_guest]
     tests = sum(len(cell.items) for cell in cells)
-    lines = [f"{_counted(len(cells), 'cell')}, {_counted(len(guests), 'guest')}, {_counted(tests, 'test')}"]
+    lines = [f"{counted(len(cells), 'cell')}, {counted(len(guests), 'guest')}, {counted(tests, 'test')}"]
     disks = [cell for cell in cells if cell.needs_disk and not (cell.config.is_null or cell.config.is_machine)]
     if disks:
         largest = max(cell.config.size for cell in disks)
@@ -138,14 +139,10 @@ _BASES = {
 
 def _bases(cells: Sequence[CellForecast]) -> str:
     found: Counter[str] = sum((cell.bases for cell in cells), Counter())
-    parts = [f"{_counted(found[basis], 'test')} {text}" for basis, text in _BASES.items() if found[basis]]
+    parts = [f"{counted(found[basis], 'test')} {text}" for basis, text in _BASES.items() if found[basis]]
     if any(cell.needs_guest for cell in cells):
         parts.append(f"{GUEST_S:.0f} s a guest assumed, filling its disk not counted")
     return "; ".join(parts) or "nothing is measured"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 class LeftOutReport:

@@ -89,6 +89,11 @@ def write_sentence(config: pytest.Config, sentence: str) -> None:
         reporter.flush()
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of them: "1 cell", "2 cells"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def status_line(cell: str, step: str, number: int, cells: int, seconds_left: float | None) -> str:
     """The text of the line."""
     left = "" if seconds_left is None else f", about {format_duration(seconds_left)} left"

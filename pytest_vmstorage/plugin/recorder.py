@@ -228,7 +228,7 @@ def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallI
         if measured:
             carried = {
                 "measurements": [one.model_dump(mode="json") for one in measured],
-                "against": [one.model_dump(mode="json") for one in session.turns.others(item.nodeid, session.order)],
+                "against": [one.model_dump(mode="json") for one in session.turns.others(item.nodeid)],
                 "verdicts": [one.model_dump(mode="json") for one in session.verdicts(item)],
                 "hosts": session.hosts(),
             }

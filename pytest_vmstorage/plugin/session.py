@@ -23,7 +23,7 @@ from pytest_vmstorage.measure.runner import Measuring
 from pytest_vmstorage.measure.system import Plan
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gate import Gate
-from pytest_vmstorage.plugin.interleave import OTHER, Turn, Turns, alike
+from pytest_vmstorage.plugin.interleave import Pass, Side, Turn, Turns, alike, pass_of
 from pytest_vmstorage.plugin.progress_line import LiveLine, write_sentence
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, FAILED, MAKING, MEASURED, notes_on, tolerated_by, uses
@@ -58,12 +58,9 @@ class StorageSession:
         self._yardsticks = Yardsticks()
         spans = recorder_of(config)
         self._journal = Journal(journal_path(config), spans.unwritten)
-        self.own = items if post_of(config) is None else []
-        self.order = ""
+        self.own: list[pytest.Item] = []
         self.turns = Turns()
         self.reported: set[str] = set()
-        self.is_sampling = False
-        self._side = ""
         self.live = LiveLine(config, len(set(cells)))
 
     def lab(self) -> Lab:
@@ -109,77 +106,57 @@ class StorageSession:
 
     def needs_row(self, item: pytest.Item) -> bool:
         """Whether the test needs its guest: it asks for it, wants a further round, or never came to measure."""
-        return "guest" in getattr(item, "fixturenames", ()) or not self.turns.is_complete(self._turns_of(item))
+        return "guest" in getattr(item, "fixturenames", ()) or not self.turns.is_complete(item.nodeid)
 
     def _may_need_row(self, item: pytest.Item) -> bool:
         """The same, or its test may fail and its guest is to be kept then."""
         return self.needs_row(item) or (self.keeps_guest and uses(item, "measure"))
-
-    def _turns_of(self, item: pytest.Item) -> str:
-        """What the test's turns on this side are found by."""
-        return item.nodeid + self._side
 
     def drop_row(self) -> None:
         """The guest at work goes, also where the next round is of the same cell."""
         if self._lab is not None:
             self._lab.drop()
 
-    def set_on_host(self, *, other: bool = False) -> None:
-        """Set on the host what the run asks for, or what the other side of its pairs does; raises HostError."""
+    def set_on_host(self, side: Side) -> None:
+        """Set on the host what that side of the run's pairs asks for; raises HostError."""
         if self.gate.variant is not None and self.gate.variant.host:
             wishes = self._settings.wishes
-            self.lab().set_on_host(self.gate.variant.on_host(wishes) if other else wishes)
-
-    @contextmanager
-    def other_side(self, item: pytest.Item) -> Iterator[None]:
-        """While the test is run with what its cell is paired with."""
-        config = item.stash[CONFIG]
-        self._side, item.stash[CONFIG] = OTHER, self.gate.other(config) or config
-        try:
-            yield
-        finally:
-            self._side, item.stash[CONFIG] = "", config
+            self.lab().set_on_host(self.gate.variant.on_host(wishes) if side == "other" else wishes)
 
     def expect(self, upcoming: Sequence[StorageConfig], alike: Collection[StorageConfig] = ()) -> None:
         """The cells whose turn comes: their guests wait for it; those `alike` begin with the test at hand."""
         self.lab().expect(upcoming, alike)
 
-    @contextmanager
-    def sampling(self, order: str) -> Iterator[None]:
-        """While tests are run for their rounds alone; `order` is what the rows say of it."""
-        self.is_sampling, self.order = True, order
-        try:
-            yield
-        finally:
-            self.is_sampling = False
-
     def begin(self, item: pytest.Item) -> None:
         """A test begins: its calls of `measure` are counted anew, and guests of cells without a further test go."""
-        self.turns.begin(self._turns_of(item))
+        if CONFIG not in item.stash:
+            return
+        at = pass_of(item)
+        self.turns.begin((item.nodeid, at.side))
         item.stash[MAKING] = False
-        if not self.is_sampling and self._lab is not None and item in self.own:
+        if at.kind == "report" and self._lab is not None and item in self.own:
             rest = [one for one in self.own[self.own.index(item) :] if CONFIG in one.stash and self._may_need_row(one)]
             turns = [(one, one.stash[CONFIG]) for one in rest]
             self.expect([config for _, config in turns], alike(item, turns))
 
     def measure(
-        self, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int
+        self, at: Pass, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int
     ) -> Measurement:
-        """Run the workload in the test's row, alone on the host; the measurement is kept for the report.
+        """Run the workload in the test's row, alone on the host, for the rounds that are due in that pass.
 
-        While cells take turns that is one round, and what comes back has the rounds so far.
+        The measurement has all rounds so far, and is kept for the report.
         """
         with self._outcomes(item):
             check_workload(workload, rounds, warmup, "measure")
             workload = self._showing(workload)
             make = partial(self._turn, item, config, workload, rounds, warmup)
-            turn = self.turns.call(self._turns_of(item), workload, make)
+            turn = self.turns.call((item.nodeid, at.side), workload, make)
             if turn.error is not None:
                 raise turn.error
             if turn.ended is None:
-                self._take(item, config, turn)
-            measured = turn.measurement(item.nodeid, self.order)
-            if not self.is_sampling and workload.moved_bytes(measured.raw[0]) is not None:
+                self._take(at, item, config, turn)
+            measured = turn.measurement()
+            if at.kind == "report" and workload.moved_bytes(measured.raw[0]) is not None:
                 # what went through a guest's page cache may be faster than any device, and is not counted anywhere
                 self._yardsticks.check(measured)
         item.stash.setdefault(MEASURED, []).append(measured)
@@ -205,33 +182,34 @@ class StorageSession:
         with _making(item):
             keep_sample = self._keeper(item, workload, config)
         measuring = Measuring(workload, plan, keep_sample=keep_sample)
-        return Turn(rule, measuring, tolerated_by(item), notes_on(item))
+        return Turn(item.nodeid, rule, measuring, tolerated_by(item), notes_on(item))
 
     def _keeper(self, item: pytest.Item, workload: Workload, config: StorageConfig) -> Callable[[Sample], None]:
         """What puts a sample of that measurement into the journal."""
         host = self.lab().facts_of(config).name
         return lambda sample: self._journal.write(item.nodeid, workload.label, config, host, sample)
 
-    def _take(self, item: pytest.Item, config: StorageConfig, turn: Turn) -> None:
-        """Take a round, or outside of turns all that are wanted."""
+    def _take(self, at: Pass, item: pytest.Item, config: StorageConfig, turn: Turn) -> None:
+        """Take the rounds of the turn that are due in that pass."""
         # earlier guests may go while this one's disk is prepared
         row, lab = self.row(item, config, settled=False), self.lab()
         with lab.alone(self.live.say, config):
             try:
                 row.check_tool(turn.measuring.workload.tool)
-                while turn.ended is None:
-                    is_single = self.is_sampling or turn.rule.count is None
-                    count = 1 if is_single else turn.rule.least - len(turn.measuring.samples)
+                for count in turn.due(at):
                     turn.measuring.take(row, count, self.live.say)
-                    if self.is_sampling:
-                        turn.in_turns += 1
-                        break
             except VmStorageError as error:
                 turn.error = lab.explain(row, error)
                 raise turn.error from None
 
     def measure_image(
-        self, item: pytest.Item, config: StorageConfig, workload: ImageOperations, rounds: int | None, warmup: int
+        self,
+        at: Pass,
+        item: pytest.Item,
+        config: StorageConfig,
+        workload: ImageOperations,
+        rounds: int | None,
+        warmup: int,
     ) -> Measurement:
         """Time operations on images of the test's cell, alone on the host; kept for the report like any other.
 
@@ -242,7 +220,7 @@ class StorageSession:
             check_workload(workload, rounds, warmup, "measure_image")
             workload = self._showing(workload)
             make = partial(self._images, item, config, workload, rounds, warmup)
-            measured = self.turns.whole(self._turns_of(item), make)
+            measured = self.turns.whole((item.nodeid, at.side), make)
         item.stash.setdefault(MEASURED, []).append(measured)
         return measured
 
@@ -289,7 +267,7 @@ class StorageSession:
     def judge(self, item: pytest.Item) -> None:
         """Fail the test where a primary figure is surely worse than tolerated, skip it where that cannot be said."""
         measured: list[Measurement] = item.stash.get(MEASURED, [])
-        if not self.is_sampling:
+        if measured and pass_of(item).kind == "report":
             self.gate.judge(measured, self.verdicts(item))
 
     def note_failure(self) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.plugin.cell_assertions import Asserted
     from pytest_vmstorage.plugin.ending import OrderlyEnd
+    from pytest_vmstorage.plugin.interleave import Pass
     from pytest_vmstorage.plugin.session import StorageSession
     from pytest_vmstorage.plugin.settings import Settings
     from pytest_vmstorage.results.run import Measurement
@@ -35,6 +36,9 @@ SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 
 CONFIG: pytest.StashKey[StorageConfig] = pytest.StashKey()
 """On an item: its cell."""
+
+PASS: pytest.StashKey[Pass] = pytest.StashKey()
+"""On an item: which pass it is run in for its rounds; none in the run that is reported."""
 
 REFUSAL: pytest.StashKey[ConfigError] = pytest.StashKey()
 """On an item: why it has no cell."""
@@ -90,6 +94,12 @@ def _uses_ours(item: pytest.Item, names: Sequence[str]) -> bool:
     return info is not None and any(
         name in used and _leads_to_ours(name, info.name2fixturedefs.get(name, ())) for name in names
     )
+
+
+def cell_of(item: pytest.Item) -> StorageConfig | None:
+    """The cell that the test is run in now, its own or that of the other side of a pair; None for a refused one."""
+    at = item.stash.get(PASS, None)
+    return item.stash.get(CONFIG, None) if at is None else at.cell
 
 
 def host_of(item: pytest.Item) -> str:

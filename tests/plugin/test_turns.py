@@ -183,11 +183,11 @@ def test_two_measurements_in_a_test(project):
 def test_a_measurement_that_had_no_turn_takes_its_rounds_in_a_row(project):
     """Here an assertion keeps it from its turns: it holds in the run that is reported only. The rows say so."""
     project.write(
-        test_it=TURNS.replace("assert measure(FIO).iops > 500", "measure(FIO); assert not SAMPLING()")
+        test_it=TURNS.replace("(measure)", "(measure, request)", 1).replace(
+            "assert measure(FIO).iops > 500", "measure(FIO); assert PASS not in request.node.stash"
+        )
         + "    measure(Dd(rw='write', bs='1M', count=64))\n"
-        "from pytest_vmstorage.plugin.stash import SESSION\n"
-        "def SAMPLING(): return CONFIG.stash[SESSION].is_sampling\n",
-        conftest="def pytest_configure(config):\n    import builtins\n    builtins.CONFIG = config\n",
+        "from pytest_vmstorage.plugin.stash import PASS\n",
     )
     project.run("--vm-report=r.json", SEED).assert_outcomes(passed=3)
     run = json.loads((project.path / "r.json").read_text())

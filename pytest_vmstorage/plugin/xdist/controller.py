@@ -13,13 +13,13 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LOCAL, find_host
 from pytest_vmstorage.lab.division import Work, divide
 from pytest_vmstorage.plugin.ending import journal_path
-from pytest_vmstorage.plugin.progress_line import write_sentence
+from pytest_vmstorage.plugin.progress_line import counted, write_sentence
 from pytest_vmstorage.plugin.recorder import ATTRIBUTE
 from pytest_vmstorage.plugin.settings import Settings
 from pytest_vmstorage.plugin.timing import OUTPUT
 from pytest_vmstorage.plugin.xdist.channel import INPUT
 from pytest_vmstorage.plugin.xdist.scheduler import HostScheduling
-from pytest_vmstorage.plugin.xdist.shares import counted, division_line, homes_of
+from pytest_vmstorage.plugin.xdist.shares import division_line, homes_of
 from pytest_vmstorage.results.run import Failure, Measurement
 from pytest_vmstorage.results.timeline import Timeline
 

@@ -11,6 +11,7 @@ from pytest_vmstorage.config.inventory import find_host
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.lab.division import Work
 from pytest_vmstorage.plugin.forecast import forecast
+from pytest_vmstorage.plugin.progress_line import counted
 from pytest_vmstorage.plugin.settings import Settings, settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, host_of, is_storage_item, uses
 from pytest_vmstorage.results.saved import Baseline, load_baseline
@@ -85,8 +86,3 @@ def division_line(parts: Mapping[str, Sequence[Work]], homes: int) -> str:
     ]
     stay = f"; {counted(homes, 'test')} {'stays' if homes == 1 else 'stay'} on the host of before" if homes else ""
     return f"{'; '.join(shares)}{stay}"
-
-
-def counted(number: int, noun: str) -> str:
-    """So many of them: "1 cell", "2 cells"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -36,13 +36,11 @@ def take_own_turns(session: pytest.Session) -> None:
     if post is None or config.stash.get(_TAKEN, False):
         return
     config.stash[_TAKEN] = True
-    storage = config.stash[SESSION]
     own = [session.items[place] for place in post.wait_for_own()]
-    storage.own = own
     if not own:
         return
     try:
-        storage.lab()
+        config.stash[SESSION].lab()
     except VmStorageError:
         # each of the tests fails with it
         return
