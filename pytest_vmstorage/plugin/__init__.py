@@ -15,4 +15,5 @@ try:
 finally:
     sys.meta_path.remove(PathFinder)
 
+from pytest_vmstorage.plugin.fixtures import *  # noqa: E402, F403
 from pytest_vmstorage.plugin.hooks import *  # noqa: E402, F403

@@ -16,44 +16,14 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.plugin import hookspecs
-from pytest_vmstorage.plugin.fixtures import (
-    assert_fastest,
-    assert_monotonic,
-    assert_ratio,
-    cells,
-    guest,
-    measure,
-    measure_image,
-    storage,
-)
 from pytest_vmstorage.plugin.options import add_options, any_given, value
 from pytest_vmstorage.plugin.stash import BEGAN, DESELECTED, ENDING, SESSION, asserts_between, is_storage_item
 
-__all__ = [
-    "assert_fastest",
-    "assert_monotonic",
-    "assert_ratio",
-    "cells",
-    "guest",
-    "measure",
-    "measure_image",
-    "pytest_addhooks",
-    "pytest_addoption",
-    "pytest_assertrepr_compare",
-    "pytest_cmdline_main",
-    "pytest_collection_finish",
-    "pytest_collection_modifyitems",
-    "pytest_configure",
-    "pytest_deselected",
-    "pytest_generate_tests",
-    "pytest_load_initial_conftests",
-    "pytest_report_header",
-    "pytest_runtest_call",
-    "pytest_runtest_makereport",
-    "pytest_runtest_setup",
-    "pytest_xdist_auto_num_workers",
-    "storage",
-]
+MARKERS = (
+    'storage(**fields): fixed values of the storage configuration, such as size="2G", format="raw"',
+    'tolerated_loss(percent): how much slower than before the test\'s figures may be, such as "5%"',
+    "storage_note(text): stands with the test's rows in every report, such as what differs from a published study",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,18 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[BEGAN] = time.monotonic()
     # pytest's own cleanups, which are declared after this one, come before it: Ctrl-C there would be a traceback
     config.add_cleanup(lambda: config.stash[ENDING].give_back() if ENDING in config.stash else None)
-    config.addinivalue_line(
-        "markers",
-        'storage(**fields): fixed values of the storage configuration, such as size="2G", format="raw"',
-    )
-    config.addinivalue_line(
-        "markers",
-        'tolerated_loss(percent): how much slower than before the test\'s figures may be, such as "5%"',
-    )
-    config.addinivalue_line(
-        "markers",
-        "storage_note(text): stands with the test's rows in every report, such as what differs from a published study",
-    )
+    for line in MARKERS:
+        config.addinivalue_line("markers", line)
     if config.option.help:
         return
     if not hasattr(config, "workerinput") and any_given(config):

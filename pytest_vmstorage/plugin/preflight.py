@@ -1,9 +1,9 @@
-"""What is found wrong, and what is announced, before any test runs: options, cells, devices, emulators, the host."""
+"""The checks before any test runs: options, cells, devices, emulators, the gate; then the lab is opened."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -14,70 +14,13 @@ from pytest_vmstorage.config.variant import Variant
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.guest.emulator import check_emulator
 from pytest_vmstorage.host.shell import open_shell
-from pytest_vmstorage.plugin import parametrize
-from pytest_vmstorage.plugin.parametrize import matrix_sweep
+from pytest_vmstorage.plugin.parametrize import matrix_sweep, refusals
 from pytest_vmstorage.plugin.progress_line import write_sentence
 from pytest_vmstorage.plugin.settings import Settings, settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, NOTE, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
 from pytest_vmstorage.plugin.timing import begin_timing
 from pytest_vmstorage.storage.block import find_block, needs_block, plan_line
-
-
-def device_lines(settings: Settings, cells: Iterable[StorageConfig]) -> list[str]:
-    """A line for each device or volume that these cells lie on, or why they cannot; nothing is written.
-
-    Raises ConfigError where a cell's backing is not listed, or may be any of several.
-    """
-    wanted = [cell for cell in dict.fromkeys(cells) if needs_block(cell)]
-    if not wanted:
-        return []
-    chosen = settings.lab
-    host = find_host(chosen.host, chosen.folder, chosen.inventory)
-    shell = open_shell(host)
-    lines: dict[str, None] = {}
-    for cell in wanted:
-        try:
-            lines[f"backing={cell.backing}: {plan_line(find_block(shell, host, cell))}"] = None
-        except ConfigError:
-            raise
-        except VmStorageError as error:
-            lines[f"{cell} will have no figure: {error}"] = None
-    return list(lines)
-
-
-def check_emulators(settings: Settings, cells: Iterable[StorageConfig]) -> None:
-    """Run each one with --version; raises ConfigError for the first that cannot be used, HostError."""
-    paths = dict.fromkeys(cell.emulator for cell in cells if cell.emulator)
-    if not paths:
-        return
-    chosen = settings.lab
-    host = find_host(chosen.host, chosen.folder, chosen.inventory)
-    shell = open_shell(host)
-    for path in paths:
-        check_emulator(shell, path, host.name)
-
-
-def machine_lines(settings: Settings, cells: Iterable[StorageConfig]) -> list[str]:
-    """A line for each machine that is a cell, or why it will have no figure; nothing is written.
-
-    Raises ConfigError where vmstorage.toml has no such machine, or its disk by a name that is another's tomorrow.
-    """
-    from pytest_vmstorage.lab.machines import Machines
-
-    wanted = [cell for cell in dict.fromkeys(cells) if cell.is_machine]
-    if not wanted:
-        return []
-    machines = Machines(settings.inventory)
-    lines: dict[str, None] = {}
-    for cell in wanted:
-        try:
-            lines[f"backing={cell.backing}: {machines.plan(cell)}"] = None
-        except ConfigError:
-            raise
-        except VmStorageError as error:
-            lines[f"{cell} will have no figure: {error}"] = None
-    return list(lines)
-
+from pytest_vmstorage.workloads.metrics import check_known
 
 _NO_PYGAL = (
     "--benchmark-histogram needs pygal, which is not here. Install it: pip install 'pytest-benchmark[histogram]'."
@@ -85,7 +28,7 @@ _NO_PYGAL = (
 
 
 def check_options(config: pytest.Config) -> None:
-    """Check what the user chose as soon as it is known; raises pytest.UsageError.
+    """Check the options as soon as they are known; raises pytest.UsageError.
 
     A controller of xdist sees no tests and cannot wait for the first of ours, so it looks for the baseline too.
     """
@@ -111,10 +54,8 @@ def check_options(config: pytest.Config) -> None:
 def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     """Check the selected tests, then open the lab, or print the plan and return True, which ends the run.
 
-    Raises pytest.UsageError with a sentence for each thing found.
-
-    An xdist worker raises nothing: an error raised there reaches the user as a crash of the worker, so the
-    sentence comes from each test instead.
+    Raises pytest.UsageError with a sentence for each thing found. A worker of xdist raises nothing: an error raised
+    there reaches the user as a crash of the worker, so the sentence comes from each test instead.
     """
     config = session.config
     begin_timing(config)
@@ -122,46 +63,71 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     if session.testsfailed and not config.option.continue_on_collection_errors:
         # pytest is about to end the run over a test file that cannot be read
         return None
-    refused = parametrize.refusals(items)
+    refused = refusals(items)
     if refused and not is_worker:
         raise pytest.UsageError("\n".join(refused))
     if config.option.collectonly or config.option.setupplan:
         return None
-    if not is_worker:
-        _check_columns(config)
-        _tell_ignored(config)
-    if items and not is_worker:
-        check_gate(config, items)
-    devices = [] if is_worker else _look_at_host(config, items)
-    if settings_of(config).plan:
+    settings = settings_of(config)
+    lines = [] if is_worker else _examine(config, settings, items)
+    if settings.plan:
         from pytest_vmstorage.plugin.plan import print_plan
 
-        print_plan(config, items, devices)
+        print_plan(config, items, lines)
         return True
     if config.getoption("benchmark_histogram", None) and importlib.util.find_spec("pygal") is None and not is_worker:
         raise pytest.UsageError(_NO_PYGAL)
-    _open(config, items, devices)
+    _open(config, items, lines)
     return None
 
 
-def _check_columns(config: pytest.Config) -> None:
-    """Refuse a metric that no workload has; pytest.UsageError. Workloads of the user's own are imported by now."""
-    from pytest_vmstorage.workloads.metrics import check_known
-
+def _examine(config: pytest.Config, settings: Settings, items: list[pytest.Item]) -> list[str]:
+    """Check columns, gate and host; returns a line for each device and machine that cells name."""
     try:
-        check_known(settings_of(config).columns)
+        # workloads of the user's own are imported by now
+        check_known(settings.columns)
+        for sentence in settings.ignored:
+            write_sentence(config, sentence)
+        if items:
+            check_gate(config, items)
+        cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash and not is_skipped(item)]
+        return _host_lines(settings, list(dict.fromkeys([*cells, *_others(settings.variant, items)])))
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
 
 
-def _tell_ignored(config: pytest.Config) -> None:
-    """Say which files that list hosts and devices are not used; once, whatever else the run needs of them."""
-    for sentence in settings_of(config).ignored:
-        write_sentence(config, sentence)
+def _host_lines(settings: Settings, cells: Sequence[StorageConfig]) -> list[str]:
+    """A line for each device, volume and machine of these cells, or why they will have no figure; nothing is written.
+
+    Raises ConfigError where a backing is not listed or may be any of several, and for an emulator that cannot be used;
+    HostError.
+    """
+    from pytest_vmstorage.lab.machines import Machines
+
+    blocks = [cell for cell in cells if needs_block(cell)]
+    emulators = dict.fromkeys(cell.emulator for cell in cells if cell.emulator)
+    lab, lines = settings.lab, []
+    if blocks or emulators:
+        host = find_host(lab.host, lab.folder, lab.inventory)
+        shell = open_shell(host)
+        for path in emulators:
+            check_emulator(shell, path, host.name)
+        lines = [_line(cell, lambda cell: plan_line(find_block(shell, host, cell))) for cell in blocks]
+    machines = Machines(lab.inventory)
+    return list(dict.fromkeys([*lines, *(_line(cell, machines.plan) for cell in cells if cell.is_machine)]))
+
+
+def _line(cell: StorageConfig, plan: Callable[[StorageConfig], str]) -> str:
+    try:
+        return f"backing={cell.backing}: {plan(cell)}"
+    except ConfigError:
+        raise
+    except VmStorageError as error:
+        return f"{cell} will have no figure: {error}"
 
 
 def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse what can decide nothing: a recipe that a cell cannot have, a baseline without any of the tests.
+    """Refuse what can decide nothing: a variant that a cell cannot have, a baseline without any of the tests.
 
     Raises pytest.UsageError.
     """
@@ -186,9 +152,8 @@ def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _check_marks(item: pytest.Item) -> None:
-    """Raise ConfigError for a mark tolerated_loss or storage_note that says nothing."""
-    mark = item.get_closest_marker(TOLERATED)
-    if mark is not None:
+    """Raise ConfigError for a mark tolerated_loss or storage_note without a value."""
+    if item.get_closest_marker(TOLERATED) is not None:
         parse_tolerated(tolerated_by(item), f"{item.nodeid}: the mark {TOLERATED}")
     for note in item.iter_markers(NOTE):
         if note.kwargs or len(note.args) != 1 or not isinstance(note.args[0], str) or not note.args[0].strip():
@@ -198,26 +163,12 @@ def _check_marks(item: pytest.Item) -> None:
 
 
 def _others(variant: Variant | None, items: list[pytest.Item]) -> list[StorageConfig]:
-    """What the cells of these tests are paired with; raises ConfigError."""
+    """The cells that those of these tests are paired with; raises ConfigError."""
     cells = dict.fromkeys(item.stash[CONFIG] for item in items if has_turns(item) and not is_skipped(item))
     return [] if variant is None else [variant.of(cell) for cell in cells]
 
 
-def _look_at_host(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
-    """A line for each device and machine that cells name; pytest.UsageError where one, or a QEMU, is not there."""
-    try:
-        cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash and not is_skipped(item)]
-        settings = settings_of(config)
-        # what its files have wrong is found with the cells, also where nothing is to be opened
-        _ = settings.lab
-        cells += _others(settings.variant, items)
-        check_emulators(settings, cells)
-        return [*device_lines(settings, cells), *machine_lines(settings, cells)]
-    except VmStorageError as error:
-        raise pytest.UsageError(str(error)) from None
-
-
-def _open(config: pytest.Config, items: list[pytest.Item], devices: list[str]) -> None:
+def _open(config: pytest.Config, items: list[pytest.Item], lines: list[str]) -> None:
     # imported here: `--collect-only` must work where nothing of this is installed
     from pytest_vmstorage.plugin.session import StorageSession
 
@@ -225,7 +176,7 @@ def _open(config: pytest.Config, items: list[pytest.Item], devices: list[str]) -
         config.stash[SESSION] = storage_session = StorageSession(config, items)
         # the end of the session closes it; this is for when another plugin fails in that hook before ours
         config.add_cleanup(storage_session.close)
-        for line in devices:
+        for line in lines:
             storage_session.announce(line)
         if not hasattr(config, "workerinput"):
             storage_session.lab()
