@@ -1,4 +1,4 @@
-"""The gate of one pytest process: what it decides about, which further rounds that takes, and the run's exit status."""
+"""The gate of one pytest process: verdicts, the further rounds that they need, and the run's exit status."""
 
 from __future__ import annotations
 
@@ -23,28 +23,24 @@ from pytest_vmstorage.results.saved import CellKey, keyed
 _FRESH_ROUNDS = 6
 
 _Both = tuple[str, Turn, Turn | None]
-"""A test's node id, one of its turns, and what that is paired with."""
+"""A test's node id, one of its turns, and the turn that this one is paired with."""
 
 
 class Gate:
-    """What the user judges against, and the verdicts so far."""
+    """The baseline or the variant that a run is judged against, and the verdicts so far.
+
+    `lost` says of tests, by node id, why they get no further rounds; `suspects` are figures that are measured again.
+    """
 
     def __init__(self, settings: Settings) -> None:
-        self.policy = settings.policy
-        self.baseline = settings.baseline
-        self.variant = settings.variant
-        self._confirms = settings.confirm
-        self._limit_s = settings.pairs_limit_s
+        self.policy, self.baseline, self.variant = settings.policy, settings.baseline, settings.variant
+        self._confirms, self._limit_s = settings.confirm, settings.pairs_limit_s
+        self._is_on = self.baseline is not None or self.variant is not None
         self._is_confirming = False
         self._decided: dict[str, tuple[Verdict, ...]] = {}
         self.lost: dict[str, str] = {}
         self.suspects = 0
         self._seconds: defaultdict[str, float] = defaultdict(float)
-
-    @property
-    def is_on(self) -> bool:
-        """Whether there is anything to judge against."""
-        return self.baseline is not None or self.variant is not None
 
     @property
     def wants_fresh_guests(self) -> bool:
@@ -68,7 +64,7 @@ class Gate:
         self._seconds[nodeid] += seconds
 
     def further(self, turns: Turns, hosts: Sequence[HostFacts]) -> bool:
-        """Decide with the rounds so far, and say of each turn what it still wants; whether any wants more."""
+        """Decide with the rounds so far, and let turns have the rounds that they still want; whether any wants one."""
         measured = list(turns.pairs())
         if not (measured and (self.variant is not None or self._confirms)):
             return False
@@ -76,22 +72,20 @@ class Gate:
         wishes = [self._wish(verdict, *one) for one, verdict in zip(measured, verdicts, strict=True)]
         if any(wishes) or self._begin_to_confirm(measured, verdicts):
             return True
-        # what has no time left is said of them
+        # once more, so that verdicts say where no time was left
         self._decide(measured, hosts)
         return False
 
     def _decide(self, measured: Sequence[_Both], hosts: Sequence[HostFacts]) -> tuple[Verdict, ...]:
         """The verdicts on all primary figures so far, in their order; they are kept with the others by test."""
-        comparison = self._compare(
-            Run(
-                started="",
-                hosts=tuple(hosts),
-                measurements=tuple(one.measurement() for _, one, _ in measured),
-                against=tuple(other.measurement() for _, _, other in measured if other and other.rounds),
-                recipe=self.variant.text if self.variant else "",
-            )
+        run = Run(
+            started="",
+            hosts=tuple(hosts),
+            measurements=tuple(one.measurement() for _, one, _ in measured),
+            against=tuple(other.measurement() for _, _, other in measured if other and other.rounds),
+            recipe=self.variant.text if self.variant else "",
         )
-        self._decided = {}
+        comparison, self._decided = self._compare(run), {}
         late = {nodeid for nodeid, turn, _ in measured if turn.is_late}
         for verdict in comparison.verdicts:
             told = self._remarked(verdict, is_late=verdict.nodeid in late)
@@ -99,7 +93,7 @@ class Gate:
         return comparison.gated
 
     def _remarked(self, verdict: Verdict, *, is_late: bool) -> Verdict:
-        """With why there are no further pairs, where they could have decided."""
+        """The verdict with the reason why no further pairs were taken, where they could have decided."""
         if not verdict.is_open or verdict.finding is None or self.variant is None:
             return verdict
         reason = self.lost.get(verdict.nodeid, "")
@@ -107,10 +101,8 @@ class Gate:
             reason = "the time limit came before (--vm-pairs-limit)"
         if not reason:
             return verdict
-        finding = verdict.finding.model_copy(update={"wants": 0})
-        return verdict.model_copy(
-            update={"reason": f"{verdict.reason} No further pairs: {reason.rstrip('.')}.", "finding": finding}
-        )
+        remark = f"{verdict.reason} No further pairs: {reason.rstrip('.')}."
+        return verdict.model_copy(update={"reason": remark, "finding": verdict.finding.model_copy(update={"wants": 0})})
 
     def _wish(self, verdict: Verdict, nodeid: str, turn: Turn, other: Turn | None) -> bool:
         """Let a pair of turns have the rounds that the next look at them wants; False where none is wanted."""
@@ -149,8 +141,8 @@ class Gate:
         return compare_pairs(run, self.policy, self.lost)
 
     def verdicts(self, nodeid: str, measured: Sequence[Measurement], hosts: Sequence[HostFacts]) -> tuple[Verdict, ...]:
-        """What is said of a test's figures: as it was decided with all others, else of those by themselves."""
-        if not measured or not self.is_on:
+        """The verdicts on a test's figures: as they were decided with all others', else on these by themselves."""
+        if not measured or not self._is_on:
             return ()
         found = self._decided.get(nodeid, ())
         decided = {_place(verdict.key) for verdict in found}
@@ -163,14 +155,14 @@ class Gate:
         return (*found, *self._compare(Run(started="", hosts=tuple(hosts), measurements=tuple(rest))).verdicts)
 
     def judge(self, measured: Sequence[Measurement], verdicts: Sequence[Verdict]) -> None:
-        """Raise pytest's outcome for a test that passed and measured so; nothing where it may pass."""
-        for one in measured if self.is_on else ():
+        """Raise pytest's outcome for a test that passed and has these verdicts; nothing where it may pass."""
+        for one in measured if self._is_on else ():
             if waiver := self.policy.expired_of(one.nodeid, one.workload):
-                sentence = (
+                raise pytest.fail.Exception(
                     f"The waiver of {waiver.cell} by {waiver.owner} expired on {waiver.expires} ({waiver.reason}). "
-                    "Take it out of the gate file, or let its owner answer for it anew."
+                    "Take it out of the gate file, or let its owner answer for it anew.",
+                    pytrace=False,
                 )
-                raise pytest.fail.Exception(sentence, pytrace=False)
         if failed := [verdict.reason for verdict in verdicts if verdict.fails]:
             raise pytest.fail.Exception("\n".join(failed), pytrace=False)
         if unsure := [verdict.reason for verdict in verdicts if verdict.is_open]:

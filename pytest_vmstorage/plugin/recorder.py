@@ -1,30 +1,93 @@
-"""Gathers what tests measured from their reports, which carry it, so that one path serves with and without xdist."""
+"""Measurements and outcomes of tests, gathered from their reports, and written at the end: with and without xdist."""
 
 from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vmstorage.plugin.outcomes import Outcomes
+from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, DESELECTED, FAILED, MAKING, MEASURED, SESSION
+from pytest_vmstorage.plugin.timing import timelines
+from pytest_vmstorage.text import plain, plain_line
 
 if TYPE_CHECKING:
     from pytest_vmstorage.analysis.gate.verdicts import Comparison
-    from pytest_vmstorage.results.run import Measurement, Run
+    from pytest_vmstorage.results.run import Measurement, Outcome, Run
 
 
 ATTRIBUTE = "vmstorage"
 """Attribute of a TestReport that carries figures from a worker to the controller; JUnit does not see it."""
 
+_REASON = "reason: "
+_SKIPPED = "Skipped: "
+
+
+class Outcomes:
+    """The outcome and its reason of each test that is being reported.
+
+    A test has a report for each of its phases; a plugin that runs it again begins anew with that of its set-up, and
+    subtests have some of their own before that of the call.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], tuple[Outcome, str]] = {}
+
+    def note(self, report: pytest.TestReport) -> None:
+        """Take a phase's report."""
+        place = _place(report)
+        if report.when == "setup":
+            self._found.pop(place, None)
+        found = _outcome_of(report)
+        before = self._found.get(place, ("passed", ""))[0]
+        # what failed first is why; a phase that went well takes nothing back
+        if found and (before == "passed" or (found == "failed" and before in ("xfailed", "xpassed", "skipped"))):
+            self._found[place] = (found, _message(report) if found != "passed" else "")
+
+    def take(self, report: pytest.TestReport) -> tuple[Outcome, str]:
+        """What became of the test whose last report this is."""
+        return self._found.pop(_place(report), ("", ""))
+
+    def of(self, nodeid: str) -> tuple[Outcome, str]:
+        """What became of a test that came to no last report, such as one whose worker was killed."""
+        return next((told for (other, _), told in self._found.items() if other == nodeid), ("", ""))
+
+
+def _place(report: pytest.TestReport) -> tuple[str, str]:
+    # with xdist's --dist=each several workers run one test
+    return report.nodeid, str(getattr(report, "worker_id", ""))
+
+
+def _outcome_of(report: pytest.TestReport) -> Outcome:
+    """What the phase makes of its test, "" where it says nothing, as of a run that another plugin takes back."""
+    if report.failed:
+        return "error" if report.when in ("setup", "teardown") else "failed"
+    if report.skipped:
+        return "xfailed" if hasattr(report, "wasxfail") else "skipped"
+    if report.passed and report.when == "call":
+        return "xpassed" if hasattr(report, "wasxfail") else "passed"
+    return ""
+
+
+def _message(report: pytest.TestReport) -> str:
+    """The first line of what the test failed with, or of why it was skipped."""
+    why = getattr(report, "wasxfail", None)
+    if why is None:
+        longrepr = report.longrepr
+        crash = getattr(longrepr, "reprcrash", None)
+        why = longrepr[2] if isinstance(longrepr, tuple) else crash.message if crash else str(longrepr or "")
+    first = next((line for line in str(why).splitlines() if line.strip()), "")
+    return plain_line(first.removeprefix(_REASON).removeprefix(_SKIPPED))
+
 
 class Recorder:
-    """The run as reports come in; on the controller, or in the only process."""
+    """The run as reports come in; on the controller of xdist, or in the only process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config, self._settings = config, settings_of(config)
@@ -72,9 +135,9 @@ class Recorder:
 
     def run(self) -> Run:
         """All that was measured so far."""
-        from pytest_vmstorage.plugin.timing import timelines
         from pytest_vmstorage.results.run import Run
 
+        variant = self._settings.variant
         return Run.model_validate(
             {
                 "started": self._started,
@@ -82,7 +145,7 @@ class Recorder:
                 "measurements": self._measurements,
                 "failures": list(self._failures.values()),
                 "against": self._against,
-                "recipe": variant.text if (variant := self._settings.variant) and self._against else "",
+                "recipe": variant.text if variant and self._against else "",
                 "timelines": timelines(self._config),
             }
         )
@@ -96,43 +159,39 @@ class Recorder:
         """Write the report files, before any plugin's summary can fail."""
         if self.is_empty:
             return
-        from pytest_vmstorage.errors import VmStorageError
+        from pytest_vmstorage.plugin.benchmark import WHICH_IS_WHICH, settle_columns
         from pytest_vmstorage.plugin.gate import fail_missing
-        from pytest_vmstorage.report.formats import append_summary, write_report
+        from pytest_vmstorage.report.formats import append_summary, write_report, write_timeline
 
-        run = self.run()
+        run, settings = self.run(), self._settings
         comparison = self.comparison(run)
         fail_missing(session, comparison)
         self._note_strange(session, run)
         self._note_columns(run)
-        self._settle_benchmarks()
+        if settle_columns(self._config):
+            self._notes.append(WHICH_IS_WHICH)
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-            try:
-                append_summary(Path(summary), run, comparison, si=self._settings.si_units)
-            except OSError as error:
-                self._notes.append(f"{summary} was not written: {error}")
-        self._write_timeline(session)
-        for path in self._settings.report_paths:
-            try:
-                write_report(path, run, comparison, si=self._settings.si_units)
-                self._notes.append(f"wrote {path}")
-            except (OSError, VmStorageError) as error:
-                self._notes.append(f"{path} was not written: {error}")
-                session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-
-    def _write_timeline(self, session: pytest.Session) -> None:
-        path = self._settings.timeline_path
-        if path is None:
-            return
-        from pytest_vmstorage.plugin.timing import timelines
-        from pytest_vmstorage.report.trace_events import write_timeline
-
-        try:
-            write_timeline(path, timelines(self._config))
-            self._notes.append(f"wrote {path}: open it in https://ui.perfetto.dev or in chrome://tracing")
-        except OSError as error:
-            self._notes.append(f"{path} was not written: {error}")
+            # which nobody asked for: it costs no run its exit status
+            self._write(summary, lambda: append_summary(Path(summary), run, comparison, si=settings.si_units), "")
+        wrote = True
+        if path := settings.timeline_path:
+            note = f"wrote {path}: open it in https://ui.perfetto.dev or in chrome://tracing"
+            wrote = self._write(path, lambda: write_timeline(path, timelines(self._config)), note)
+        for path in settings.report_paths:
+            write = partial(write_report, path, run, comparison, si=settings.si_units)
+            wrote = self._write(path, write, f"wrote {path}") and wrote
+        if not wrote:
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def _write(self, path: object, write: Callable[[], object], note: str) -> bool:
+        """Write a file and note that it is there, or why it is not; whether it is."""
+        try:
+            write()
+        except (OSError, VmStorageError) as error:
+            self._notes.append(f"{path} was not written: {error}")
+            return False
+        self._notes += [note] if note else []
+        return True
 
     def _note_strange(self, session: pytest.Session, run: Run) -> None:
         """A baseline of which xdist's workers ran nothing has judged nothing: the exit status must not say it did."""
@@ -141,13 +200,6 @@ class Recorder:
             return
         self._notes.append(f"the baseline {baseline.name!r} has none of the tests that were run: nothing was compared")
         session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
-
-    def _settle_benchmarks(self) -> None:
-        """Say what pytest-benchmark's table has of the same rounds, where there is one with rows of ours."""
-        from pytest_vmstorage.plugin.benchmark import WHICH_IS_WHICH, settle_columns
-
-        if settle_columns(self._config):
-            self._notes.append(WHICH_IS_WHICH)
 
     def _note_columns(self, run: Run) -> None:
         """Say which columns the user chose and nothing had: what a workload measures is known when it is."""
@@ -166,7 +218,6 @@ class Recorder:
             return
         from pytest_vmstorage.report.table import build_table
         from pytest_vmstorage.report.text import render_text
-        from pytest_vmstorage.text import plain
 
         run = self.run()
         comparison = self.comparison(run)
@@ -206,8 +257,8 @@ class Recorder:
 def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
     """Set the report's attribute; plain JSON values only, so that xdist can send it.
 
-    Figures go with the teardown's report: it comes after all that may measure, also where a fixture did it and
-    then failed, and what it takes is not taken again when another plugin runs the test anew.
+    Figures go with the teardown's report: it comes after everything that may measure, also where a fixture measured and
+    then failed, and figures that it took are not taken again when another plugin runs the test anew.
     """
     session = item.config.stash.get(SESSION, None)
     if session is None or CONFIG not in item.stash:
@@ -218,24 +269,21 @@ def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallI
     carried: dict[str, Any] = {}
     if report.failed:
         session.note_failure()
-    reason = _reason(item, report, call)
-    if reason:
-        outcome = "skipped" if report.skipped else "failed"
-        carried = {"failure": session.failure(item, reason, outcome), "hosts": session.hosts()}
+    if reason := _reason(item, report, call):
+        carried["failure"] = session.failure(item, reason, "skipped" if report.skipped else "failed")
     if report.when == "teardown":
         session.reported.add(item.nodeid)
-        measured = item.stash.get(MEASURED, [])
-        if measured:
-            carried = {
-                "measurements": [one.model_dump(mode="json") for one in measured],
-                "against": [one.model_dump(mode="json") for one in session.turns.others(item.nodeid)],
-                "verdicts": [one.model_dump(mode="json") for one in session.verdicts(item)],
-                "hosts": session.hosts(),
+        if measured := item.stash.get(MEASURED, []):
+            parts = {
+                "measurements": measured,
+                "against": session.turns.others(item.nodeid),
+                "verdicts": session.verdicts(item),
             }
+            carried = {name: [one.model_dump(mode="json") for one in rows] for name, rows in parts.items()}
         item.stash[MEASURED] = []
         item.stash[FAILED] = ""
     if carried:
-        setattr(report, ATTRIBUTE, carried)
+        setattr(report, ATTRIBUTE, {**carried, "hosts": session.hosts()})
 
 
 def _reason(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:

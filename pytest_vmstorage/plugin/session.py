@@ -41,25 +41,21 @@ Measured = TypeVar("Measured", bound=Workload)
 
 
 class StorageSession:
-    """One pytest process's lab, plan and journal; everything about a run that is not pytest's."""
+    """One pytest process's lab, turns, gate and journal; `own` are its tests, `reported` those that are through."""
 
     def __init__(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         self._config = config
         settings = settings_of(config)
-        self._settings = settings.lab
-        self._rounds = settings.rounds
-        self._columns = settings.columns
-        self.gate = Gate(settings)
+        self._settings, self._rounds, self._columns = settings.lab, settings.rounds, settings.columns
+        self.gate, self.turns = Gate(settings), Turns()
         cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash]
         # machines that the plugin did not make are measured without libvirt and QEMU
         self._open_here = open_machines if cells and all(one.is_machine for one in cells) else open_lab
         self._lab: Lab | None = None
         self._broken: VmStorageError | None = None
         self._yardsticks = Yardsticks()
-        spans = recorder_of(config)
-        self._journal = Journal(journal_path(config), spans.unwritten)
+        self._journal = Journal(journal_path(config), recorder_of(config).unwritten)
         self.own: list[pytest.Item] = []
-        self.turns = Turns()
         self.reported: set[str] = set()
         self.live = LiveLine(config, len(set(cells)))
 
@@ -68,18 +64,15 @@ class StorageSession:
         if self._broken is not None:
             raise self._broken
         if self._lab is None:
+            settings, hook = self._settings, self._config.hook.pytest_vmstorage_open_lab
             try:
-                self._lab = self._open()
+                with span("opening"):
+                    lab: Lab | None = hook(config=self._config, settings=settings, say=self.announce)
+                    self._lab = self._open_here(settings, self.announce) if lab is None else lab
             except VmStorageError as error:
                 self._broken = error
                 raise
         return self._lab
-
-    def _open(self) -> Lab:
-        settings, hook = self._settings, self._config.hook.pytest_vmstorage_open_lab
-        with span("opening"):
-            lab: Lab | None = hook(config=self._config, settings=settings, say=self.announce)
-            return self._open_here(settings, self.announce) if lab is None else lab
 
     def announce(self, sentence: str) -> None:
         """Print a sentence about what is being set up, past pytest's capturing; for a worker its controller does."""
@@ -106,11 +99,7 @@ class StorageSession:
 
     def needs_row(self, item: pytest.Item) -> bool:
         """Whether the test needs its guest: it asks for it, wants a further round, or never came to measure."""
-        return "guest" in getattr(item, "fixturenames", ()) or not self.turns.is_complete(item.nodeid)
-
-    def _may_need_row(self, item: pytest.Item) -> bool:
-        """The same, or its test may fail and its guest is to be kept then."""
-        return self.needs_row(item) or (self.keeps_guest and uses(item, "measure"))
+        return uses(item, "guest") or not self.turns.is_complete(item.nodeid)
 
     def drop_row(self) -> None:
         """The guest at work goes, also where the next round is of the same cell."""
@@ -135,9 +124,13 @@ class StorageSession:
         self.turns.begin((item.nodeid, at.side))
         item.stash[MAKING] = False
         if at.kind == "report" and self._lab is not None and item in self.own:
-            rest = [one for one in self.own[self.own.index(item) :] if CONFIG in one.stash and self._may_need_row(one)]
-            turns = [(one, one.stash[CONFIG]) for one in rest]
-            self.expect([config for _, config in turns], alike(item, turns))
+            # a guest that is to be kept where its test fails is needed too
+            coming = [
+                (one, one.stash[CONFIG])
+                for one in self.own[self.own.index(item) :]
+                if CONFIG in one.stash and (self.needs_row(one) or (self.keeps_guest and uses(one, "measure")))
+            ]
+            self.expect([config for _, config in coming], alike(item, coming))
 
     def measure(
         self, at: Pass, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int
@@ -147,8 +140,7 @@ class StorageSession:
         The measurement has all rounds so far, and is kept for the report.
         """
         with self._outcomes(item):
-            check_workload(workload, rounds, warmup, "measure")
-            workload = self._showing(workload)
+            workload = self._checked(workload, rounds, warmup, "measure")
             make = partial(self._turn, item, config, workload, rounds, warmup)
             turn = self.turns.call((item.nodeid, at.side), workload, make)
             if turn.error is not None:
@@ -162,8 +154,9 @@ class StorageSession:
         item.stash.setdefault(MEASURED, []).append(measured)
         return measured
 
-    def _showing(self, workload: Measured) -> Measured:
-        """The workload with the columns that the user chose; raises ConfigError for one that none has."""
+    def _checked(self, workload: Measured, rounds: object, warmup: object, by: str) -> Measured:
+        """The workload with the columns that the user chose; raises ConfigError for wrong arguments of that fixture."""
+        check_workload(workload, rounds, warmup, by)
         if not self._columns.all_names:
             return workload
         # found before any test, but on a worker of xdist
@@ -177,15 +170,14 @@ class StorageSession:
             raise ConfigError(f"measure cannot run {workload.label}.", hint="Run it with measure_image.")
         rule = self.gate.first_rounds(self._rounds if rounds is None else Rounds(count=rounds))
         plan = self._plan(rule.least, warmup)
-        # no guest is made for what it could not run
+        # no guest is made for a workload that it could not run
         check_fits(config, workload, plan)
         with _making(item):
-            keep_sample = self._keeper(item, workload, config)
-        measuring = Measuring(workload, plan, keep_sample=keep_sample)
+            measuring = Measuring(workload, plan, keep_sample=self._keeper(item, workload, config))
         return Turn(item.nodeid, rule, measuring, tolerated_by(item), notes_on(item))
 
     def _keeper(self, item: pytest.Item, workload: Workload, config: StorageConfig) -> Callable[[Sample], None]:
-        """What puts a sample of that measurement into the journal."""
+        """A function that puts a sample of that measurement into the journal."""
         host = self.lab().facts_of(config).name
         return lambda sample: self._journal.write(item.nodeid, workload.label, config, host, sample)
 
@@ -217,8 +209,7 @@ class StorageSession:
         """
         self.live.begin_cell(str(config))
         with self._outcomes(item):
-            check_workload(workload, rounds, warmup, "measure_image")
-            workload = self._showing(workload)
+            workload = self._checked(workload, rounds, warmup, "measure_image")
             make = partial(self._images, item, config, workload, rounds, warmup)
             measured = self.turns.whole((item.nodeid, at.side), make)
         item.stash.setdefault(MEASURED, []).append(measured)
@@ -229,23 +220,23 @@ class StorageSession:
     ) -> Measurement:
         if not workload.needs_image:
             raise ConfigError(f"measure_image cannot run {workload.label}.", hint="Run it with measure.")
-        plan, lab = self._plan(self._rounds.least if rounds is None else rounds, warmup), self.lab()
-        keep_sample = self._keeper(item, workload, config)
-        with lab.alone(self.live.say, config), lab.images(config, workload, self.live.say) as bench:
-            measured = measure_images(bench, workload, plan, say=self.live.say, keep_sample=keep_sample)
+        plan, lab, say = self._plan(self._rounds.least if rounds is None else rounds, warmup), self.lab(), self.live.say
+        with lab.alone(say, config), lab.images(config, workload, say) as bench:
+            keep_sample = self._keeper(item, workload, config)
+            measured = measure_images(bench, workload, plan, say=say, keep_sample=keep_sample)
         said = {"nodeid": item.nodeid, "tolerated": tolerated_by(item), "notes": notes_on(item)}
         return measured.model_copy(update=said)
 
     def _plan(self, wanted: int, warmup: int) -> Plan:
         if wanted < 1 or warmup < 0:
-            given, least = (f"rounds={wanted}", 1) if wanted < 1 else (f"warmup={warmup}", 0)
-            raise ConfigError(f"measure({given}): {given.partition('=')[0]} must be {least} or more.")
-        settings = self._settings
-        return Plan(rounds=wanted, warmup=warmup, timeout_s=settings.timeout_s, hygiene=settings.hygiene)
+            name, given, least = ("rounds", wanted, 1) if wanted < 1 else ("warmup", warmup, 0)
+            raise ConfigError(f"measure({name}={given}): {name} must be {least} or more.")
+        timeout_s, hygiene = self._settings.timeout_s, self._settings.hygiene
+        return Plan(rounds=wanted, warmup=warmup, timeout_s=timeout_s, hygiene=hygiene)
 
     @contextmanager
     def _outcomes(self, item: pytest.Item) -> Iterator[None]:
-        """Turn our errors into pytest's outcomes: one sentence and no traceback."""
+        """Our errors become pytest's outcomes: one sentence and no traceback."""
         try:
             yield
         except UnsupportedError as error:
@@ -260,13 +251,13 @@ class StorageSession:
             self.live.clear()
 
     def verdicts(self, item: pytest.Item) -> tuple[Verdict, ...]:
-        """What the gate says of what the test measured; nothing without one."""
-        measured: list[Measurement] = item.stash.get(MEASURED, [])
+        """The gate's verdicts on the test's measurements; none without a gate."""
+        measured = item.stash.get(MEASURED, [])
         return self.gate.verdicts(item.nodeid, measured, self.lab().all_facts) if measured else ()
 
     def judge(self, item: pytest.Item) -> None:
         """Fail the test where a primary figure is surely worse than tolerated, skip it where that cannot be said."""
-        measured: list[Measurement] = item.stash.get(MEASURED, [])
+        measured = item.stash.get(MEASURED, [])
         if measured and pass_of(item).kind == "report":
             self.gate.judge(measured, self.verdicts(item))
 
@@ -276,16 +267,16 @@ class StorageSession:
             self._lab.note_failure()
 
     def hosts(self) -> list[dict[str, Any]]:
-        """What is known of host and machines as plain JSON values, to travel with a report to the controller."""
+        """The facts of host and machines as plain JSON values, to travel with a report to the controller."""
         return [one.model_dump(mode="json") for one in self._lab.all_facts] if self._lab is not None else []
 
     def failure(self, item: pytest.Item, reason: str, outcome: str) -> dict[str, Any]:
         """A cell without a figure as plain JSON values."""
         config: StorageConfig = item.stash[CONFIG]
         host = self._lab.facts_of(config).name if self._lab is not None else (self._settings.host or "local")
-        cell = {"nodeid": item.nodeid, "config": config, "host": host, "reason": reason, "outcome": outcome}
-        cell["on_host"] = uses(item, "measure_image") and not uses(item, "guest")
-        return Failure.model_validate(cell).model_dump(mode="json")
+        on_host = uses(item, "measure_image") and not uses(item, "guest")
+        cell = {"nodeid": item.nodeid, "config": config, "host": host, "outcome": outcome, "on_host": on_host}
+        return Failure.model_validate({**cell, "reason": reason}).model_dump(mode="json")
 
     def close(self) -> None:
         """Remove all that this process made; says how to reach a guest that is kept."""
@@ -318,7 +309,7 @@ def _making(item: pytest.Item) -> Iterator[None]:
 
 
 def check_workload(workload: object, rounds: object, warmup: object, by: str) -> None:
-    """Raise ConfigError for what is no workload, and for rounds that are no numbers."""
+    """Raise ConfigError for an argument that is not a workload, and for rounds that are not a number."""
     if isinstance(workload, type) and issubclass(workload, Workload):
         name = workload.__name__
         raise ConfigError(f"{by}({name}) has a class in place of a workload.", hint=f"Write {by}({name}(...)).")
@@ -326,4 +317,4 @@ def check_workload(workload: object, rounds: object, warmup: object, by: str) ->
         raise ConfigError(f"{by}({shown(workload)}) has no workload.", hint=f"Write for example {by}(Fio(rw=...)).")
     for name, given in (("rounds", rounds), ("warmup", warmup)):
         if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
-            raise ConfigError(f"{by}({name}={shown(given)}) is no number of rounds.", hint=f"Write {name}=3.")
+            raise ConfigError(f"{by}({name}={shown(given)}) is not a number of rounds.", hint=f"Write {name}=3.")

@@ -172,9 +172,9 @@ def test_looking_around_opens_no_lab(two_cells):
         ("measure(None)", "measure(None) has no workload. Write for example measure(Fio(rw=...))."),
         ('measure("fio")', "measure('fio') has no workload."),
         ("measure(Fio)", "measure(Fio) has a class in place of a workload. Write measure(Fio(...))."),
-        ('measure(FIO, rounds="x")', "measure(rounds='x') is no number of rounds. Write rounds=3."),
-        ("measure(FIO, rounds=1.5)", "measure(rounds=1.5) is no number of rounds."),
-        ('measure(FIO, warmup="x")', "measure(warmup='x') is no number of rounds."),
+        ('measure(FIO, rounds="x")', "measure(rounds='x') is not a number of rounds. Write rounds=3."),
+        ("measure(FIO, rounds=1.5)", "measure(rounds=1.5) is not a number of rounds."),
+        ('measure(FIO, warmup="x")', "measure(warmup='x') is not a number of rounds."),
     ],
 )
 def test_a_measurement_that_cannot_be(project, call, sentence):

@@ -12,7 +12,7 @@ import pytest
 from pytest_vmstorage.analysis.gate.by_days import compare
 from pytest_vmstorage.analysis.gate.policy import GatePolicy
 from pytest_vmstorage.config.cell import StorageConfig
-from pytest_vmstorage.plugin.outcomes import Outcomes
+from pytest_vmstorage.plugin.recorder import Outcomes
 from pytest_vmstorage.report.csv import render_csv
 from pytest_vmstorage.report.formats import render_json
 from pytest_vmstorage.report.markdown import render_markdown
