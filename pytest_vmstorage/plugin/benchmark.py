@@ -23,14 +23,7 @@ import pytest
 from pytest_vmstorage.config.cell import AXES
 from pytest_vmstorage.results.run import Measurement
 
-_SHOWN_BY = (
-    "benchmark_save",
-    "benchmark_autosave",
-    "benchmark_json",
-    "benchmark_compare",
-    "benchmark_histogram",
-)
-
+_SHOWN_BY = [f"benchmark_{name}" for name in ("save", "autosave", "json", "compare", "histogram")]
 
 _USUAL = ["min", "max", "mean", "stddev", "median", "iqr", "outliers", "ops", "rounds", "iterations"]
 """pytest-benchmark's columns where the user chose none."""
@@ -65,23 +58,21 @@ def add_rows(config: pytest.Config, measurements: Sequence[Mapping[str, Any]]) -
     session = config.pluginmanager.get_plugin("pytest-benchmark")
     if session is None or not any(config.getoption(name, None) for name in _SHOWN_BY):
         return
+    from pytest_benchmark.stats import Metadata
+
     for one in measurements:
         measurement = Measurement.model_validate(one)
         seconds = seconds_per_operation(measurement)
         if seconds is None:
             continue
         taken = {bench.fullname for bench in session.benchmarks}
-        row: Any = _row_type()(_duck(measurement, taken), 1, {"timer": measurement.tool})
+        row: Any = Metadata(  # type: ignore[no-untyped-call]
+            _duck(measurement, taken), 1, {"timer": measurement.tool}
+        )
         for value in seconds:
             row.update(value)
         session.benchmarks.append(row)
         config.stash.setdefault(_ROWS, set()).add(row.fullname)
-
-
-def _row_type() -> Any:
-    from pytest_benchmark.stats import Metadata
-
-    return Metadata
 
 
 def seconds_per_operation(measurement: Measurement) -> list[float] | None:
@@ -123,10 +114,7 @@ def _duck(measurement: Measurement, taken: set[str]) -> SimpleNamespace:
             "host": measurement.host,
             "size": measurement.config.size,
             "metrics": {
-                metric.name: {
-                    "unit": metric.unit,
-                    "median": statistics.median(measurement.values(metric.name)),
-                }
+                metric.name: {"unit": metric.unit, "median": statistics.median(measurement.values(metric.name))}
                 for metric in measurement.metrics
             },
         },

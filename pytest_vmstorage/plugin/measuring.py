@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.plugin.settings import settings_of
-from pytest_vmstorage.plugin.stash import ASSERTED, ENDING, SESSION, SPANS, asserts_between, is_storage_item
+from pytest_vmstorage.plugin.stash import ASSERTED, CONFIG, ENDING, SESSION, SPANS, asserts_between, is_storage_item
 from pytest_vmstorage.plugin.xdist.channel import post_of
 
 
@@ -33,16 +33,16 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     _end_orderly(session.config, has_own=bool(items))
     if items or any(asserts_between(item) for item in session.items):
         record(session.config)
-    if items or settings_of(session.config).plan:
-        from pytest_vmstorage.plugin.interleave import take_turns
-        from pytest_vmstorage.plugin.preflight import prepare
+    if not items and not settings_of(session.config).plan:
+        return None
+    from pytest_vmstorage.plugin.interleave import take_turns
+    from pytest_vmstorage.plugin.preflight import prepare
 
-        ended = prepare(session, items)
-        # a worker of xdist does not know its tests yet
-        if not ended and post_of(session.config) is None:
-            take_turns(session, session.items)
-        return ended
-    return None
+    ended = prepare(session, items)
+    # a worker of xdist does not know its tests yet
+    if not ended and post_of(session.config) is None:
+        take_turns(session, session.items)
+    return ended
 
 
 def _end_orderly(config: pytest.Config, *, has_own: bool) -> None:
@@ -52,9 +52,8 @@ def _end_orderly(config: pytest.Config, *, has_own: bool) -> None:
         return
     from pytest_vmstorage.plugin.ending import OrderlyEnd
 
-    ending = OrderlyEnd()
+    config.stash[ENDING] = ending = OrderlyEnd()
     config.pluginmanager.register(ending, "vmstorage-ending")
-    config.stash[ENDING] = ending
     ending.install()
 
 
@@ -63,13 +62,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """On a worker of xdist, before its first test: it knows by now which cells are its own, and they take turns."""
     if SPANS not in item.config.stash:
         return (yield)
-    from pytest_vmstorage.plugin.timing import timed_test
+    from pytest_vmstorage.results.spans import span
 
     if SESSION in item.config.stash and post_of(item.config) is not None:
         from pytest_vmstorage.plugin.xdist.worker import take_own_turns
 
         take_own_turns(item.session)
-    with timed_test(item):
+    with span("test", cell=item.stash.get(CONFIG, "")):
         return (yield)
 
 
@@ -78,26 +77,24 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Remove all that was made, also after Ctrl-C, before other plugins' summaries can fail."""
     if ENDING in session.config.stash:
         session.config.stash[ENDING].begin()
-    storage_session = session.config.stash.get(SESSION, None)
+    storage = session.config.stash.get(SESSION, None)
     recorder = session.config.pluginmanager.get_plugin("vmstorage-recorder")
     controller = session.config.pluginmanager.get_plugin("vmstorage-controller")
     if controller is not None and recorder is not None:
         recorder.add(*controller.unreported())
-    if storage_session is not None:
+    if storage is not None:
         try:
             if recorder is not None:
-                recorder.add(
-                    storage_session.turns.unreported(storage_session.reported),
-                    storage_session.hosts(),
-                )
+                recorder.add(storage.turns.unreported(storage.reported), storage.hosts())
         finally:
-            storage_session.close()
+            storage.close()
     if SPANS not in session.config.stash:
         return (yield)
-    from pytest_vmstorage.plugin.timing import hand_on, timed_report
+    from pytest_vmstorage.plugin.timing import hand_on
+    from pytest_vmstorage.results.spans import span
 
     hand_on(session.config)
-    with timed_report():
+    with span("report"):
         return (yield)
 
 

@@ -176,7 +176,7 @@ class Recorder:
         wrote = True
         if path := settings.timeline_path:
             note = f"wrote {path}: open it in https://ui.perfetto.dev or in chrome://tracing"
-            wrote = self._write(path, lambda: write_timeline(path, timelines(self._config)), note)
+            wrote = self._write(path, partial(write_timeline, path, timelines(self._config)), note)
         for path in settings.report_paths:
             write = partial(write_report, path, run, comparison, si=settings.si_units)
             wrote = self._write(path, write, f"wrote {path}") and wrote

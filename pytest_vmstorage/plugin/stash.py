@@ -1,4 +1,4 @@
-"""Where the plugin keeps its things on pytest's objects; light, so that hooks can look without importing more."""
+"""Keys of the plugin's things on pytest's objects, and questions about tests; light, as every pytest run loads it."""
 
 from __future__ import annotations
 
@@ -65,35 +65,52 @@ FAILED: pytest.StashKey[str] = pytest.StashKey()
 """On an item: why its cell has no figure."""
 
 
-def is_skipped(item: pytest.Item) -> bool:
-    """Whether its mark `skip` keeps the test from running: then it needs no guest, and writes to no device."""
-    return item.get_closest_marker("skip") is not None
-
-
 MAKING: pytest.StashKey[bool] = pytest.StashKey()
-"""On an item: whether what it is to run in is being made, or could not be."""
+"""On an item: whether its guest is being made, or could not be."""
 
-
-_FIXTURES = ("storage", "guest", "measure", "measure_image")
 _HOME = "pytest_vmstorage.plugin.fixtures"
 
 
 def is_storage_item(item: pytest.Item) -> bool:
     """Whether the test uses a fixture of ours; other people's fixtures and parameters bear these names too."""
-    return _uses_ours(item, _FIXTURES)
+    return _uses_ours(item, "storage", "guest", "measure", "measure_image")
 
 
 def asserts_between(item: pytest.Item) -> bool:
-    """Whether the test uses our `cells`: it is about what others measured, and is run after them."""
-    return _uses_ours(item, ("cells",))
+    """Whether the test uses our `cells`: it asserts something of other tests' figures, and is run after them."""
+    return _uses_ours(item, "cells")
 
 
-def _uses_ours(item: pytest.Item, names: Sequence[str]) -> bool:
+def _uses_ours(item: pytest.Item, *names: str) -> bool:
     info = getattr(item, "_fixtureinfo", None)
-    used = getattr(item, "fixturenames", ())
     return info is not None and any(
-        name in used and _leads_to_ours(name, info.name2fixturedefs.get(name, ())) for name in names
+        uses(item, name) and _leads_to_ours(name, info.name2fixturedefs.get(name, ())) for name in names
     )
+
+
+def _leads_to_ours(name: str, definitions: Sequence[Any]) -> bool:
+    # the last definition is the one used; it may ask for the one that it overrides
+    for definition in reversed(definitions):
+        if definition.func.__module__ == _HOME:
+            return True
+        if name not in definition.argnames:
+            return False
+    return False
+
+
+def uses(item: pytest.Item, fixture: str) -> bool:
+    """Whether the test, or a fixture that it asks for, asks for that fixture."""
+    return fixture in getattr(item, "fixturenames", ())
+
+
+def has_turns(item: pytest.Item) -> bool:
+    """Whether the test has a cell and measures in it, so that its rounds can be taken in turns with other cells'."""
+    return CONFIG in item.stash and is_storage_item(item) and uses(item, "measure")
+
+
+def is_skipped(item: pytest.Item) -> bool:
+    """Whether its mark `skip` keeps the test from running: then it needs no guest, and writes to no device."""
+    return item.get_closest_marker("skip") is not None
 
 
 def cell_of(item: pytest.Item) -> StorageConfig | None:
@@ -111,32 +128,10 @@ def host_of(item: pytest.Item) -> str:
 def tolerated_by(item: pytest.Item) -> str:
     """What the test's mark `tolerated_loss` says, "" without one."""
     mark = item.get_closest_marker(TOLERATED)
-    if mark is None:
-        return ""
-    return str((*mark.args, mark.kwargs.get("percent", ""))[0])
+    return "" if mark is None else str((*mark.args, mark.kwargs.get("percent", ""))[0])
 
 
 def notes_on(item: pytest.Item) -> tuple[str, ...]:
     """What the test's marks `storage_note` say, those of its module and class first; each once."""
     marks = (mark for node in item.listchain() for mark in node.own_markers if mark.name == NOTE)
     return tuple(dict.fromkeys(str((*mark.args, "")[0]) for mark in marks))
-
-
-def uses(item: pytest.Item, fixture: str) -> bool:
-    """Whether the test, or a fixture that it asks for, asks for that fixture."""
-    return fixture in getattr(item, "fixturenames", ())
-
-
-def _leads_to_ours(name: str, definitions: Sequence[Any]) -> bool:
-    # the last definition is the one used; it may ask for the one that it overrides
-    for definition in reversed(definitions):
-        if definition.func.__module__ == _HOME:
-            return True
-        if name not in definition.argnames:
-            return False
-    return False
-
-
-def has_turns(item: pytest.Item) -> bool:
-    """Whether the test has a cell and measures in it, so that its rounds can be taken in turns with other cells'."""
-    return CONFIG in item.stash and is_storage_item(item) and "measure" in getattr(item, "fixturenames", ())

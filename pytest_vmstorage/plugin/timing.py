@@ -1,17 +1,17 @@
-"""Where the time of this process goes: recorded from its beginning on, handed on to the report."""
+"""The time of this process: recorded from its beginning on, and handed on to the report."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.plugin.stash import BEGAN, CONFIG, SESSION, SPANS
-from pytest_vmstorage.results.spans import SpanRecorder, recording, span
+from pytest_vmstorage.plugin.stash import BEGAN, SESSION, SPANS
+from pytest_vmstorage.results.spans import SpanRecorder, recording
 from pytest_vmstorage.results.timeline import Timeline
 
 OUTPUT = "vmstorage_timeline"
@@ -53,16 +53,6 @@ def recorder_of(config: pytest.Config) -> SpanRecorder:
     """What this process records to."""
     begin_timing(config)
     return config.stash[SPANS]
-
-
-def timed_test(item: pytest.Item) -> AbstractContextManager[None]:
-    """Time a test with its fixtures; what is measured in it is timed apart."""
-    return span("test", cell=item.stash.get(CONFIG, ""))
-
-
-def timed_report() -> AbstractContextManager[None]:
-    """Time what is written at the end."""
-    return span("report")
 
 
 def hand_on(config: pytest.Config) -> None:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 from projects import QCOW2, RANDOM_WRITE, RAW, assert_refused, flat, text_of
+from pytest_benchmark.stats import Metadata
 
 from pytest_vmstorage.plugin import benchmark
 from pytest_vmstorage.results.run import Metric
@@ -209,7 +210,7 @@ def test_what_is_used_of_pytest_benchmark(pytestconfig):
         def __getattr__(self, name):
             read.add(name)
 
-    row = benchmark._row_type()(Spy(), 1, {"timer": "fio"})
+    row = Metadata(Spy(), 1, {"timer": "fio"})
     assert row.has_error is None
     assert read == {"name", "fullname", "group", "param", "params", "extra_info", "cprofile_stats", "has_error"}
     assert read == set(vars(benchmark._duck(make_measurement(), set())))

@@ -1,1 +1,1 @@
-"""What is pytest-xdist's: a worker for each host, and what controller and workers tell each other."""
+"""Runs under pytest-xdist: a worker for each host, and the messages between controller and workers."""

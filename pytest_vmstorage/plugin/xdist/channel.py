@@ -1,4 +1,4 @@
-"""What a worker of pytest-xdist and its controller tell each other, beside what xdist itself does.
+"""Messages between a worker of pytest-xdist and its controller, in addition to those of xdist itself.
 
 They talk through a channel of execnet of their own, which lies in the worker's `workerinput`: xdist has no message for
 cells, nor for what a worker does before its first test.
@@ -6,6 +6,7 @@ cells, nor for what a worker does before its first test.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ INPUT = "vmstorage"
 """Key of `workerinput`."""
 
 _PATIENCE_S = 60.0
+
+_POST: pytest.StashKey[Post | None] = pytest.StashKey()
 
 
 class Post:
@@ -65,18 +68,12 @@ class Post:
 
     def wait_for_own(self) -> list[int]:
         """The places of the tests with a cell that are this worker's: they were sent before the first test was."""
-        places: list[int] = self._channel.receive(_PATIENCE_S)
-        return places
+        return list(self._channel.receive(_PATIENCE_S))
 
     def _send(self, kind: str, content: object) -> None:
-        try:
+        # where the controller is gone xdist ends this process
+        with contextlib.suppress(OSError):
             self._channel.send((kind, content))
-        except OSError:
-            # the controller is gone; xdist ends this process
-            return
-
-
-_POST: pytest.StashKey[Post | None] = pytest.StashKey()
 
 
 def post_of(config: pytest.Config) -> Post | None:

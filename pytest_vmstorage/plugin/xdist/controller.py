@@ -31,8 +31,7 @@ class Controller:
     """What the controller knows of its workers; it is registered where tests are distributed."""
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
-        self._config = config
-        self._hosts = settings.hosts
+        self._config, self._hosts = config, settings.hosts
         self._free = list(self._hosts)
         self._journal = str(journal_path(config))
         self._host_of: dict[WorkerController, str] = {}
@@ -153,16 +152,15 @@ class Controller:
     def _say_numbers(self, workers: int, *, is_all: bool) -> None:
         hosts, surplus = len(self._hosts), workers - len(self._hosts)
         if surplus > 0:
-            what = "idles" if is_all else "takes tests without a cell only"
-            what = what if surplus == 1 else {"idles": "idle"}.get(what, "take tests without a cell only")
+            s = "s" if surplus == 1 else ""
+            what = f"idle{s}" if is_all else f"take{s} tests without a cell only"
             whose = "this machine alone" if self._hosts == (LOCAL,) else counted(hosts, "host")
             self._say(
                 f"{workers} workers for {whose}: {surplus} {what}, for one measurement at a time runs on a host"
                 f"{'' if hosts > 1 else ' (--vm-host=NAME,NAME gives each worker one of its own)'}"
             )
         elif surplus < 0:
-            left = ", ".join(self._hosts[workers:])
-            verb = "gets" if surplus == -1 else "get"
+            left, verb = ", ".join(self._hosts[workers:]), "gets" if surplus == -1 else "get"
             self._say(
                 f"{counted(workers, 'worker')} for {hosts} hosts: {left} {verb} no cells (-n {hosts} has one for each)"
             )

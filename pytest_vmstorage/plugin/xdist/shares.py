@@ -1,4 +1,4 @@
-"""How several hosts share the cells of a run: what there is to do, which host can, and which one did before."""
+"""The shares of several hosts in a run: its tests with their times, hosts that can run them, hosts that did before."""
 
 from __future__ import annotations
 

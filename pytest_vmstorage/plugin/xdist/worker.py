@@ -1,4 +1,4 @@
-"""What a worker of pytest-xdist measures, and how many workers a run has: one for each host that the user named."""
+"""Workers of pytest-xdist: how many a run has, one for each host, and the cells that each of them measures."""
 
 from __future__ import annotations
 
