@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import pytest
 from pydantic import BaseModel, ConfigDict
@@ -114,45 +115,35 @@ class Turn:
         return self.measuring.measurement(order, self.ended).model_copy(update={"fresh": fresh, **self._said})
 
 
-class Calls(Generic[Made]):
-    """What each test made by its calls, in the order in which the test makes them; kept over its runs."""
+class Turns:
+    """The calls of all tests, in the order in which a test makes them; kept over its runs.
+
+    A call of `measure` has a turn; one of `measure_image` is measured whole in the first run that comes to it.
+    """
 
     def __init__(self) -> None:
-        self.made: dict[Key, list[Made]] = {}
-        self._place: dict[Key, int] = {}
+        self._turns: dict[Key, list[Turn]] = {}
+        self._whole: dict[Key, list[Measurement]] = {}
+        self._places: Counter[tuple[str, Key]] = Counter()
 
     def begin(self, key: Key) -> None:
         """The test begins anew: its next call is its first."""
-        self._place[key] = 0
+        self._places["turn", key] = self._places["whole", key] = 0
 
-    def next(self, key: Key, make: Callable[[], Made]) -> Made:
-        """What the test's next call made in the first run that came to it."""
-        made, place = self.made.setdefault(key, []), self._place.get(key, 0)
+    def _next(self, kind: str, key: Key, calls: dict[Key, list[Made]], make: Callable[[], Made]) -> Made:
+        made, place = calls.setdefault(key, []), self._places[kind, key]
         if place == len(made):
             made.append(make())
-        self._place[key] = place + 1
+        self._places[kind, key] += 1
         return made[place]
-
-
-class Turns:
-    """All that tests measure: by rounds in turns, and as a whole in the first run of the test that comes to it."""
-
-    def __init__(self) -> None:
-        self._calls: Calls[Turn] = Calls()
-        self._whole: Calls[Measurement] = Calls()
-
-    def begin(self, key: Key) -> None:
-        """The test begins anew."""
-        self._calls.begin(key)
-        self._whole.begin(key)
 
     def whole(self, key: Key, make: Callable[[], Measurement]) -> Measurement:
         """The test's next measurement that takes no turns."""
-        return self._whole.next(key, make)
+        return self._next("whole", key, self._whole, make)
 
     def call(self, key: Key, workload: Workload, make: Callable[[], Turn]) -> Turn:
-        """The test's next one that does; raises ConfigError where it measured something else in its place before."""
-        found = self._calls.next(key, make)
+        """The turn of the test's next call; raises ConfigError where that call measured something else before."""
+        found = self._next("turn", key, self._turns, make)
         if found.measuring.workload != workload:
             raise ConfigError(
                 f"This test measured {found.measuring.workload.label} in its first run, and now {workload.label} in its"
@@ -163,7 +154,7 @@ class Turns:
 
     def of(self, nodeid: str, side: Side = "own") -> Sequence[Turn]:
         """The test's calls on that side."""
-        return self._calls.made.get((nodeid, side), ())
+        return self._turns.get((nodeid, side), ())
 
     def wants(self, nodeid: str, side: Side = "own") -> bool:
         """Whether a further round is wanted of the test, as far as it came."""
@@ -187,14 +178,14 @@ class Turns:
 
         But of tests that `failed` themselves: they are to fail where it is reported, or to take their rounds there.
         """
-        for (nodeid, side), turns in self._calls.made.items():
+        for (nodeid, side), turns in self._turns.items():
             for turn in turns if side == "other" or nodeid not in failed else ():
                 if turn.rounds and turn.ended is None:
                     turn.want(0)
 
     def pairs(self) -> Iterator[tuple[str, Turn, Turn | None]]:
         """Each turn that has rounds, with its test and with the same call on the other side where there is one."""
-        for (nodeid, side), turns in self._calls.made.items():
+        for (nodeid, side), turns in self._turns.items():
             others = self.of(nodeid, "other")
             for place, turn in enumerate(turns if side == "own" else ()):
                 if turn.rounds and not turn.error:
@@ -210,7 +201,7 @@ class Turns:
 
     def unreported(self, reported: Collection[str]) -> list[Measurement]:
         """What was measured of tests that are not among those reported, their own side only."""
-        tests = [nodeid for nodeid, side in self._calls.made if side == "own" and nodeid not in reported]
+        tests = [nodeid for nodeid, side in self._turns if side == "own" and nodeid not in reported]
         return [measured for nodeid in tests for measured in self.so_far(nodeid)]
 
 

@@ -8,37 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-    from pytest_vmstorage.lab.division import Work
-
-
-class Desk(Protocol):
-    """The controller's knowledge of its workers."""
-
-    @property
-    def refused(self) -> str:
-        """Why workers found that the run cannot be, "" where they did not."""
-
-    def host_of(self, node: WorkerController) -> str:
-        """The host that the worker measures on, "" for none."""
-
-    def cells_of(self, node: WorkerController) -> Sequence[Work]:
-        """The tests with a cell that the worker collected."""
-
-    def running(self, node: WorkerController) -> str:
-        """The test that the worker runs out of its order, "" for none."""
-
-    def divide(
-        self, ids: Sequence[str], work: Sequence[Work], nodes: Sequence[WorkerController]
-    ) -> dict[str, list[int]]:
-        """Each host's tests; says how it comes out."""
-
-    def hand_over(self, node: WorkerController, places: Sequence[int]) -> None:
-        """Tell a worker which tests with a cell are its own."""
+    from pytest_vmstorage.plugin.xdist.controller import Controller
 
 
 class HostScheduling:
@@ -48,9 +23,8 @@ class HostScheduling:
     others of that worker are for the one that replaces it.
     """
 
-    def __init__(self, stock: Any, desk: Desk) -> None:
-        self._stock = stock
-        self._desk = desk
+    def __init__(self, stock: Any, controller: Controller) -> None:
+        self._stock, self._controller = stock, controller
         self._is_ours: bool | None = None
         self._ids: dict[WorkerController, list[str]] = {}
         self._queues: dict[WorkerController, list[int]] = {}
@@ -109,12 +83,14 @@ class HostScheduling:
 
     def _begin(self) -> None:
         first, *others = list(self._ids)
-        work = self._desk.cells_of(first)
-        # workers that collected other tests than the first are told of by xdist's own
-        self._is_ours = bool(work or self._desk.refused) and all(self._ids[node] == self._ids[first] for node in others)
+        work = self._controller.cells_of(first)
+        # xdist's own scheduler reports workers that collected other tests than the first
+        self._is_ours = bool(work or self._controller.refused) and all(
+            self._ids[node] == self._ids[first] for node in others
+        )
         if self._is_ours:
             ids = self._ids[first]
-            self._waiting = self._desk.divide(ids, work, self.nodes)
+            self._waiting = self._controller.divide(ids, work, self.nodes)
             self._with_cell = frozenset(one.place for one in work)
             self._common.extend(place for place in range(len(ids)) if place not in self._with_cell)
 
@@ -122,8 +98,8 @@ class HostScheduling:
         """Give a worker what is its own, and of the others as many as keep it busy; at the end let it go."""
         if node not in self._fed:
             self._fed.add(node)
-            own = self._waiting.pop(self._desk.host_of(node), [])
-            self._desk.hand_over(node, own)
+            own = self._waiting.pop(self._controller.host_of(node), [])
+            self._controller.hand_over(node, own)
             self._send(node, own)
         # a worker begins a test once it knows the next one
         if len(self._queues[node]) < 2 and self._common and not node.shutting_down:
@@ -141,11 +117,11 @@ class HostScheduling:
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
         """A worker is through with a test."""
-        if not self._is_ours:
+        if self._is_ours:
+            self._queues[node].remove(item_index)
+            self._feed(node)
+        else:
             self._stock.mark_test_complete(node, item_index, duration)
-            return
-        self._queues[node].remove(item_index)
-        self._feed(node)
 
     def mark_test_pending(self, item: str) -> None:
         """A plugin wants a test that killed its worker run again."""
@@ -173,10 +149,10 @@ class HostScheduling:
         if not queue:
             return None
         ids = self._ids[node]
-        running = self._desk.running(node)
+        running = self._controller.running(node)
         place = next((one for one in queue if ids[one] == running), queue[0])
         queue.remove(place)
-        host = self._desk.host_of(node)
+        host = self._controller.host_of(node)
         self._waiting[host] = [one for one in queue if one in self._with_cell]
         self._common.extendleft(reversed([one for one in queue if one not in self._with_cell]))
         for one in self.nodes:

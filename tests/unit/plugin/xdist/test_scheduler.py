@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -82,7 +82,7 @@ class Run:
 
     def __init__(self, *hosts: str, work: Sequence[Work] = CELLS) -> None:
         self.desk, self.stock = Desk(work), Stock()
-        self.sched = HostScheduling(self.stock, self.desk)
+        self.sched = HostScheduling(self.stock, cast("Any", self.desk))
         self.nodes = [self.add(host) for host in hosts]
         if hosts:
             self.sched.schedule()
