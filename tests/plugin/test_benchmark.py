@@ -1,4 +1,7 @@
-"""The bridge to pytest-benchmark: its options and its command work on our figures, with and without xdist."""
+"""The bridge to pytest-benchmark: its options and its command work on our figures, with and without xdist.
+
+Tests of `plugin.benchmark`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Assertions between cells: when their tests are run, what they see, and what becomes of each outcome."""
+"""Assertions between cells: when their tests are run, what they see, and what becomes of each outcome.
+
+Tests of `plugin.cell_assertions`.
+"""
 
 from __future__ import annotations
 

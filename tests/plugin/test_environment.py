@@ -1,4 +1,7 @@
-"""What the plugin needs, and what it costs those who do not use it."""
+"""What the plugin needs, and what it costs those who do not use it.
+
+Tests of `plugin.hooks`, `plugin.measuring`, `plugin.options`, `plugin.plain_imports` and `plugin.stash`.
+"""
 
 from __future__ import annotations
 

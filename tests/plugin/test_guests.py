@@ -1,4 +1,7 @@
-"""One guest for each configuration; what happens where one fails."""
+"""One guest for each configuration; what happens where one fails.
+
+Tests of `plugin.session` and `plugin.fixtures`.
+"""
 
 from __future__ import annotations
 

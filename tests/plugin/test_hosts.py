@@ -1,4 +1,7 @@
-"""Several hosts: a worker of pytest-xdist for each, cells divided among them or measured on all, one file."""
+"""Several hosts: a worker of pytest-xdist for each, cells divided among them or measured on all, one file.
+
+Tests of `plugin.xdist.channel`, `plugin.xdist.controller`, `plugin.xdist.shares` and `plugin.xdist.worker`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""--vm-matrix runs tests in a file's cells, --vm-plan says what would be run, --vm-budget chooses what fits."""
+"""--vm-matrix runs tests in a file's cells, --vm-plan says what would be run, --vm-budget chooses what fits.
+
+Tests of `plugin.plan` and `plugin.forecast`.
+"""
 
 from __future__ import annotations
 

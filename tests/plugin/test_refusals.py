@@ -1,4 +1,7 @@
-"""Bad input: exit status 4 and one sentence, before any test runs."""
+"""Bad input: exit status 4 and one sentence, before any test runs.
+
+Tests of `plugin.preflight`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The report: files, the hook, and results that come from several processes."""
+"""The report: files, the hook, and results that come from several processes.
+
+Tests of `plugin.recorder` and `plugin.hookspecs`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What verdicts make of exit status, JUnit and the summary of a pull request."""
+"""What verdicts make of exit status, JUnit and the summary of a pull request.
+
+Tests of `plugin.gate`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where the time of a run went: below the matrix, in the saved run and the journal, in a file for Perfetto."""
+"""Where the time of a run went: below the matrix, in the saved run and the journal, in a file for Perfetto.
+
+Tests of `plugin.timing`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Outcomes of tests: from their reports into measurements, and into words and marks of the report."""
+"""Outcomes of tests: from their reports into measurements, and into words and marks of the report.
+
+Tests of `plugin.recorder`.
+"""
 
 from __future__ import annotations
 
