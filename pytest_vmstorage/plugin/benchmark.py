@@ -87,7 +87,7 @@ def seconds_per_operation(measurement: Measurement) -> list[float] | None:
 
 
 def _operation(unit: str) -> str:
-    """What pytest-benchmark's time and OPS are, for a rate or a time."""
+    """The meaning of pytest-benchmark's time and OPS, for a rate or a time."""
     if unit == "s":
         return unit
     one = "I/O" if unit == "IOPS" else unit.removesuffix("/s").removesuffix("s")
@@ -95,7 +95,7 @@ def _operation(unit: str) -> str:
 
 
 def _duck(measurement: Measurement, taken: set[str]) -> SimpleNamespace:
-    """What Metadata reads of a fixture."""
+    """A stand-in for the fixture, with the attributes that Metadata reads."""
     fullname, name = measurement.nodeid, measurement.nodeid.rpartition("::")[2]
     if fullname in taken:
         # a second workload in one test needs a name of its own, stable over runs; so does the same one again

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 Policy = Literal["warn", "fail"]
-"""What becomes of a test whose assertion is INCONCLUSIVE: skipped with the reason, or failed."""
+"""The outcome of a test whose assertion is INCONCLUSIVE: skipped with the reason, or failed."""
 
 _ONE_PROCESS = (
     "assertions between cells need all of a run in one process: run them on one host, without pytest-xdist's -n"
@@ -157,7 +157,7 @@ class Cells:
 
 
 def make_cells(item: pytest.Item) -> Cells:
-    """What a test gets by the fixture; under pytest-xdist it is INCONCLUSIVE at once."""
+    """The value of the `cells` fixture; under pytest-xdist the test is INCONCLUSIVE at once."""
     if hasattr(item.config, "workerinput"):
         if _is_strict(item.config, None):
             raise pytest.fail.Exception(f"INCONCLUSIVE: {_ONE_PROCESS}", pytrace=False)
@@ -203,7 +203,7 @@ def _is_strict(config: pytest.Config, policy: Policy | None) -> bool:
 
 
 def _unmeasured(config: pytest.Config) -> str:
-    """How many storage tests were left out by options, as a clause; empty without any."""
+    """The number of storage tests that options left out, as a clause; "" without any."""
     count = sum(is_storage_item(item) for item in config.stash.get(DESELECTED, []))
     if not count:
         return ""

@@ -1,4 +1,4 @@
-"""What is left of a run that ends early: an orderly end at SIGTERM and SIGHUP, and a journal of its samples."""
+"""The early end of a run: in order at Ctrl-C, SIGTERM and SIGHUP, and with a journal of its samples."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ class OrderlyEnd:
                 signal.signal(number, self._handle)
 
     def give_back(self) -> None:
-        """Let them do what they did before."""
+        """Give each signal the handler that it had before."""
         for number, found in self._before.items():
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, found)
         self._before.clear()
 
     def begin(self) -> None:
-        """The session ends, whatever for: from now on nothing interrupts it."""
+        """The session ends, for whatever reason: from now on nothing interrupts it."""
         self._is_ending = True
 
     def pytest_keyboard_interrupt(self) -> None:
-        """It ends because it was interrupted."""
+        """The session ends because it was interrupted."""
         self.begin()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -75,7 +75,7 @@ class OrderlyEnd:
 
 
 def journal_path(config: pytest.Config) -> Path:
-    """Where this process writes each sample as it ends: all workers of a run into one file."""
+    """The file that this process writes each sample to as it ends; all workers of a run have one."""
     post = post_of(config)
     if post is not None and Path(post.journal).parent.parent == config.rootpath:
         return Path(post.journal)

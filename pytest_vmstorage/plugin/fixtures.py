@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     # only here: to make such a class costs every pytest run a part of a millisecond
     class Measure(Protocol):
-        """What the `measure` fixture is."""
+        """The type of the `measure` fixture."""
 
         def __call__(self, workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
             """Run the workload on the disk under test; all rounds' figures come back in one Measurement."""
 
     class MeasureImage(Protocol):
-        """What the `measure_image` fixture is."""
+        """The type of the `measure_image` fixture."""
 
         def __call__(self, workload: ImageOperations, *, rounds: int | None = None, warmup: int = 0) -> Measurement:
             """Make an image of the cell in each round and time what is done to it; all figures in one Measurement."""

@@ -1,4 +1,4 @@
-"""What the selected tests will cost, from the journals of earlier runs; and those that a time budget leaves out."""
+"""The time of the selected tests, estimated from journals of earlier runs; and the cells that a budget leaves out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CellForecast(NamedTuple):
 
     @property
     def folder_bytes(self) -> int:
-        """What the host's folder holds of it at most: its disk, or images for operations on whole ones."""
+        """The cell's bytes in the host's folder at most: its disk, or images for operations on whole ones."""
         images = images_bytes(self.config) if self.works_on_images else 0
         return images + (folder_bytes(self.config) if self.needs_guest or not self.works_on_images else 0)
 

@@ -52,7 +52,7 @@ class Gate:
         return self.variant.of(cell) if side == "other" and self.variant is not None else cell
 
     def first_rounds(self, asked: Rounds) -> Rounds:
-        """How many rounds there are at first: as asked, or as many as the first look at pairs needs."""
+        """The number of rounds before the first decision: as asked, or as many as the first look at pairs needs."""
         return asked if self.variant is None else Rounds(count=Loss().screening[0].pairs)
 
     def give_up(self, nodeid: str, reason: str) -> None:
@@ -179,7 +179,7 @@ def _place(key: CellKey) -> tuple[str, int]:
 
 
 GOOD, BAD, SKIP, ABORT = 0, 1, 125, 130
-"""What `git bisect run` takes them for; above 127 it ends."""
+"""Exit statuses as `git bisect run` understands them; above 127 it ends."""
 
 
 def bisect_status(status: int, run: Run | None, comparison: Comparison | None) -> int:

@@ -79,7 +79,7 @@ def _take_part(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """With `-n auto` as many workers as the user named hosts."""
+    """The number of workers with `-n auto`: one for each host that the user named."""
     if not value(config, "host"):
         return None
     from pytest_vmstorage.plugin.xdist.worker import count_workers
@@ -89,7 +89,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """With --vm-bisect a commit whose conftest.py cannot be read is one to skip: pytest's 4 would make it a bad one."""
+    """With --vm-bisect, skip a commit whose conftest.py cannot be read: pytest's status 4 would make it a bad one."""
     try:
         return (yield)
     except Exception as error:

@@ -78,12 +78,12 @@ class Turn:
 
     @property
     def rounds(self) -> int:
-        """How many rounds there are."""
+        """The number of rounds so far."""
         return len(self.measuring.samples)
 
     @property
     def ended(self) -> Ending | None:
-        """Why no further round is wanted, None while one is."""
+        """The reason why no further round is wanted, None while one is."""
         measuring = self.measuring
         if self.is_late:
             return Ending(reason="time limit")
@@ -96,7 +96,7 @@ class Turn:
             self._fresh_from = self.rounds
 
     def due(self, at: Pass) -> Iterator[int]:
-        """How many rounds are to be taken at once, as often as the pass is to take some."""
+        """The numbers of rounds to take at once: a 1 in a pass of one round, else until no round is wanted any more."""
         while self.ended is None:
             is_single = at.kind == "round" or self.rule.count is None
             yield 1 if is_single else self.rule.least - self.rounds
@@ -170,7 +170,7 @@ class Turns:
         return any(turn.error for turn in self.of(nodeid, side))
 
     def rounds(self, nodeid: str, side: Side = "own") -> int:
-        """How many rounds the test has, of all that it measures together."""
+        """The number of rounds of all the test's calls together."""
         return sum(turn.rounds for turn in self.of(nodeid, side))
 
     def end(self, failed: Collection[str] = ()) -> None:
@@ -192,15 +192,15 @@ class Turns:
                     yield nodeid, turn, others[place] if place < len(others) else None
 
     def others(self, nodeid: str) -> list[Measurement]:
-        """What the test measured on its other side."""
+        """The test's measurements on its other side."""
         return [turn.measurement() for turn in self.of(nodeid, "other") if turn.rounds]
 
     def so_far(self, nodeid: str) -> list[Measurement]:
-        """What the test measured, should it be interrupted now."""
+        """The test's measurements, should it be interrupted now."""
         return [turn.measurement(interrupted=True) for turn in self.of(nodeid) if turn.rounds and not turn.error]
 
     def unreported(self, reported: Collection[str]) -> list[Measurement]:
-        """What was measured of tests that are not among those reported, their own side only."""
+        """The measurements of tests that are not among those reported, their own side only."""
         tests = [nodeid for nodeid, side in self._turns if side == "own" and nodeid not in reported]
         return [measured for nodeid in tests for measured in self.so_far(nodeid)]
 
@@ -253,7 +253,7 @@ def take_turns(session: pytest.Session, own: list[pytest.Item]) -> None:
 
 
 class Failed(NamedTuple):
-    """Why a pass gave its test no figure, and what the test failed with; both are "" where it passed."""
+    """The reason why a pass gave its test no figure, and the test's first failure; both are "" where it passed."""
 
     figure: str
     test: str
@@ -283,7 +283,7 @@ def run_test(item: pytest.Item, at: Pass, nextitem: pytest.Item | None) -> Faile
 
 
 def _failure(phase: Callable[[], object], when: str) -> str:
-    """What a phase of a test failed with, "" where it passed."""
+    """The exception of a test's phase in one line, "" where it passed."""
     reraise = (pytest.exit.Exception, KeyboardInterrupt)
     call = pytest.CallInfo.from_call(phase, when=when, reraise=reraise)  # type: ignore[arg-type]
     return "" if call.excinfo is None else call.excinfo.exconly().splitlines()[0]
@@ -423,5 +423,5 @@ class Interleaver:
         return all(self._turns.wants(item.nodeid, side) for side in self._sides)
 
     def _rounds(self, item: pytest.Item) -> int:
-        """How many rounds the test has, on the side that has fewer."""
+        """The number of the test's rounds, on the side that has fewer."""
         return min(self._turns.rounds(item.nodeid, side) for side in self._sides)

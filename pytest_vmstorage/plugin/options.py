@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 STEPS = ("guest-caches", "host-caches", "sync", "turns", "warmup", "steady-state", "cache-size", "zero-check")
-"""Those of pytest_vmstorage.config.settings, which --help need not import; a test holds the two equal."""
+"""The steps of pytest_vmstorage.config.settings, which --help must not import; a test holds the two equal."""
 
 VALUES = (
     # name, help, default, what stands for its value

@@ -188,7 +188,7 @@ def item_config(item: pytest.Item, base: Mapping[str, Any] | None = None) -> Sto
 
 
 def marked(node: pytest.Item) -> dict[str, Any]:
-    """What the marks of a test fix, the closest wins; raises ConfigError."""
+    """The values that the marks of a test fix, the closest wins; raises ConfigError."""
     values: dict[str, Any] = {}
     for mark in reversed(list(node.iter_markers("storage"))):
         if mark.args:
@@ -238,7 +238,7 @@ class MatrixSweep:
         self._refused: dict[str, ConfigError] = {}
 
     def call(self, metafunc: pytest.Metafunc, names: Collection[str]) -> Call | None:
-        """How that test is parametrized, whose own parameters are `names`; None where it is left as it is."""
+        """The call that parametrizes that test, whose own parameters are `names`; None where it stays as it is."""
         definition = metafunc.definition
         fixtures = definition._fixtureinfo.name2fixturedefs  # noqa: SLF001 (no public way to a test's fixtures)
         # a fixture with parameters is among the names too: pytest parametrizes it by a call
@@ -278,7 +278,7 @@ class MatrixSweep:
         return _stem(item) in self._tests
 
     def expansions(self, items: Collection[pytest.Item]) -> list[Expansion]:
-        """What the file comes to for these tests, each once."""
+        """The file's expansions for these tests, each once."""
         found = [self._tests[_stem(item)] for item in items if self.takes(item)]
         return list({id(one): one for one in found}.values())
 
@@ -306,7 +306,7 @@ def matrix_sweep(config: pytest.Config) -> MatrixSweep | None:
 
 
 def _fixed(definition: pytest.Item) -> dict[str, Any]:
-    """What a test's marks fix, checked value by value: a slip must not pass for an impossible cell."""
+    """The values that a test's marks fix, checked one by one: a slip must not pass for an impossible cell."""
     fixed = marked(definition)
     for name, value in fixed.items():
         if name not in FIELDS:

@@ -18,7 +18,7 @@ class PlainImports:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Where that module is, None for one of anybody else."""
+        """The spec of a module of ours, None for one of anybody else."""
         return PathFinder.find_spec(name, path, target) if name.startswith("pytest_vmstorage.") else None
 
 

@@ -47,7 +47,7 @@ def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
 
 
 def _host_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
-    """How several hosts share the cells."""
+    """A line on how several hosts share the cells."""
     hosts = settings_of(config).hosts
     if len(hosts) == 1:
         return []
@@ -57,7 +57,7 @@ def _host_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str
 
 
 def _pair_lines(config: pytest.Config) -> list[str]:
-    """That each cell has another side, which the time above does not count."""
+    """A line on the pairs of each cell, which the time above does not count."""
     variant, looks = settings_of(config).variant, Loss()
     if variant is None:
         return []
@@ -84,7 +84,7 @@ def _tests(cell: CellForecast) -> str:
 
 
 def rule_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
-    """What the matrix file leaves out for these tests and why, and rules of it that do nothing."""
+    """Lines on cells that the matrix file leaves out for these tests and why, and on rules that match nothing."""
     sweep = matrix_sweep(config)
     if sweep is None:
         return []
@@ -101,7 +101,7 @@ def rule_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
 
 
 def unmeasured_lines(config: pytest.Config) -> list[str]:
-    """What was selected and is not measured: tests for which the matrix file has no cell, cells without the time."""
+    """Lines on selected tests that are not measured: the matrix file has no cell for them, or the budget no time."""
     sweep = matrix_sweep(config)
     gone = [item.nodeid for item in config.stash.get(CELLLESS, [])]
     lines = []

@@ -1,4 +1,4 @@
-"""What is said while cells run: sentences, and on a terminal one live line of cell, step, and time to go."""
+"""Sentences that are printed while cells run, and on a terminal a live line with cell, step and time to go."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LiveLine:
             self._begun += 1
 
     def end_cell(self) -> None:
-        """What comes next is a turn of its own, also where it is the same cell's."""
+        """The next cell counts as a turn of its own, also where it is the same cell."""
         self._cell = ""
 
     def say(self, step: str) -> None:

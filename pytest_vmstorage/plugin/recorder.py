@@ -51,11 +51,11 @@ class Outcomes:
             self._found[place] = (found, _message(report) if found != "passed" else "")
 
     def take(self, report: pytest.TestReport) -> tuple[Outcome, str]:
-        """What became of the test whose last report this is."""
+        """The outcome of the test whose last report this is, with its reason."""
         return self._found.pop(_place(report), ("", ""))
 
     def of(self, nodeid: str) -> tuple[Outcome, str]:
-        """What became of a test that came to no last report, such as one whose worker was killed."""
+        """The outcome so far of a test that came to no last report, such as one whose worker was killed."""
         return next((told for (other, _), told in self._found.items() if other == nodeid), ("", ""))
 
 
@@ -65,7 +65,7 @@ def _place(report: pytest.TestReport) -> tuple[str, str]:
 
 
 def _outcome_of(report: pytest.TestReport) -> Outcome:
-    """What the phase makes of its test, "" where it says nothing, as of a run that another plugin takes back."""
+    """The outcome that a phase gives its test, "" where it gives none, as in a run that another plugin takes back."""
     if report.failed:
         return "error" if report.when in ("setup", "teardown") else "failed"
     if report.skipped:
@@ -231,7 +231,7 @@ class Recorder:
             terminalreporter.write_line(plain(line))
 
     def comparison(self, run: Run) -> Comparison | None:
-        """What the run was judged against, with the verdicts that its tests got; None where it was not."""
+        """The comparison with baseline or variant, with the tests' verdicts; None where the run was not judged."""
         from pytest_vmstorage.analysis.gate.by_days import around
         from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 
@@ -287,7 +287,7 @@ def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallI
 
 
 def _reason(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
-    """Why the cell has no figure: our own error's sentence, or the first line of the test's."""
+    """The reason why the cell has no figure: our own error's sentence, or the first line of the test's."""
     if report.passed or report.when == "teardown":
         return ""
     if item.stash.get(FAILED, ""):

@@ -1,4 +1,4 @@
-"""What one pytest process measures with: the lab, opened once and late, and what each test measured in it."""
+"""The session of one pytest process: its lab, opened once and late, and the measurements of its tests."""
 
 from __future__ import annotations
 

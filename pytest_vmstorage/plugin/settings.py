@@ -31,14 +31,14 @@ from pytest_vmstorage.units import parse_duration, parse_percent
 from pytest_vmstorage.workloads.base import Columns, parse_columns
 
 Spread = Literal["shard", "each"]
-"""How several hosts share a run: cells are divided, or every cell is measured on every host."""
+"""Ways in which several hosts share a run: cells are divided, or every cell is measured on every host."""
 
 _DIGITS = 18
 _SHOWN = 40
-"""As much of a wrong number as a sentence can bear."""
+"""Characters of a wrong number that a sentence can bear."""
 
 _LONGEST_NAME = 100
-"""With number and ending it is to be a file's name, of which most file systems take 255 bytes."""
+"""The name becomes a file's, with a number and a suffix; most file systems take 255 bytes."""
 
 
 class NamedPath(NamedTuple):
@@ -123,7 +123,7 @@ class Settings(BaseModel):
 
     @cached_property
     def inventory(self) -> Inventory | None:
-        """What vmstorage.toml lists, None where there is none."""
+        """The content of vmstorage.toml, None where there is none."""
         if self.inventory_file.text:
             return read_inventory(self.inventory_file.path, str(self.inventory_file))
         path = self._found_inventory.path
@@ -146,7 +146,7 @@ class Settings(BaseModel):
 
     @cached_property
     def lab(self) -> LabSettings:
-        """What the lab is opened with."""
+        """The settings that the lab is opened with."""
         folder: str | None = self.folder.text or None
         if folder and self.host == LOCAL:
             try:
@@ -173,7 +173,7 @@ class Settings(BaseModel):
 
     @cached_property
     def policy(self) -> GatePolicy:
-        """How this run is judged: by the gate file, and by options, which come before it."""
+        """The policy by which the run is judged: the gate file's, but options come before it."""
         file, options = self.gate_file, self.gate_options
         path = file.path if file.text else self.root / FILE_NAME
         if not file.text and not path.is_file():
@@ -242,7 +242,7 @@ def _read(config: pytest.Config) -> Settings:
 
 
 def _lab_options(config: pytest.Config) -> LabSettings:
-    """What the user chose for the lab, but for host, folder and image."""
+    """The options of the lab, but for host, folder and image."""
     return LabSettings(
         accel=_one_of(config, "accel", get_args(AccelRequest)),
         boot=_one_of(config, "boot", get_args(Boot)) if value(config, "boot") else None,
@@ -268,7 +268,7 @@ def _word(config: pytest.Config, name: str, example: str) -> str:
 
 
 def _rounds(config: pytest.Config) -> Rounds:
-    """How many measured rounds a workload gets."""
+    """The rule for the number of measured rounds."""
     text = str(value(config, "rounds"))
     precision = parse_percent(value(config, "precision"))
     limit_s = _some_time(config, "rounds-limit", "leaves no time to measure")
@@ -280,7 +280,7 @@ def _rounds(config: pytest.Config) -> Rounds:
 
 
 def _seed(config: pytest.Config) -> int:
-    """What the order in which cells take turns is made from."""
+    """The seed of the order in which cells take turns."""
     text = str(value(config, "seed"))
     if text and not _is_number(text):
         hint = "Write the one that an earlier report names."
@@ -294,7 +294,7 @@ def _is_number(text: str) -> bool:
 
 
 def _gate_options(config: pytest.Config, parts: int) -> GatePolicy:
-    """How this run is judged, as far as options say; `parts` is by how many hosts."""
+    """The policy that options state; `parts` is the number of hosts that judge a part each."""
     spread = value(config, "day-spread")
     return GatePolicy(
         tolerated=parse_tolerated(value(config, "max-regression"), "--vm-max-regression"),
@@ -307,7 +307,7 @@ def _gate_options(config: pytest.Config, parts: int) -> GatePolicy:
 
 
 def _variant(config: pytest.Config, hygiene: Hygiene) -> Variant | None:
-    """What each cell is paired with; options of which pairs have no use are refused beside it."""
+    """The variant of each cell to pair it with; options that pairs cannot use are refused with it."""
     text = value(config, "against")
     if not text:
         return None
@@ -404,5 +404,5 @@ def _named(config: pytest.Config, name: str) -> NamedPath:
 
 
 def _each_named(config: pytest.Config, name: str) -> list[NamedPath]:
-    """The same of an option that may be given several times."""
+    """The paths of an option that may be given several times."""
     return [_named(config, name)._replace(text=text) for text in value(config, name)]

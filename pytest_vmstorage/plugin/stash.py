@@ -126,12 +126,12 @@ def host_of(item: pytest.Item) -> str:
 
 
 def tolerated_by(item: pytest.Item) -> str:
-    """What the test's mark `tolerated_loss` says, "" without one."""
+    """The text of the test's mark `tolerated_loss`, "" without one."""
     mark = item.get_closest_marker(TOLERATED)
     return "" if mark is None else str((*mark.args, mark.kwargs.get("percent", ""))[0])
 
 
 def notes_on(item: pytest.Item) -> tuple[str, ...]:
-    """What the test's marks `storage_note` say, those of its module and class first; each once."""
+    """The texts of the test's marks `storage_note`, those of its module and class first; each once."""
     marks = (mark for node in item.listchain() for mark in node.own_markers if mark.name == NOTE)
     return tuple(dict.fromkeys(str((*mark.args, "")[0]) for mark in marks))

@@ -50,7 +50,7 @@ def _process_start() -> float:
 
 
 def recorder_of(config: pytest.Config) -> SpanRecorder:
-    """What this process records to."""
+    """The recorder of this process."""
     begin_timing(config)
     return config.stash[SPANS]
 
@@ -62,7 +62,7 @@ def hand_on(config: pytest.Config) -> None:
 
 
 def timelines(config: pytest.Config) -> Sequence[Timeline]:
-    """Those of the run so far: of this process, or of the workers that ended."""
+    """The timelines of the run so far: of this process, or of the workers that ended."""
     if SPANS in config.stash:
         return [config.stash[SPANS].timeline()]
     controller = config.pluginmanager.get_plugin("vmstorage-controller")

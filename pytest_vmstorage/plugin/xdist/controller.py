@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Controller:
-    """What the controller knows of its workers; it is registered where tests are distributed."""
+    """The controller's knowledge of its workers; it is registered where tests are distributed."""
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config, self._hosts = config, settings.hosts
@@ -89,7 +89,7 @@ class Controller:
             self._rounds.pop(report.nodeid, None)
 
     def unreported(self) -> tuple[list[Measurement], list[dict[str, Any]]]:
-        """What workers measured of tests that came to no report, and the hosts that they measured on."""
+        """The measurements of tests that came to no report, and the hosts on which workers took them."""
         rows = [row for places in self._rounds.values() for row in places.values()]
         return [Measurement.model_validate(row) for row in rows], list(self._facts.values())
 

@@ -70,7 +70,7 @@ def homes_of(config: pytest.Config, hosts: Sequence[str], places: Mapping[str, i
 
 
 def _saved_days(settings: Settings) -> Baseline | None:
-    """What --vm-save adds a day to, if there is any: another host's figures would be no day of it."""
+    """The saved days that --vm-save adds to, None without any: another host's figures would not compare with them."""
     try:
         return load_baseline(settings.save, settings.saved_runs) if settings.save else None
     except ConfigError:
@@ -78,7 +78,7 @@ def _saved_days(settings: Settings) -> Baseline | None:
 
 
 def division_line(parts: Mapping[str, Sequence[Work]], homes: int) -> str:
-    """How many cells each host has, and for how long about."""
+    """A line with the number of cells and the estimated time of each host."""
     shares = [
         f"{host} {counted(len({one.cell for one in part}), 'cell')}, about"
         f" {format_duration(sum(one.seconds for one in part))}"

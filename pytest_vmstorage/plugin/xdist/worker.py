@@ -49,7 +49,7 @@ def take_own_turns(session: pytest.Session) -> None:
 
 
 def count_workers(config: pytest.Config) -> int:
-    """As many as there are hosts; raises pytest.UsageError."""
+    """The number of workers, one for each host; raises pytest.UsageError."""
     try:
         return len(settings_of(config).hosts)
     except VmStorageError as error:
