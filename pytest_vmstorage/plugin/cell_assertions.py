@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
@@ -122,9 +122,7 @@ class Cells:
         __tracebackhide__ = True
         from pytest_vmstorage.analysis.assertions import monotonic
 
-        def judge(scope: PairScope) -> Judgement:
-            return monotonic(scope, axis, falling=falling, tolerance=tolerance, metric=metric)
-
+        judge = partial(monotonic, axis=axis, falling=falling, tolerance=tolerance, metric=metric)
         self._assert(judge, workload, where, inconclusive)
 
     @cached_property
@@ -142,9 +140,8 @@ class Cells:
 
         config = self._item.config
         strict = _is_strict(config, policy)
-        scope = PairScope(self._run, workload, where, _unmeasured(config))
         try:
-            judgement = judge(scope)
+            judgement = judge(PairScope(self._run, workload, where, _unmeasured(config)))
         except VmStorageError as error:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         config.stash.setdefault(ASSERTED, []).append(Asserted(self._item.nodeid, judgement))
@@ -168,16 +165,15 @@ def make_cells(item: pytest.Item) -> Cells:
 
 def settle(item: pytest.Item) -> None:
     """A test passed: it is a skip all the same where an assertion of it was INCONCLUSIVE."""
-    reasons = item.stash.get(_OPEN, [])
-    if reasons:
+    if reasons := item.stash.get(_OPEN, []):
         raise pytest.skip.Exception(f"INCONCLUSIVE: {'; '.join(reasons)}", _use_item_location=True)
 
 
 def put_last(items: list[pytest.Item]) -> None:
     """Let tests that assert between cells be run after all others, in their own order; refuse one that measures."""
     items.sort(key=asserts_between)
-    for item in items:
-        if asserts_between(item) and is_storage_item(item):
+    for item in filter(asserts_between, items):
+        if is_storage_item(item):
             item.stash[REFUSAL] = ConfigError(
                 "A test cannot measure and assert between cells: it is run once in each cell, when others were not"
                 " measured yet.",

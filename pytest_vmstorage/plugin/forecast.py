@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,6 @@ import pytest
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.matrix import listed
 from pytest_vmstorage.config.selection import Candidate, Choice, choose
-from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, host_of, is_skipped, uses
 from pytest_vmstorage.results.journal import GUEST_S, Estimate, History, read_history, stem_of
@@ -77,15 +77,10 @@ def _cell(
 def journals(config: pytest.Config) -> Iterator[Iterator[str]]:
     """The lines of each journal that earlier runs of this project left."""
     for path in sorted((config.rootpath / ".vmstorage").glob("*.jsonl")):
-        # a pipe of that name would be waited for
-        if not path.is_file():
-            continue
-        try:
-            with path.open(encoding="utf-8", errors="replace") as stream:
+        # a pipe of that name would be waited for; the run itself says if it cannot write its own journal
+        if path.is_file():
+            with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as stream:
                 yield stream
-        except OSError:
-            # one that cannot be read tells nothing; the run itself says if it cannot write its own
-            continue
 
 
 UNCOVERED: pytest.StashKey[list[str]] = pytest.StashKey()
@@ -108,20 +103,16 @@ def keep_within_budget(session: pytest.Session) -> None:
     choice = choose([cell.candidate for cell in cells], budget_s * hosts)
     if not choice.chosen and not hasattr(config, "workerinput"):
         least = min(cell.candidate.seconds for cell in cells)
-        raise pytest.UsageError(str(_too_small(settings.budget, least)))
+        raise pytest.UsageError(
+            f"--vm-budget={settings.budget} is not enough for one cell; the shortest takes about"
+            f" {format_duration(least)}. Give it more time."
+        )
     gone = [cell for n, cell in enumerate(cells) if n not in choice.chosen]
     items = {item for cell in gone for item in cell.items}
     config.stash[UNCOVERED] = uncovered(choice, [str(cell.config) for cell in gone], len(cells), budget_s, hosts)
     if items:
         session.items[:] = [item for item in session.items if item not in items]
         config.hook.pytest_deselected(items=list(items))
-
-
-def _too_small(text: str, least_s: float) -> ConfigError:
-    return ConfigError(
-        f"--vm-budget={text} is not enough for one cell; the shortest takes about {format_duration(least_s)}.",
-        hint="Give it more time.",
-    )
 
 
 _SHOWN = 10

@@ -21,7 +21,6 @@ _Row = type(pytest.param())
 HIDDEN = "_vm_"
 """Stands before an axis's name where a test uses a fixture of that name, such as pytest's own `cache`."""
 
-
 SIZE = "size"
 """Swept like an axis where the test function does not list it: where it does, it is a parameter of the test's own."""
 
@@ -201,13 +200,10 @@ def refusals(items: Sequence[pytest.Item]) -> list[str]:
     """A sentence for each distinct refusal among the selected items, with how many tests it concerns."""
     found: dict[str, list[str]] = {}
     for item in items:
-        error = item.stash.get(REFUSAL, None)
-        if error is not None:
-            found.setdefault(str(error), []).append(item.nodeid)
-    return [
-        f"{nodeids[0]}{f' and {len(nodeids) - 1} more' if len(nodeids) > 1 else ''}: {text}"
-        for text, nodeids in found.items()
-    ]
+        if REFUSAL in item.stash:
+            found.setdefault(str(item.stash[REFUSAL]), []).append(item.nodeid)
+    more = {text: f" and {len(nodeids) - 1} more" if len(nodeids) > 1 else "" for text, nodeids in found.items()}
+    return [f"{nodeids[0]}{more[text]}: {text}" for text, nodeids in found.items()]
 
 
 def group_by_config(items: list[pytest.Item]) -> None:

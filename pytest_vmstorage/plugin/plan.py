@@ -71,16 +71,12 @@ def _pair_lines(config: pytest.Config) -> list[str]:
 def _cell_lines(cells: Sequence[CellForecast]) -> list[str]:
     width = max(len(cell.config.label) for cell in cells)
     times = [format_duration(cell.candidate.seconds) for cell in cells]
+    more = [f" and {len(cell.items) - 1} more" if len(cell.items) > 1 else "" for cell in cells]
     digits, longest = len(str(len(cells))), max(map(len, times))
     return [
-        f"{number:>{digits}}  {cell.config.label:<{width}}  {time:>{longest}}  {_tests(cell)}"
-        for number, (cell, time) in enumerate(zip(cells, times, strict=True), 1)
+        f"{number:>{digits}}  {cell.config.label:<{width}}  {time:>{longest}}  {cell.items[0].nodeid}{others}"
+        for number, (cell, time, others) in enumerate(zip(cells, times, more, strict=True), 1)
     ]
-
-
-def _tests(cell: CellForecast) -> str:
-    more = len(cell.items) - 1
-    return cell.items[0].nodeid + (f" and {more} more" if more else "")
 
 
 def rule_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:

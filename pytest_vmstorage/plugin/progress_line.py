@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING, TextIO
@@ -47,9 +48,8 @@ class LiveLine:
 
     def say(self, step: str) -> None:
         """Show the step that the cell at hand is in."""
-        if self._reporter is None:
-            return
-        self._write(status_line(self._cell, step, self._begun, self._cells, self._seconds_left()))
+        if self._reporter is not None:
+            self._write(status_line(self._cell, step, self._begun, self._cells, self._seconds_left()))
 
     def clear(self) -> None:
         """Erase the line."""
@@ -58,9 +58,7 @@ class LiveLine:
 
     def _seconds_left(self) -> float | None:
         done = self._begun - 1
-        if done < 1:
-            return None
-        return (time.monotonic() - self._begin) / done * (self._cells - done)
+        return (time.monotonic() - self._begin) / done * (self._cells - done) if done > 0 else None
 
     def _write(self, text: str) -> None:
         assert self._reporter is not None
@@ -71,11 +69,9 @@ class LiveLine:
         capture = self._config.pluginmanager.get_plugin("capturemanager")
         stream: TextIO = writer._file  # noqa: SLF001
         shown = f"  {plain_line(text)[:room]}" if text else ""
-        if capture is None:
-            _put(stream, shown)
-            return
-        with capture.global_and_fixture_disabled():
-            _put(stream, shown)
+        with capture.global_and_fixture_disabled() if capture is not None else contextlib.nullcontext():
+            stream.write(f"{_SAVE}{_ERASE}{shown}{_RESTORE}")
+            stream.flush()
 
 
 def write_sentence(config: pytest.Config, sentence: str) -> None:
@@ -98,11 +94,6 @@ def status_line(cell: str, step: str, number: int, cells: int, seconds_left: flo
     """The text of the line."""
     left = "" if seconds_left is None else f", about {format_duration(seconds_left)} left"
     return f"[{number}/{cells} {cell}] {step}{left}"
-
-
-def _put(stream: TextIO, shown: str) -> None:
-    stream.write(f"{_SAVE}{_ERASE}{shown}{_RESTORE}")
-    stream.flush()
 
 
 def _on_terminal(config: pytest.Config, reporter: TerminalReporter | None) -> bool:
