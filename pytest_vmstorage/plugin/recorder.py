@@ -161,7 +161,8 @@ class Recorder:
             return
         from pytest_vmstorage.plugin.benchmark import WHICH_IS_WHICH, settle_columns
         from pytest_vmstorage.plugin.gate import fail_missing
-        from pytest_vmstorage.report.formats import append_summary, write_report, write_timeline
+        from pytest_vmstorage.report.formats import append_summary, write_report
+        from pytest_vmstorage.report.trace_events import write_timeline
 
         run, settings = self.run(), self._settings
         comparison = self.comparison(run)
