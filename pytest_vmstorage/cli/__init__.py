@@ -1,1 +1,1 @@
-"""The command `vmstorage`: doctor, plan, show, time, promote, reap and the others."""
+"""The command `vmstorage`: doctor, image, reap, exec, show, time and promote."""

@@ -1,4 +1,4 @@
-"""The `vmstorage` command: doctor, image, reap, exec, show, time, promote."""
+"""The `vmstorage` command: its subcommands, their options, and its exit status."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from pytest_vmstorage.cli.doctor.examine import examine
-from pytest_vmstorage.cli.doctor.text import diagnosis_lines
+from pytest_vmstorage.cli.doctor.examine import diagnosis_lines, examine
 from pytest_vmstorage.cli.promote import promote
 from pytest_vmstorage.cli.show import newest_run, show_cell, timed_run
 from pytest_vmstorage.config.inventory import Inventory, find_host
@@ -82,7 +81,7 @@ class _Version(argparse.Action):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="vmstorage", description="What pytest-vmstorage needs beside pytest.")
+    parser = argparse.ArgumentParser(prog="vmstorage", description="What pytest-vmstorage needs in addition to pytest.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the package's version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 

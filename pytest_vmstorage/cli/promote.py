@@ -1,4 +1,4 @@
-"""Making a saved run the baseline: its name begins anew with it, and what changes by that is said."""
+"""Promotion of a saved run to the baseline: the name begins anew with it, and its changes are listed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,8 @@ from pathlib import Path
 from pytest_vmstorage.analysis.comparability import stack_changes
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.leftovers import write_whole
-from pytest_vmstorage.results.run import Measurement, Run
-from pytest_vmstorage.results.saved import (
-    PROMOTED,
-    Baseline,
-    CellKey,
-    host_of,
-    keyed,
-    load_baseline,
-    name_of,
-    saved_files,
-)
+from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.results.saved import PROMOTED, host_of, keyed, load_baseline, name_of, saved_files
 
 
 def promote(run: str, name: str, storage_folder: Path) -> list[str]:
@@ -35,12 +26,15 @@ def promote(run: str, name: str, storage_folder: Path) -> list[str]:
             f"{candidate.path} is a report, and no run that pytest-benchmark saved.",
             hint="Save the run with `pytest --vm-save=NAME`, then promote NAME.",
         )
-    before = _before(name, storage_folder)
+    is_there = any(name_of(path) == name for path in saved_files(storage_folder))
+    before = load_baseline(name, storage_folder) if is_there else None
     if before is not None and before.path == candidate.path:
         raise ConfigError(
             f"{candidate.path} is the newest run of {name!r} already.", hint="Name the run that is to take its place."
         )
-    path = _next_path(name, before.path.parent if before is not None else candidate.path.parent)
+    folder = (before or candidate).path.parent
+    numbers = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9]_*.json")]
+    path = folder / f"{max(numbers, default=0) + 1:04}_{name}.json"
     now = datetime.datetime.now(datetime.UTC).isoformat()
     content |= {"datetime": now, PROMOTED: {"at": now, "from": candidate.path.name}}
     write_whole(path, json.dumps(content, indent=4))
@@ -50,26 +44,16 @@ def promote(run: str, name: str, storage_folder: Path) -> list[str]:
     ]
 
 
-def _before(name: str, storage_folder: Path) -> Baseline | None:
-    if not any(name_of(path) == name for path in saved_files(storage_folder)):
-        return None
-    return load_baseline(name, storage_folder)
-
-
-def _next_path(name: str, folder: Path) -> Path:
-    numbers = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9]_*.json")]
-    return folder / f"{max(numbers, default=0) + 1:04}_{name}.json"
-
-
 def changes(before: Run | None, after: Run) -> Iterator[str]:
-    """What another baseline has otherwise: hosts' software, cells that are new or gone, and each primary figure."""
+    """The differences of a new baseline: hosts' software, cells that are new or gone, and each primary figure."""
     if before is None:
         yield f"there was no such baseline before; it has {len(after.measurements)} measurements"
         return
+    names = {host.name for host in before.hosts}
     for host in after.hosts:
-        changed = stack_changes(host_of(before, host.name), host) if host.name in _hosts(before) else ("is new",)
+        changed = stack_changes(host_of(before, host.name), host) if host.name in names else ("is new",)
         yield from (f"host {host.name}: {line}" for line in changed)
-    old, new = _cells(before), _cells(after)
+    old, new = ({(key, one.host): one for key, one in keyed(run.measurements)} for run in (before, after))
     for key, measured in new.items():
         now = measured.figure(measured.primary)
         about = f"{measured.workload} on {measured.config.label}, {measured.host}: {measured.primary}"
@@ -82,11 +66,3 @@ def changes(before: Run | None, after: Run) -> Iterator[str]:
     for key, measured in old.items():
         if key not in new:
             yield f"{measured.workload} on {measured.config.label}, {measured.host}: is not in it any more"
-
-
-def _hosts(run: Run) -> frozenset[str]:
-    return frozenset(host.name for host in run.hosts)
-
-
-def _cells(run: Run) -> dict[tuple[CellKey, str], Measurement]:
-    return {(key, measured.host): measured for key, measured in keyed(run.measurements)}

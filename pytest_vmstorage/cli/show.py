@@ -94,8 +94,7 @@ def _proof_lines(proofs: Sequence[Proof]) -> Iterable[str]:
     if not proofs:
         return ["  no proof was stored with it"]
     rows = [_HEADER, *((p.field, p.asked, p.found, p.status, p.where or "-") for p in proofs)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    return _aligned(rows, widths, ["", *(p.why for p in proofs)])
+    return _aligned(rows, ["", *(p.why for p in proofs)])
 
 
 LAYERS = (
@@ -112,22 +111,21 @@ def _layer_lines(measured: Sequence[Measurement]) -> Iterator[str]:
     for m in measured:
         moved = m.moved
         pairs = [(name, getattr(moved, read), getattr(moved, written)) for name, read, written in LAYERS]
-        known = [(name, read, written) for name, read, written in pairs if read is not None and written is not None]
+        known = [(name, *map(format_about, pair)) for name, *pair in pairs if None not in pair]
         if not known:
             continue
         yield ""
         yield f"{m.config.label} on {m.host}, {m.workload}, moved in {len(m.samples)} round(s)"
-        rows = [("layer", "read", "written")]
-        rows += [(name, format_about(read), format_about(written)) for name, read, written in known]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        yield from _aligned(rows, widths, [""] * len(rows))
+        rows = [("layer", "read", "written"), *known]
+        yield from _aligned(rows, [""] * len(rows))
         flushes = [("the guest asked for", moved.layer_flushes), ("the host's device completed", moved.host_flushes)]
         told = [f"{who} {number}" for who, number in flushes if number is not None]
         if told:
             yield f"  flushes: {', '.join(told)}"
 
 
-def _aligned(rows: Sequence[Sequence[str]], widths: Sequence[int], reasons: Sequence[str]) -> Iterator[str]:
+def _aligned(rows: Sequence[Sequence[str]], reasons: Sequence[str]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row, why in zip(rows, reasons, strict=True):
         yield "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
         if why:

@@ -17,8 +17,7 @@ import pytest
 
 from pytest_vmstorage.cli.doctor.device import SCHEDULERS
 from pytest_vmstorage.cli.doctor.examine import Diagnosis, examine_lab, findings
-from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen
-from pytest_vmstorage.cli.doctor.trials import run_trials
+from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen, run_trials
 from pytest_vmstorage.config.buses import BUSES, Cache
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import AttestationError, HypervisorError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from pytest_vmstorage.cli.doctor.seen import NO_GUEST, AxisFinding, Seen, Status
+from pytest_vmstorage.cli.doctor.seen import NO_GUEST, AxisFinding, Seen, finding
 from pytest_vmstorage.config.cell import SMALLEST_BYTES, GuestFs, HostFs, State
 from pytest_vmstorage.config.rules.backing import BACKINGS
 from pytest_vmstorage.guest.libvirt.messages import null_lacks
@@ -29,19 +29,23 @@ GUEST_FS: Mapping[str, tuple[str, str]] = {
 """Kernel module and Debian package of a file system in the guest (ext4 mounts ext3)."""
 
 
-def states(seen: Seen) -> Iterator[AxisFinding]:
+def findings(seen: Seen) -> Iterator[AxisFinding]:
+    """By the folder, root rights, the host's kernel and tools, and what the guest appliance has."""
+    for judge in (_states, _backings, _host_fs, _guest_fs):
+        yield from judge(seen)
+
+
+def _states(seen: Seen) -> Iterator[AxisFinding]:
     """By the guest's fio, which writes what is there before a measurement."""
     yield seen.needs_guest("state", "fresh", "nothing is written before")
     for name in get_args(State)[1:]:
         if seen.has_guests and "fio" not in seen.tools:
-            yield AxisFinding(
-                axis="state", value=name, status="no", why="the guest appliance has no fio to write it with"
-            )
+            yield finding("state", name, "no", "the guest appliance has no fio to write it with")
         else:
             yield seen.needs_guest("state", name, f"written by fio {seen.tools.get('fio')} in the guest")
 
 
-def backings(seen: Seen) -> Iterator[AxisFinding]:
+def _backings(seen: Seen) -> Iterator[AxisFinding]:
     """By the folder, root rights, and what the host's kernel and tools are."""
     for kind in BACKINGS:
         if kind == "file":
@@ -54,15 +58,14 @@ def backings(seen: Seen) -> Iterator[AxisFinding]:
             yield from listed
         else:
             lacking = _lacking(kind, seen)
-            status: Status = "no" if lacking else "limited"
-            yield AxisFinding(axis="backing", value=kind, status=status, why=lacking or _LISTED[kind])
+            yield finding("backing", kind, "no" if lacking else "limited", lacking or _LISTED[kind])
 
 
 def _file(seen: Seen) -> AxisFinding:
     free = seen.folder.free_bytes if seen.folder else 0
     if free < SMALLEST_BYTES + HEADROOM_BYTES:
         why = f"the folder has {format_about(free)} free, and {format_about(HEADROOM_BYTES)} are kept beside a disk"
-        return AxisFinding(axis="backing", value="file", status="no", why=why)
+        return finding("backing", "file", "no", why)
     done = f"qemu-img made an image in the folder, which has {format_about(free)} free"
     return seen.tried("backing", "file", "format.raw", done)
 
@@ -70,7 +73,7 @@ def _file(seen: Seen) -> AxisFinding:
 def _null(seen: Seen) -> AxisFinding:
     lacking = null_lacks("virtio-blk", seen.libvirt)
     if seen.has_guests and lacking:
-        return AxisFinding(axis="backing", value="null", status="limited", why=f"on nvme only: {lacking}")
+        return finding("backing", "null", "limited", f"on nvme only: {lacking}")
     return seen.needs_guest("backing", "null", "QEMU's null driver: no storage, and nothing is written")
 
 
@@ -88,7 +91,7 @@ def _lacking(kind: str, seen: Seen) -> str:
     return "" if seen.has_guests else NO_GUEST
 
 
-def host_fs(seen: Seen) -> Iterator[AxisFinding]:
+def _host_fs(seen: Seen) -> Iterator[AxisFinding]:
     """By a file system of each made, mounted from a loop device and unmounted."""
     yield seen.tried("host_fs", "as-found", "format.raw", _as_found(seen))
     for name in get_args(HostFs)[1:]:
@@ -109,18 +112,16 @@ def _as_found(seen: Seen) -> str:
 
 def _made_fs(seen: Seen, axis: str, value: str, fs: str = "", *, why: str = "") -> AxisFinding:
     if not seen.is_root:
-        return AxisFinding(
-            axis=axis, value=value, status="no", why="needs root on the host, for a loop device and a mount"
-        )
+        return finding(axis, value, "no", "needs root on the host, for a loop device and a mount")
     if not seen.trial("dev.loop-control").ok:
         said = seen.trial("dev.loop-control").said
-        return AxisFinding(axis=axis, value=value, status="no", why=f"the host's kernel has no loop devices: {said}")
+        return finding(axis, value, "no", f"the host's kernel has no loop devices: {said}")
     if not fs:
-        return AxisFinding(axis=axis, value=value, status="no", why="no file system can be made and mounted here")
+        return finding(axis, value, "no", "no file system can be made and mounted here")
     return seen.tried(axis, value, f"host_fs.{fs}", why or "made on a loop device and mounted")
 
 
-def guest_fs(seen: Seen) -> Iterator[AxisFinding]:
+def _guest_fs(seen: Seen) -> Iterator[AxisFinding]:
     """By the guest kernel's modules and the guest's mkfs."""
     yield seen.needs_guest("guest_fs", "none", "the raw device")
     possible = []
@@ -129,7 +130,7 @@ def guest_fs(seen: Seen) -> Iterator[AxisFinding]:
         lacking = [what for what, there in ((module, seen.modules), (package, seen.tools)) if what not in there]
         if seen.has_guests and lacking:
             why = f"the guest appliance has no {' and no '.join(lacking)}"
-            yield AxisFinding(axis="guest_fs", value=name, status="no", why=why)
+            yield finding("guest_fs", name, "no", why)
         else:
             possible.append(name)
             version = seen.tools.get(package, "")
@@ -140,4 +141,4 @@ def guest_fs(seen: Seen) -> Iterator[AxisFinding]:
         if possible:
             yield seen.needs_guest(axis, "any", f"with guest_fs {', '.join(possible)}")
         else:
-            yield AxisFinding(axis=axis, value="any", status="no", why="no file system can be made in the guest")
+            yield finding(axis, "any", "no", "no file system can be made in the guest")

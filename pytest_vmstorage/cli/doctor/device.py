@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from pytest_vmstorage.cli.doctor.seen import NO_GUEST, AxisFinding, Seen, Status
+from pytest_vmstorage.cli.doctor.seen import NO_GUEST, AxisFinding, Seen, Status, finding
 from pytest_vmstorage.config.buses import BUSES, CACHES, Bus, Cache
 from pytest_vmstorage.config.cell import SMALLEST_MEMORY_BYTES, Discard, Io, Machine
 from pytest_vmstorage.config.rules.device import LEAST_BYTES_SEC, LEAST_IOPS_SEC
@@ -18,23 +18,44 @@ SCHEDULERS: Mapping[str, str] = {"mq-deadline": "mq_deadline", "kyber": "kyber_i
 """Modules of the guest's I/O schedulers; none needs no module."""
 
 
-def caches(seen: Seen) -> Iterator[AxisFinding]:
+_IN_ANY_GUEST = (
+    ("machine", "auto", "pc for bus ide, otherwise q35"),
+    ("iothread", "yes", "virtio-blk and virtio-scsi"),
+    ("queues", "1 or more", "virtio-blk and virtio-scsi; a guest uses no more than it has vCPUs"),
+    ("queue_size", "4 to 1024", "virtio-blk; powers of two"),
+    ("total_iops_sec", f"{LEAST_IOPS_SEC} or more", "by QEMU's throttle, on every bus"),
+    ("total_bytes_sec", f"{format_size(LEAST_BYTES_SEC)} or more", "by QEMU's throttle, on every bus"),
+    ("scheduler", "default", "what the guest's kernel takes"),
+    ("scheduler", "none", "every kernel has it"),
+)
+
+
+def findings(seen: Seen) -> Iterator[AxisFinding]:
+    """By trials in the folder, libvirt's capabilities, QEMU's devices and the guest kernel's modules."""
+    yield from (seen.needs_guest(*one) for one in _IN_ANY_GUEST)
+    for judge in (_caches, _buses, _machines, _ios, _punchers, _schedulers, _vcpus, _memories):
+        yield from judge(seen)
+    yield seen.needs_guest("emulator", "default", f"QEMU {seen.qemu}, the host's own")
+    yield seen.needs_guest("emulator", "a path", "any other QEMU on the host; it is tried before a guest is made")
+
+
+def _caches(seen: Seen) -> Iterator[AxisFinding]:
     """By O_DIRECT in the folder, and by what usb-storage does with the write cache."""
     for name in get_args(Cache):
         direct, write_cache = CACHES[name].direct, CACHES[name].write_cache
         trial = seen.trial("direct")
         if direct and not trial.ok:
-            yield AxisFinding(axis="cache", value=name, status="no", why=f"no O_DIRECT in the folder: {trial.said}")
+            yield finding("cache", name, "no", f"no O_DIRECT in the folder: {trial.said}")
             continue
         way = "O_DIRECT works in the folder" if direct else "through the host's page cache"
         if seen.has_guests and not write_cache and seen.trial("usb_write_cache").said == "auto":
             usb = f"usb-storage of QEMU {seen.qemu} leaves its disk's write cache on, tried"
-            yield AxisFinding(axis="cache", value=name, status="limited", why=f"{way}; not on usb: {usb}")
+            yield finding("cache", name, "limited", f"{way}; not on usb: {usb}")
         else:
             yield seen.needs_guest("cache", name, way)
 
 
-def buses(seen: Seen) -> Iterator[AxisFinding]:
+def _buses(seen: Seen) -> Iterator[AxisFinding]:
     """By libvirt's list for each machine type, QEMU's devices and the guest kernel's drivers."""
     there = seen.trial("devices").said.split()
     for bus in get_args(Bus):
@@ -47,7 +68,7 @@ def buses(seen: Seen) -> Iterator[AxisFinding]:
             status, why = "no", f"QEMU {seen.qemu} has no device {' and no '.join(lacking)}"
         elif modules:
             status, why = "no", f"the guest appliance's kernel lacks {' and '.join(modules)}"
-        yield AxisFinding(axis="bus", value=bus, status=status, why=why)
+        yield finding("bus", bus, status, why)
 
 
 def _bus_in_libvirt(bus: Bus, seen: Seen) -> tuple[Status, str]:
@@ -63,18 +84,16 @@ def _bus_in_libvirt(bus: Bus, seen: Seen) -> tuple[Status, str]:
     return "limited" if lacking else "yes", f"on {' and '.join(machines)}{also}, says libvirt {seen.libvirt}"
 
 
-def machines(seen: Seen) -> Iterator[AxisFinding]:
+def _machines(seen: Seen) -> Iterator[AxisFinding]:
     """By libvirt's capabilities."""
-    for name in get_args(Machine):
-        if name == "auto":
-            yield seen.needs_guest("machine", name, "pc for bus ide, otherwise q35")
-        elif seen.has_guests and not seen.buses.get(name):
-            yield AxisFinding(axis="machine", value=name, status="no", why=f"QEMU {seen.qemu} has no such machine")
+    for name in get_args(Machine)[1:]:
+        if seen.has_guests and not seen.buses.get(name):
+            yield finding("machine", name, "no", f"QEMU {seen.qemu} has no such machine")
         else:
             yield seen.needs_guest("machine", name, f"libvirt {seen.libvirt} can start it")
 
 
-def ios(seen: Seen) -> Iterator[AxisFinding]:
+def _ios(seen: Seen) -> Iterator[AxisFinding]:
     """By a write of qemu-io with each in the folder."""
     for name in get_args(Io):
         found = seen.tried("io", name, f"io.{name}", "qemu-io wrote with it in the folder")
@@ -84,31 +103,10 @@ def ios(seen: Seen) -> Iterator[AxisFinding]:
         yield found
 
 
-def iothreads(seen: Seen) -> Iterator[AxisFinding]:
-    """With virtio in QEMU they are there."""
-    yield seen.needs_guest("iothread", "yes", "virtio-blk and virtio-scsi")
-
-
-def queues(seen: Seen) -> Iterator[AxisFinding]:
-    """As many as a guest has vCPUs make a difference."""
-    yield seen.needs_guest("queues", "1 or more", "virtio-blk and virtio-scsi; a guest uses no more than it has vCPUs")
-
-
-def queue_sizes(seen: Seen) -> Iterator[AxisFinding]:
-    """QEMU's own limits."""
-    yield seen.needs_guest("queue_size", "4 to 1024", "virtio-blk; powers of two")
-
-
-def discards(seen: Seen) -> Iterator[AxisFinding]:
-    """By a hole punched into a file in the folder."""
-    for name in get_args(Discard):
-        yield _punching(seen, "discard", name)
-
-
-def detect_zeroes(seen: Seen) -> Iterator[AxisFinding]:
-    """The same hole; `on` writes zeros more cheaply and punches none."""
-    for name in ("off", "on", "unmap"):
-        yield _punching(seen, "detect_zeroes", name)
+def _punchers(seen: Seen) -> Iterator[AxisFinding]:
+    """By a hole punched into a file in the folder; detect_zeroes=on writes zeros more cheaply and punches none."""
+    for axis, values in (("discard", get_args(Discard)), ("detect_zeroes", ("off", "on", "unmap"))):
+        yield from (_punching(seen, axis, value) for value in values)
 
 
 def _punching(seen: Seen, axis: str, value: str) -> AxisFinding:
@@ -117,49 +115,34 @@ def _punching(seen: Seen, axis: str, value: str) -> AxisFinding:
     trial = seen.trial("punch")
     if not trial.ok:
         why = f"the folder's file system punches no holes, so that discards free nothing: {trial.said}"
-        return AxisFinding(axis=axis, value=value, status="limited", why=why)
+        return finding(axis, value, "limited", why)
     return seen.needs_guest(axis, value, "raw and qcow2: the folder's file system punches holes, tried")
 
 
-def limits(seen: Seen) -> Iterator[AxisFinding]:
-    """QEMU's throttle, which every version here has."""
-    least = {"total_iops_sec": str(LEAST_IOPS_SEC), "total_bytes_sec": format_size(LEAST_BYTES_SEC)}
-    for axis, value in least.items():
-        yield seen.needs_guest(axis, f"{value} or more", "by QEMU's throttle, on every bus")
-
-
-def schedulers(seen: Seen) -> Iterator[AxisFinding]:
+def _schedulers(seen: Seen) -> Iterator[AxisFinding]:
     """By the guest kernel's modules."""
-    yield seen.needs_guest("scheduler", "default", "what the guest's kernel takes")
-    yield seen.needs_guest("scheduler", "none", "every kernel has it")
     for name, module in SCHEDULERS.items():
         if seen.has_guests and module not in seen.modules:
             why = f"the guest appliance's kernel lacks {module}"
-            yield AxisFinding(axis="scheduler", value=name, status="no", why=why)
+            yield finding("scheduler", name, "no", why)
         else:
             yield seen.needs_guest("scheduler", name, f"{module} is in the guest appliance")
 
 
-def vcpus(seen: Seen) -> Iterator[AxisFinding]:
+def _vcpus(seen: Seen) -> Iterator[AxisFinding]:
     """By the host's cores."""
     cores = seen.number("cores")
     yield seen.needs_guest("vcpus", f"1 to {cores}", "as many as the host has cores")
     why = f"the host has {cores} cores, which more vCPUs would share"
     status: Status = "limited" if seen.has_guests else "no"
-    yield AxisFinding(axis="vcpus", value="more", status=status, why=why if seen.has_guests else NO_GUEST)
+    yield finding("vcpus", "more", status, why if seen.has_guests else NO_GUEST)
 
 
-def emulators(seen: Seen) -> Iterator[AxisFinding]:
-    """The host's own by its version; another one is looked at when a cell names it."""
-    yield seen.needs_guest("emulator", "default", f"QEMU {seen.qemu}, the host's own")
-    yield seen.needs_guest("emulator", "a path", "any other QEMU on the host; it is tried before a guest is made")
-
-
-def memories(seen: Seen) -> Iterator[AxisFinding]:
+def _memories(seen: Seen) -> Iterator[AxisFinding]:
     """By the host's available memory."""
     free = seen.number("memory_kib") * 1024
     least, most = format_size(SMALLEST_MEMORY_BYTES), format_about(free)
     if free < SMALLEST_MEMORY_BYTES:
-        yield AxisFinding(axis="memory", value=least, status="no", why=f"the host has {most} available")
+        yield finding("memory", least, "no", f"the host has {most} available")
         return
     yield seen.needs_guest("memory", f"{least} to {most}", "what the host has available now")

@@ -1,23 +1,24 @@
-"""A lab host examined: opened as for a run, tried out in a folder of that run, and judged axis by axis."""
+"""A lab host examined: opened as for a run, tried out in a folder of that run, judged axis by axis, shown as text."""
 
 from __future__ import annotations
 
+import textwrap
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.cli.doctor import backing, device, image
 from pytest_vmstorage.cli.doctor.device import MACHINES
-from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen, look_at_listed, look_at_machines
-from pytest_vmstorage.cli.doctor.trials import run_trials
+from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen, look_at_listed, look_at_machines, run_trials
 from pytest_vmstorage.config.cell import AXES
 from pytest_vmstorage.config.inventory import Inventory, LabHost, find_host
 from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.guest.appliance.build import current_recipe
 from pytest_vmstorage.guest.boot import find_emulator
+from pytest_vmstorage.guest.libvirt.messages import IO_HELPER, IO_HELPER_PACKAGE
 from pytest_vmstorage.host.folders import find_folder, make_run_folder
 from pytest_vmstorage.host.lease import LIFETIME_S, Lease, this_process
 from pytest_vmstorage.host.shell import open_shell
@@ -25,20 +26,13 @@ from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import lease_book, open_lab
 from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.host import HostFacts
-
-_JUDGES: tuple[Callable[[Seen], Iterator[AxisFinding]], ...] = (
-    *(image.formats, image.subformats, image.preallocations, image.cluster_sizes, image.lazy_refcounts),
-    *(image.extended_l2, image.l2_cache_sizes, image.compressions, image.encryptions, image.backing_chains),
-    *(image.snapshots, device.caches, device.buses, device.machines, device.ios, device.iothreads, device.queues),
-    *(device.queue_sizes, device.discards, device.detect_zeroes, device.limits, device.schedulers, device.vcpus),
-    *(device.memories, device.emulators, backing.states, backing.backings, backing.host_fs, backing.guest_fs),
-)
+from pytest_vmstorage.units import format_about
 
 
 def findings(seen: Seen) -> tuple[AxisFinding, ...]:
     """Every value of every axis, as far as values can be listed."""
-    found = [finding for judge in _JUDGES for finding in judge(seen)]
-    return tuple(sorted(found, key=lambda finding: AXES.index(finding.axis)))
+    found = (*image.findings(seen), *device.findings(seen), *backing.findings(seen))
+    return tuple(sorted(found, key=lambda one: AXES.index(one.axis)))
 
 
 class Diagnosis(BaseModel):
@@ -112,14 +106,9 @@ def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[AxisFin
     except VmStorageError:
         return ()
     folder = f"{found.path}/run-{run_id}"
+    owner, expires = this_process(), time.time() + LIFETIME_S
     lease = Lease(
-        run_id=run_id,
-        owner=this_process(),
-        expires=time.time() + LIFETIME_S,
-        uri=host.uri,
-        ssh=host.ssh,
-        folder=folder,
-        host=host.listed_as,
+        run_id=run_id, owner=owner, expires=expires, uri=host.uri, ssh=host.ssh, folder=folder, host=host.listed_as
     )
     try:
         emulator = find_emulator(shell, host.name)
@@ -136,3 +125,47 @@ def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[AxisFin
     finally:
         book.drop(lease)
     return findings(seen)
+
+
+_GAP = "  "
+_NARROWEST_WHY = 40
+"""Below this a reason is no longer read; the lines then are wider than the terminal."""
+
+
+def diagnosis_lines(found: Diagnosis, width: int) -> Sequence[str]:
+    """The lines to print, the table's at most `width` characters wide where that leaves room for the reasons."""
+    header = [*_header(found, found.host), ""] if found.host is not None else []
+    return [*header, *_table(found.findings, width)]
+
+
+def _header(found: Diagnosis, facts: HostFacts) -> Iterator[str]:
+    yield f"host          {facts.name}: {facts.cpu}, {facts.cores} cores, {format_about(facts.memory_bytes)}"
+    yield f"kernel        {facts.kernel}, CPU governor {facts.governor}"
+    yield f"hypervisor    QEMU {facts.qemu}, libvirt {facts.libvirt}"
+    yield f"acceleration  {facts.accel}: {facts.accel_reason}"
+    yield f"disks         {facts.folder} on {facts.file_system} ({facts.device}), {format_about(found.free_bytes)} free"
+    yield f"appliance     kernel {found.kernel}, in {found.appliance}"
+    if found.io_helper:
+        yield f"guests        can be restored from saved ones: {found.io_helper} is there"
+    else:
+        yield f"guests        are booted each: {IO_HELPER} is missing; install {IO_HELPER_PACKAGE}"
+    dropped = "dropped before each round" if found.drops_caches else "images are evicted by advice: not root"
+    yield f"host caches   {dropped}"
+
+
+def _table(findings: Sequence[AxisFinding], width: int) -> Iterator[str]:
+    if not findings:
+        return
+    rows = [("axis", "value", "here", "why"), *((one.axis, one.value, one.status, one.why) for one in findings)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    left = sum(widths) + 3 * len(_GAP)
+    last = ""
+    for axis, value, status, why in rows:
+        # an axis is named once, where its values begin
+        words = ("" if axis == last else axis, value, status)
+        start = _GAP.join(word.ljust(size) for word, size in zip(words, widths, strict=True)) + _GAP
+        room = max(width - left, _NARROWEST_WHY)
+        first, *more = textwrap.wrap(why, room, break_on_hyphens=False) or [""]
+        yield (start + first).rstrip()
+        yield from (" " * left + line for line in more)
+        last = axis

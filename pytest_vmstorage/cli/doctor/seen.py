@@ -1,20 +1,71 @@
-"""What is known of a lab host and of what vmstorage.toml lists when its axes are judged, and what a finding is."""
+"""What is known of a lab host when its axes are judged: by trials, vmstorage.toml, libvirt and the guest appliance."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from importlib import resources
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.cli.doctor.trials import NOT_TRIED, Trial
 from pytest_vmstorage.config.cell import SMALLEST_BYTES, StorageConfig
 from pytest_vmstorage.config.inventory import Inventory, LabHost
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.host.folders import FolderFacts
-from pytest_vmstorage.host.shell import Shell
+from pytest_vmstorage.host.shell import Shell, check
 from pytest_vmstorage.lab.machines import Machines
 from pytest_vmstorage.storage.block import find_block, plan_line
+
+_TIME_LIMIT_S = 60.0
+
+
+class Trial(BaseModel):
+    """What a command that was tried came to: whether its exit status was 0, and the last line of what it said."""
+
+    model_config = ConfigDict(frozen=True)
+
+    ok: bool
+    said: str
+
+
+NOT_TRIED = Trial(ok=False, said="it was not tried")
+
+Trials = Mapping[str, Trial]
+
+
+def run_trials(shell: Shell, folder: str, emulator: str) -> Trials:
+    """Every trial by its name, made in `folder`, which is made and removed; `emulator` is QEMU's path or "".
+
+    Raises ProvisionError where the folder cannot be made.
+    """
+    script = (resources.files(__package__ or "") / "trials.sh").read_text()
+    # QEMU's path is no word of the command: it is run, and not written to
+    text = f"emulator={shlex.quote(emulator)}\n{script}"
+    try:
+        done = shell.run(["sh", "-s", "--", folder], stdin=text.encode(), timeout_s=_TIME_LIMIT_S)
+        return read_trials(check(done, f"trying out the folder {folder}").stdout)
+    finally:
+        # the script does this itself, unless it was killed
+        shell.run(["rm", "-rf", "--", folder])
+
+
+def read_trials(text: str) -> Trials:
+    """The trials of the script's output: name, exit status and what was said in each line, tabs between them."""
+    lines = (line.split("\t", 2) for line in text.splitlines() if line.count("\t") >= 2)
+    return {name: Trial(ok=status == "0", said=_reason(said.strip(), status)) for name, status, said in lines}
+
+
+def _reason(said: str, status: str) -> str:
+    """What was said, without the sh that said it; a command that failed silently has its exit status."""
+    missing = re.fullmatch(r"timeout: failed to run command '(.*)': No such file or directory", said)
+    if missing:
+        return f"{missing[1]}: command not found"
+    # dash names the line, other shells do not
+    said = re.sub(r"^sh: (line )?(\d+: )?", "", said)
+    return said or ("" if status == "0" else f"exit status {status}")
+
 
 Status = Literal["yes", "limited", "no"]
 
@@ -30,35 +81,31 @@ class AxisFinding(BaseModel):
     why: str
 
 
+def finding(axis: str, value: str, status: Status, why: str) -> AxisFinding:
+    """The finding of these four."""
+    return AxisFinding(axis=axis, value=value, status=status, why=why)
+
+
 def look_at_listed(shell: Shell, host: LabHost) -> tuple[AxisFinding, ...]:
     """A finding for each entry, as `backing` names it; nothing is written."""
-    return tuple(_look(shell, host))
+
+    def plan(config: StorageConfig) -> str:
+        return plan_line(find_block(shell, host, config))
+
+    return tuple(_planned(f"{entry.kind}:{entry.name}", plan) for entry in host.listed())
 
 
 def look_at_machines(inventory: Inventory | None) -> tuple[AxisFinding, ...]:
     """A finding for each machine that the plugin did not make; each is reached, and nothing is written."""
     machines = Machines(inventory)
-    return tuple(_look_at_machine(machines, name) for name in (inventory.machines if inventory else ()))
+    return tuple(_planned(f"machine:{name}", machines.plan) for name in (inventory.machines if inventory else ()))
 
 
-def _look_at_machine(machines: Machines, name: str) -> AxisFinding:
-    backing = f"machine:{name}"
+def _planned(backing: str, plan: Callable[[StorageConfig], str]) -> AxisFinding:
     try:
-        said = machines.plan(StorageConfig(backing=backing, size=SMALLEST_BYTES))
+        return finding("backing", backing, "yes", plan(StorageConfig(backing=backing, size=SMALLEST_BYTES)))
     except VmStorageError as error:
-        return AxisFinding(axis="backing", value=backing, status="no", why=str(error))
-    return AxisFinding(axis="backing", value=backing, status="yes", why=said)
-
-
-def _look(shell: Shell, host: LabHost) -> Iterator[AxisFinding]:
-    for entry in host.listed():
-        backing = f"{entry.kind}:{entry.name}"
-        try:
-            place = find_block(shell, host, StorageConfig(backing=backing, size=SMALLEST_BYTES))
-        except VmStorageError as error:
-            yield AxisFinding(axis="backing", value=backing, status="no", why=str(error))
-        else:
-            yield AxisFinding(axis="backing", value=backing, status="yes", why=plan_line(place))
+        return finding("backing", backing, "no", str(error))
 
 
 NO_GUEST = "no guest can run here"
@@ -68,8 +115,8 @@ class Seen(BaseModel):
     """Trials by name, and what libvirt and the guest appliance say; `buses` is libvirt's bus names by machine type.
 
     `accel` is that of guests here, kvm or tcg. Where no guest runs it is empty, and so are `libvirt`, `qemu`, `modules`
-    (the guest kernel's) and `tools` (the guest's, with their versions). `listed` is what
-    was found of the entries of vmstorage.toml.
+    (the guest kernel's) and `tools` (the guest's, with their versions). `listed` are the findings of the entries of
+    vmstorage.toml.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -106,11 +153,8 @@ class Seen(BaseModel):
     def tried(self, axis: str, value: str, name: str, done: str) -> AxisFinding:
         """Yes with what was `done` where that trial succeeded, no with what it said where it failed."""
         trial = self.trial(name)
-        return AxisFinding(
-            axis=axis, value=value, status="yes" if trial.ok else "no", why=done if trial.ok else trial.said
-        )
+        return finding(axis, value, "yes" if trial.ok else "no", done if trial.ok else trial.said)
 
     def needs_guest(self, axis: str, value: str, why: str) -> AxisFinding:
         """Yes where guests can run."""
-        ok = self.has_guests
-        return AxisFinding(axis=axis, value=value, status="yes" if ok else "no", why=why if ok else NO_GUEST)
+        return finding(axis, value, *(("yes", why) if self.has_guests else ("no", NO_GUEST)))

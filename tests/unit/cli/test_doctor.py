@@ -12,10 +12,8 @@ import pytest
 
 from pytest_vmstorage.cli.command import main
 from pytest_vmstorage.cli.doctor import examine as examining
-from pytest_vmstorage.cli.doctor.examine import Diagnosis, examine, examine_lab, findings
-from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen
-from pytest_vmstorage.cli.doctor.text import diagnosis_lines
-from pytest_vmstorage.cli.doctor.trials import Trial, read_trials, run_trials
+from pytest_vmstorage.cli.doctor.examine import Diagnosis, diagnosis_lines, examine, examine_lab, findings
+from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen, Trial, read_trials, run_trials
 from pytest_vmstorage.config.cell import AXES, StorageConfig
 from pytest_vmstorage.config.rules.backing import BACKINGS
 from pytest_vmstorage.config.rules.image import SUBFORMATS
@@ -25,7 +23,8 @@ from pytest_vmstorage.guest.appliance.recipe import recipe
 from pytest_vmstorage.guest.libvirt.messages import is_since
 from pytest_vmstorage.host.folders import FolderFacts
 from pytest_vmstorage.lab.lab import Lab
-from pytest_vmstorage.testing.lab import make_host_shell, make_lab
+from pytest_vmstorage.testing.host import make_host_shell
+from pytest_vmstorage.testing.lab import make_lab
 from pytest_vmstorage.testing.shell import FakeShell
 
 RECORDED = (Path(__file__).parents[1] / "recordings" / "doctor-debian-12-root.txt").read_text()
