@@ -16,7 +16,9 @@ from pytest_vmstorage.testing.builders import (
     make_run,
 )
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
-from pytest_vmstorage.testing.lab import make_guest_shell, make_host_shell, make_lab
+from pytest_vmstorage.testing.host import make_host_shell
+from pytest_vmstorage.testing.lab import make_guest_shell, make_lab
+from pytest_vmstorage.testing.options import LabOptions
 from pytest_vmstorage.testing.shell import Asked, FakeShell, NoRecordingError
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "FakeDomain",
     "FakeHypervisor",
     "FakeShell",
+    "LabOptions",
     "NoRecordingError",
     "in_turns",
     "make_baseline",

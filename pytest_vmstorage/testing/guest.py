@@ -31,8 +31,11 @@ class CommandWords:
     err: str = ""
 
 
+_REDIRECTED = re.compile(r"^exec .*<(\S+) >(\S+) 2>(\S+)$")
+
+
 def read_words(words: Sequence[str]) -> CommandWords:
-    """Take [timeout -s KILL N] /bin/sh -c LINE sh WORD ... apart; LINE may begin with exec ["$@"] <I >O 2>E.
+    """Take [timeout -s KILL N] /bin/sh -c LINE sh WORD ... apart; LINE may begin with exec ["$@"] [<I >O 2>E].
 
     Raises HypervisorError for anything else.
     """
@@ -41,11 +44,13 @@ def read_words(words: Sequence[str]) -> CommandWords:
     if list(words[:2]) != ["/bin/sh", "-c"]:
         raise HypervisorError(f"FakeDomain does not run {shlex.join(words)}.")
     first, _, script = words[2].partition("\n")
-    *_, feed, out, err = shlex.split(first) if first.startswith("exec ") else ("", "", "")
-    if not err.startswith("2>"):
+    if first == 'exec "$@"':
+        return CommandWords(tuple(words[4:]), limit_s)
+    files = _REDIRECTED.search(first)
+    if files is None:
         return CommandWords(tuple(words), limit_s)
     argv = tuple(words[4:]) if '"$@"' in first else ("/bin/sh", "-c", script, *words[3:])
-    return CommandWords(argv, limit_s, feed.removeprefix("<"), out.removeprefix(">"), err.removeprefix("2>"))
+    return CommandWords(argv, limit_s, *files.groups())
 
 
 @dataclass
@@ -121,20 +126,24 @@ class FakeDomain:
     """A guest whose agent runs commands on a FakeShell and whose files are that shell's.
 
     It answers as qemu-ga does: a finished process can be asked about once, one that a signal killed has no exit code,
-    and what does not exist is a HypervisorError. `boots` says whether it ever does and answers; `write_at_most` and
-    `read_at_most` make the agent take and give less than it is asked to; `dies_after` ends the guest at that command
-    (0 is before it answers). `asked` is every agent command with its arguments; `monitor_answers` is what QMP returns
-    in place of what it would say of the XML.
+    and what does not exist is a HypervisorError. `boots` says whether it ever does and answers, `boot_s` after how many
+    seconds; `write_at_most` and `read_at_most` make the agent take and give less than it is asked to; `dies_after` ends
+    the guest at that command (0 is before it answers). `asked` is every agent command with its arguments;
+    `monitor_answers` is what QMP returns in place of what it would say of the XML. `note` is told of each pause and
+    resume, `moved` is how many bytes the disk has read and written by QEMU's count.
     """
 
     shell: FakeShell
     live_xml: str = ""
     boots: bool = True
+    boot_s: float = 0.0
     dies_after: int | None = None
     write_at_most: int = MESSAGE_BYTES
     read_at_most: int = ANSWER_BYTES
     monitor_answers: Mapping[str, Any] = field(default_factory=dict)
     asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    note: Callable[[str], object] = str
+    moved: tuple[int, int] = (0, 0)
     destroyed: bool = False
     paused: bool = False
     _dead: bool = False
@@ -144,12 +153,15 @@ class FakeDomain:
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1000))
 
     def wait_for_agent(self, timeout_s: float) -> bool:
-        """Whether the agent answers, said at once; raises GuestDiedError where the guest dies while it boots."""
-        del timeout_s
+        """Whether the agent answers; raises GuestDiedError where the guest dies while it boots.
+
+        Nobody waits for an agent that never will.
+        """
+        time.sleep(min(self.boot_s, timeout_s))
         if self._dead or self.dies_after == 0:
             self._dead = True
             raise GuestDiedError("The guest ended before it answered.")
-        return self.boots
+        return self.boots and self.boot_s <= timeout_s
 
     def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
         """One agent command and its return value; raises what a LibvirtDomain raises."""
@@ -183,6 +195,10 @@ class FakeDomain:
         answer = answer_monitor(self.live_xml, command, arguments)
         if command == "query-block" and self._limits:
             return [{**one, "inserted": {**one["inserted"], **self._limits}} for one in answer]
+        if command == "query-blockstats":
+            stats = dict(zip(("rd_bytes", "wr_bytes"), self.moved, strict=True))
+            counted = dict.fromkeys(("rd_operations", "wr_operations", "flush_operations"), 0)
+            return [{**one, "stats": stats | counted} for one in answer]
         return answer
 
     def xml(self) -> str:
@@ -204,11 +220,13 @@ class FakeDomain:
     def pause(self) -> None:
         """Its agent answers no more until `resume`; raises GuestDiedError."""
         self._check_alive("pausing the guest")
+        self.note("pause")
         self.paused = True
 
     def resume(self) -> None:
         """Its agent answers again; raises GuestDiedError."""
         self._check_alive("resuming the guest")
+        self.note("resume")
         self.paused = False
 
     def _check_alive(self, doing: str) -> None:
@@ -290,7 +308,9 @@ class FakeHypervisor:
     `refusals` are raised, one each, by the next starts. `has_kvm` is what it says of KVM.
     """
 
-    def __init__(self, boot: Callable[[str], FakeDomain], *, has_kvm: bool = False) -> None:
+    def __init__(
+        self, boot: Callable[[str], FakeDomain], *, has_kvm: bool = False, note: Callable[[str], object] = str
+    ) -> None:
         self.domains: dict[str, FakeDomain] = {}
         self.refusals: list[BaseException] = []
         self.has_kvm = has_kvm
@@ -298,6 +318,7 @@ class FakeHypervisor:
         self.forgotten: list[str] = []
         self.confined = Confinement()
         self._boot = boot
+        self._note = note
 
     def start(self, xml: str) -> FakeDomain:
         """Boot a guest; raises the next of `refusals`, if there is one."""
@@ -342,8 +363,9 @@ class FakeHypervisor:
         return self.confined
 
     def close(self) -> None:
-        """Remember that it was closed."""
+        """Remember that it was closed, and note "close"."""
         self.closed = True
+        self._note("close")
 
     @property
     def running(self) -> list[FakeDomain]:

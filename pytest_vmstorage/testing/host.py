@@ -1,4 +1,4 @@
-"""Images that nobody made: what qemu-img and qemu-io of 7.2 would answer of them."""
+"""A host that nobody has: what its commands answer, and qemu-img and qemu-io of 7.2 of images that nobody made."""
 
 from __future__ import annotations
 
@@ -7,11 +7,22 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import PurePosixPath
 
 from pytest_vmstorage.host.shell import CommandResult
 from pytest_vmstorage.testing.shell import Asked, FakeShell
 
 _EMPTY_BYTES = 262144
+
+CONSOLE = "[    1.2] virtio_blk virtio1: 1/0/0 queues\n[    1.9] init: ready\n"
+"""What every guest's console ends with."""
+
+QEMU_VERSION = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\n"
+"""What every QEMU on a fake host says of itself."""
+
+FOLDER = "/srv/vm"
+"""Where the disks of a fake host lie."""
 
 
 @dataclass
@@ -133,3 +144,57 @@ class Images:
 def said(asked: Asked, stdout: str = "") -> CommandResult:
     """A command's success, with what it said."""
     return CommandResult(argv=asked.argv, returncode=0, stdout=stdout, stderr="", seconds=0.0)
+
+
+def own_folder(asked: Asked) -> CommandResult:
+    """The folder for disks is there, root's own, with nothing above it that others may write to."""
+    path = asked.argv[-2]
+    folders = (path, *map(str, PurePosixPath(path).parents))
+    return said(asked, "user 0 0 root root none\n" + "".join(f"folder 0 0 711 root {one}\n" for one in folders))
+
+
+def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
+    """A healthy host: qemu-img makes what it is asked to, df, stat and filefrag tell of it, rm removes it."""
+    shell = FakeShell()
+    Images(shell)
+
+    def remove(asked: Asked) -> CommandResult:
+        gone = asked.argv[-1]
+        for path in [path for path in shell.files if path == gone or path.startswith(f"{gone}/")]:
+            del shell.files[path]
+        return said(asked)
+
+    def look(asked: Asked) -> CommandResult:
+        return said(asked, QEMU_VERSION)
+
+    def run(asked: Asked) -> CommandResult:
+        return said(asked, f"{asked.argv[4]}\nsame\nbinary\n{QEMU_VERSION}")
+
+    shell.do(re.compile(r"^rm "), remove)
+    # any QEMU that a cell names is there, and runs its guest
+    shell.do(re.compile(r"exec \"\$1\" --version"), look)
+    shell.do(re.compile(r"/proc/\$\{pid:-none\}/exe"), run)
+    root = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
+    shell.do(re.compile(r"readlink .*mountinfo"), lambda asked: said(asked, f"{asked.argv[-1]}\n{root}"))
+    shell.answer(re.compile(r"^test -b "), returncode=1)
+    # no image here has extents beside it
+    shell.answer(re.compile(r"^sh -c 'ls "), returncode=2)
+    shell.answer(re.compile(r"^df "), f"Type Avail Filesystem\next4 {free_bytes} /dev/vda\n")
+    shell.answer(re.compile(r"^tail "), CONSOLE)
+    shell.do(re.compile(r"vmstorage-write-test"), own_folder)
+    shell.answer(re.compile(r"^sh -c 'for one; do dd "))
+    shell.answer(re.compile(r"^(mkdir|sync|chmod) "))
+    shell.answer(re.compile(r"blockdev --flushbufs"))
+    shell.answer(re.compile(r"drop_caches"), "dropped\n")
+    shell.do(re.compile(r"sha256sum"), lambda asked: said(asked, f"{sha256(asked.argv[-1].encode()).hexdigest()}  -\n"))
+    shell.do(re.compile(r"^readlink -f "), lambda asked: said(asked, f"{asked.argv[-1]}\n"))
+    shell.answer(re.compile(r"stat -L -c "), "file\n")
+    shell.answer(re.compile(r"^du "), "0\t/srv/vm\n")
+    # all tools are there
+    shell.answer(re.compile(r"command -v"))
+    shell.answer(re.compile(r"uname -r"), "kernel=6.1.0-18-amd64\ncpus=2\n")
+    shell.answer(re.compile(r"fio --version"), "fio=3.33\ncoreutils=9.1\n")
+    shell.answer(re.compile(r"qemu-img --version"), "qemu-img=7.2.22\ncoreutils=9.1\n")
+    # no loop device is in use
+    shell.answer(re.compile(r"loop/backing_file"), returncode=1)
+    return shell

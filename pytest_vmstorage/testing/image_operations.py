@@ -9,8 +9,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.host.shell import CommandResult
 from pytest_vmstorage.measure.image_operations import Bench
 from pytest_vmstorage.storage.operations.files import FileImage
-from pytest_vmstorage.testing.host import said
-from pytest_vmstorage.testing.lab import FOLDER, make_host_shell
+from pytest_vmstorage.testing.host import FOLDER, make_host_shell, said
 from pytest_vmstorage.testing.shell import Asked, FakeShell
 from pytest_vmstorage.workloads.image_operations import ImageOperations
 
@@ -24,20 +23,20 @@ class ImageHost:
     `idle` are operations that succeed and do nothing, `failing` says for some what they fail with.
     """
 
-    def __init__(self, config: StorageConfig) -> None:
-        self.shell: FakeShell = make_host_shell()
+    def __init__(self, shell: FakeShell) -> None:
+        self.shell = shell
         self.done: list[str] = []
         self.data = ""
         self.idle: set[str] = set()
         self.failing: dict[str, str] = {}
-        self._config = config
         self._blocks = 0
         self._made: list[str] = []
         self.shell.do(re.compile(r"^env LC_ALL=C bash -c "), self._operate)
-        self.shell.do(re.compile(r"^sh -c .* qemu-io "), self._write)
+        self.shell.do(re.compile(r"^sh -c .* qemu-io .*/images-"), self._write)
         self.shell.do(re.compile(r"^qemu-io -r "), lambda asked: said(asked, f"qemu-io> 00000000:  {self.data}\n"))
         self.shell.do(re.compile(r"^find .*printf"), lambda asked: said(asked, f"{self._blocks}\n"))
         self.shell.answer(re.compile(r"^find .*filefrag"))
+        self.shell.answer(re.compile(r"cp --reflink=always"), returncode=1)
         self.shell.answer(re.compile(r"mindepth 1 -delete"))
         self.shell.answer(re.compile(r"^sh -c 'rm -f"))
 
@@ -60,7 +59,7 @@ class ImageHost:
             self.data, self._made = "", shlex.split(made[0])
             self.shell.run(self._made)
         if operation == "resize":
-            self.shell.run([*self._made[:-1], str(2 * self._config.size)])
+            self.shell.run([*self._made[:-1], str(2 * int(self._made[-1]))])
         if operation == "rollback":
             self.data = "first"
         self._blocks = 0 if operation == "delete" else self._blocks + 8
@@ -74,7 +73,7 @@ def make_bench(
     config: StorageConfig, workload: ImageOperations, *, shares_blocks: bool = False
 ) -> tuple[Bench, ImageHost]:
     """A bench for the cell in a folder on ext4, or on an xfs that shares blocks, and its host."""
-    host = ImageHost(config)
+    host = ImageHost(make_host_shell())
     kind = "xfs" if shares_blocks else "ext4"
     place = FileImage(config, f"{FOLDER}/images-1", workload, kind=kind, shares_blocks=shares_blocks)
     return Bench(shell=host.shell, config=config, host="local", place=place, scratch=FOLDER), host

@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import re
-from contextlib import ExitStack
-from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
 
 from pytest_vmstorage.config.buses import BUSES, CACHES
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.fs_options import mount_options
 from pytest_vmstorage.config.inventory import LabHost
-from pytest_vmstorage.config.settings import AccelChoice, LabSettings
+from pytest_vmstorage.config.settings import Accel, AccelChoice, LabSettings
+from pytest_vmstorage.errors import SpaceError, UnsupportedError
 from pytest_vmstorage.guest.appliance.build import Appliance, Manifest
 from pytest_vmstorage.guest.boot import BootFiles
+from pytest_vmstorage.guest.domain_xml import GuestSpec
 from pytest_vmstorage.guest.file_system import MOUNTPOINT
+from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.host.file_systems import MOUNTS
 from pytest_vmstorage.host.lease import HeldLease, Lease, LeaseBook, this_process
-from pytest_vmstorage.host.shell import CommandResult
+from pytest_vmstorage.host.lock import HostLease
 from pytest_vmstorage.lab.factory import GuestFactory, hold
 from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.lab.machines import Machines
+from pytest_vmstorage.progress import Progress, silent
+from pytest_vmstorage.storage.disk import HostDisk
 from pytest_vmstorage.testing.builders import make_host
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
-from pytest_vmstorage.testing.host import Images, said
-from pytest_vmstorage.testing.shell import Asked, FakeShell
+from pytest_vmstorage.testing.host import FOLDER, make_host_shell
+from pytest_vmstorage.testing.image_operations import ImageHost
+from pytest_vmstorage.testing.options import LabOptions, chosen, matches
+from pytest_vmstorage.testing.programs import BeforeRound, FakePrograms
+from pytest_vmstorage.testing.shell import FakeShell
 
-CONSOLE = "[    1.2] virtio_blk virtio1: 1/0/0 queues\n[    1.9] init: ready\n"
-"""What every guest's console ends with."""
-
-QEMU_VERSION = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\n"
-"""What every QEMU on a fake host says of itself."""
-
-FOLDER = "/srv/vm"
-"""Where the disks of a fake host lie."""
+Note = Callable[[str], object]
 
 
 def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
@@ -58,10 +63,15 @@ def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
     )
     shell = FakeShell()
     shell.answer(re.compile(r"blockdev --flushbufs"))
+    # the kernel had no trouble
+    shell.answer(re.compile(r"dmesg"), returncode=1)
     shell.answer(re.compile(r"^fio --name=fill |mkfs\.|mkdir -p|modprobe"))
     shell.answer(re.compile(r"truncate -s"), f"{config.size // 2**21 * 2**20}\n")
     queue = f"/sys/block/{disk}/queue"
     told = {f"{queue}/scheduler": f"[{scheduler}]", f"{queue}/write_cache": cache, MOUNTS: "\n".join(mounts)}
+    # device, mount point, kind, options: the fields of mountinfo in another order
+    words = [line.split() for line in mounts]
+    told["/proc/mounts"] = "\n".join(f"{one[8]} {one[4]} {one[7]} {one[5]}" for one in words)
     shell.files.update({path: f"{text}\n".encode() for path, text in told.items()})
     shell.answer(re.compile("osrelease"), facts)
     return shell
@@ -76,51 +86,61 @@ def _mounts(config: StorageConfig, disk: str) -> tuple[str, ...]:
     return (root, f"30 23 254:16 / {MOUNTPOINT} {options} - {config.guest_fs} {disk} rw")
 
 
-def own_folder(asked: Asked) -> CommandResult:
-    """The folder for disks is there, root's own, with nothing above it that others may write to."""
-    path = asked.argv[-2]
-    folders = (path, *map(str, PurePosixPath(path).parents))
-    return said(asked, "user 0 0 root root none\n" + "".join(f"folder 0 0 711 root {one}\n" for one in folders))
+class FakeFactory(GuestFactory):
+    """A factory that tells `begin` which cell each disk is for, by the guest's UUID or the path on the host.
+
+    `note` is told what is made and let go.
+    """
+
+    def __init__(
+        self, options: LabOptions, note: Note, begin: Callable[[str, StorageConfig], object], **parts: Any
+    ) -> None:
+        super().__init__(**parts)
+        self._options = options
+        self._tell_event = note
+        self._begin_cell = begin
+
+    def spec(self, name: str, domain_uuid: str, disk: HostDisk | None, accel: Accel) -> GuestSpec:
+        """What a guest with that disk is made from; raises UnsupportedError and SpaceError by the options."""
+        if disk is not None:
+            self._check(disk.config)
+            self._begin_cell(domain_uuid, disk.config)
+        return super().spec(name, domain_uuid, disk, accel)
+
+    def make_disk(self, config: StorageConfig, say: Progress = silent) -> HostDisk:
+        """Make the cell's disk without a guest; raises UnsupportedError and SpaceError by the options."""
+        self._check(config)
+        self._tell_event(f"native {config}")
+        disk = super().make_disk(config, say)
+        self._begin_cell(disk.path, config)
+        return disk
+
+    def make_place(self, config: StorageConfig, image_bytes: int) -> HostDisk:
+        """Make a folder for the cell's images; raises UnsupportedError and SpaceError by the options."""
+        self._check(config)
+        self._tell_event(f"images {config}")
+        return super().make_place(config, image_bytes)
+
+    def discard(self, made: StartedGuest | HostDisk) -> None:
+        """Tear a guest or a disk down in the background."""
+        disk = made if isinstance(made, HostDisk) else made.disk
+        self._tell_event(f"discard {disk.config}" if disk is not None else "discard")
+        super().discard(made)
+
+    def _check(self, config: StorageConfig) -> None:
+        if reason := chosen(self._options.unsupported, config, ""):
+            raise UnsupportedError(reason)
+        if matches(self._options.full, config):
+            raise SpaceError(f"The fake host has no room for {config}.")
 
 
-def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
-    """A healthy host: qemu-img makes what it is asked to, df, stat and filefrag tell of it, rm removes it."""
-    shell = FakeShell()
-    Images(shell)
+class FreeHost(HostLease):
+    """The lease of a host that nobody else wants."""
 
-    def remove(asked: Asked) -> CommandResult:
-        gone = asked.argv[-1]
-        for path in [path for path in shell.files if path == gone or path.startswith(f"{gone}/")]:
-            del shell.files[path]
-        return said(asked)
-
-    def look(asked: Asked) -> CommandResult:
-        return said(asked, QEMU_VERSION)
-
-    def run(asked: Asked) -> CommandResult:
-        return said(asked, f"{asked.argv[4]}\nsame\nbinary\n{QEMU_VERSION}")
-
-    shell.do(re.compile(r"^rm "), remove)
-    # any QEMU that a cell names is there, and runs its guest
-    shell.do(re.compile(r"exec \"\$1\" --version"), look)
-    shell.do(re.compile(r"/proc/\$\{pid:-none\}/exe"), run)
-    root = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
-    shell.do(re.compile(r"readlink .*mountinfo"), lambda asked: said(asked, f"{asked.argv[-1]}\n{root}"))
-    shell.answer(re.compile(r"^test -b "), returncode=1)
-    # no image here has extents beside it
-    shell.answer(re.compile(r"^sh -c 'ls "), returncode=2)
-    shell.answer(re.compile(r"^df "), f"Type Avail Filesystem\next4 {free_bytes} /dev/vda\n")
-    shell.answer(re.compile(r"^tail "), CONSOLE)
-    shell.do(re.compile(r"vmstorage-write-test"), own_folder)
-    shell.answer(re.compile(r"^sh -c 'for one; do dd "))
-    shell.answer(re.compile(r"^(mkdir|sync|chmod) "))
-    shell.answer(re.compile(r"drop_caches"), "dropped\n")
-    shell.do(re.compile(r"sha256sum"), lambda asked: said(asked, f"{sha256(asked.argv[-1].encode()).hexdigest()}  -\n"))
-    shell.do(re.compile(r"^readlink -f "), lambda asked: said(asked, f"{asked.argv[-1]}\n"))
-    shell.answer(re.compile(r"stat -L -c "), "file\n")
-    # no loop device is in use
-    shell.answer(re.compile(r"loop/backing_file"), returncode=1)
-    return shell
+    @contextmanager
+    def alone(self, say: Progress = silent) -> Iterator[None]:  # noqa: ARG002 (as a real lease has it)
+        """Wait for nobody."""
+        yield
 
 
 def make_lab(
@@ -129,11 +149,75 @@ def make_lab(
     hypervisor: FakeHypervisor | None = None,
     shell: FakeShell | None = None,
     settings: LabSettings | None = None,
+    options: LabOptions | None = None,
+    guest_shell: Callable[[StorageConfig], FakeShell] = make_guest_shell,
+    host_lease: HostLease | None = None,
+    note: Note = str,
+    before_round: BeforeRound = lambda _config, _number: None,
     root: str = "",
 ) -> Lab:
-    """A Lab on fakes; its leases lie in `folder`. Without a hypervisor each cell gets a guest with a disk of 1 GiB."""
-    hypervisor = hypervisor or FakeHypervisor(lambda _xml: FakeDomain(make_guest_shell()))
-    shell = shell or make_host_shell()
+    """A Lab on fakes that behaves as `options` say; its leases lie in `folder`. In its guests fio and dd run.
+
+    `guest_shell` makes the shell of a cell's guest, for workloads of other tools. `note` gets each event as a word and
+    the cell's id: "guest" and "mute" for one that boots and one that never answers, "native", "images", "fill",
+    "pause", "resume", "die", "hang", "discard", and "close" alone. `before_round` is called before each round, and what
+    it raises reaches the test. `root` is the embedded driver's folder, "" without one. A `shell` of your own replaces the host. A `hypervisor` of your own makes all guests,
+    and nothing that the options say of guests holds then.
+    """
+    options = options or LabOptions()
+    shell = shell or make_host_shell(free_bytes=options.free_bytes)
+    if options.memory_bytes is not None:
+        # a quarter of all is left to the page cache
+        told = f"MemTotal: 8388608 kB\nMemAvailable: {options.memory_bytes // 1024 + 2097152} kB\n"
+        shell.files["/proc/meminfo"] = told.encode()
+    if options.keeps_files:
+        shell.answer(re.compile("^rm "), stderr="rm: cannot remove it: Device or resource busy\n", returncode=1)
+    ImageHost(shell)
+    programs = FakePrograms(shell, options, note, before_round)
+    cells: dict[str, StorageConfig] = {}
+    booted: Counter[StorageConfig] = Counter()
+
+    def begin(place: str, config: StorageConfig) -> None:
+        if config.is_native:
+            programs.install(shell, config, disk=place)
+        cells[place] = config
+
+    def boot(xml: str) -> FakeDomain:
+        config = next((one for uuid, one in cells.items() if uuid in xml), StorageConfig())
+        booted[config] += 1
+        answers = booted[config] <= chosen(options.boots, config, booted[config])
+        note(f"{'guest' if answers else 'mute'} {config}")
+        domain = FakeDomain(
+            guest_shell(config),
+            boots=answers,
+            boot_s=chosen(options.boot_s, config, 0.0),
+            note=lambda event: note(f"{event} {config}"),
+        )
+        programs.install(domain.shell, config, domain=domain)
+        return domain
+
+    return _put_together(
+        folder,
+        shell,
+        hypervisor or FakeHypervisor(boot, note=note),
+        settings or LabSettings(),
+        options,
+        functools.partial(FakeFactory, options, note, begin),
+        host_lease,
+        root,
+    )
+
+
+def _put_together(
+    folder: Path,
+    shell: FakeShell,
+    hypervisor: FakeHypervisor,
+    settings: LabSettings,
+    options: LabOptions,
+    make_factory: Callable[..., GuestFactory],
+    host_lease: HostLease | None,
+    root: str,
+) -> Lab:
     lease = Lease(
         run_id="0123456789",
         owner=this_process(),
@@ -144,23 +228,27 @@ def make_lab(
         root=root,
     )
     boot = BootFiles(emulator="/usr/bin/qemu-system-x86_64", kernel="/a/kernel", initrd="/a/initrd", root="/a/root")
-    book = LeaseBook(folder / "leases")
-    held, teardown = HeldLease(book, lease), ExitStack()
+    held, teardown = HeldLease(LeaseBook(folder / "leases"), lease), ExitStack()
+    if host_lease is not None:
+        teardown.callback(host_lease.close)
     hold(held, shell, teardown)
-    host = LabHost(name="local", uri="test:///default", ssh=None, folder=FOLDER)
-    factory = GuestFactory(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=held)
-    teardown.push(held.removal(hypervisor.close))
-    teardown.push(held.removal(factory.close))
+    host = LabHost(name=options.name, uri="test:///default", ssh=None, folder=FOLDER)
+    machines = Machines(settings.inventory)
+    factory = make_factory(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=held)
+    for step in (hypervisor.close, machines.close, factory.close):
+        teardown.push(held.removal(step))
     return Lab(
-        settings=settings or LabSettings(),
+        settings=settings,
         host=host,
         shell=shell,
         hypervisor=hypervisor,
         factory=factory,
         appliance=_appliance(),
-        accel=AccelChoice(used="tcg", requested="tcg", reason="asked for"),
-        facts=make_host("local", accel="tcg", accel_reason="asked for"),
+        accel=AccelChoice(used=options.accel, requested=options.accel, reason="asked for"),
+        facts=make_host(options.name, accel=options.accel, accel_reason="asked for"),
         held=held,
+        machines=machines,
+        host_lease=host_lease or FreeHost(shell, options.name),
         teardown=teardown,
     )
 

@@ -14,6 +14,7 @@ import pytest_vmstorage.plugin.recorder
 import pytest_vmstorage.plugin.session
 import pytest_vmstorage.report.formats
 import pytest_vmstorage.report.text
+import pytest_vmstorage.testing.lab
 import pytest_vmstorage.workloads.fio.fio  # noqa: F401
 
 # a shell's background job ignores Ctrl-C, and so would all that is started here, of which some are sent one

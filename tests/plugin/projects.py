@@ -47,8 +47,9 @@ class Project:
         self.wish()
 
     def wish(self, **wishes):
-        """Say how the lab behaves from now on."""
-        self._monkeypatch.setenv("VMS_FAKE", json.dumps({"log": str(self.path / "events"), **wishes}))
+        """Say how the lab behaves from now on, by the names of LabOptions or of `fakelab`."""
+        others = {"log": str(self.path / "events"), "open": "", "leases": "", "kills": "", "interrupts": 0}
+        self._monkeypatch.setenv("VMS_FAKE", json.dumps(others | wishes))
 
     def write(self, **files):
         """Write Python files, and others with `name_suffix`."""

@@ -122,7 +122,7 @@ def test_rows_of_other_acceleration_are_not_compared(saved):
 
 def test_a_failed_cell_is_not_called_missing(saved):
     """A cell whose guest failed is listed as failed, once."""
-    saved.wish(broken="qcow2-*")
+    saved.wish(boots={"qcow2-*": 0})
     result = saved.run(*JUDGED)
     result.assert_outcomes(passed=1, errors=1)
     assert "not in this run" not in text_of(result)

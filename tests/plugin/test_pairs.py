@@ -156,13 +156,13 @@ def test_a_selection_without_anything_to_pair_is_refused(project):
 
 def test_another_side_that_does_not_boot(two_cells):
     """The test is skipped with the reason, and costs no further rounds."""
-    two_cells.wish(broken="qcow2-writeback-*")
+    two_cells.wish(boots={"qcow2-writeback-*": 0})
     result = two_cells.run(AGAINST, "-rs", "--vm-report=r.json")
     result.assert_outcomes(passed=1, skipped=1)
     said = "was not compared with the same with cache=writeback"
     assert (
-        f"{said}: with cache=writeback it has no figure: The guest of qcow2-writeback-virtio-blk-off did not answer"
-        in flat(result)
+        f"{said}: with cache=writeback it has no figure: guest did not answer:"
+        " The guest of qcow2-writeback-virtio-blk-off did not answer" in flat(result)
     )
     assert {name: (len(own), len(other)) for name, (own, other) in sides(two_cells).items()} == {
         "raw": (6, 6),
@@ -172,21 +172,24 @@ def test_another_side_that_does_not_boot(two_cells):
 
 def test_another_side_that_boots_no_more(two_cells):
     """Its pairs so far are told, and why there are no more; the cells beside it go on."""
-    two_cells.wish(noise=0.01, dies="qcow2-writeback-*", lives=3, speed={"raw-none-*": 0.7})
+    two_cells.wish(noise=0.01, boots={"qcow2-writeback-*": 3}, speed={"raw-none-*": 0.7})
     result = two_cells.run(AGAINST, "-rs", "--vm-report=r.json")
     result.assert_outcomes(failed=1, skipped=1)
     assert "3 pairs" in flat(result)
-    assert "No further pairs: The guest of qcow2-writeback-virtio-blk-off did not answer any more." in flat(result)
+    assert (
+        "No further pairs: guest did not answer: The guest of qcow2-writeback-virtio-blk-off did not answer within"
+        in flat(result)
+    )
     assert len(sides(two_cells)["qcow2"][0]) in (3, 4)
     assert text_of(result).count("vmstorage: round ") == 6 + 12
 
 
 def test_another_side_that_is_not_what_it_says(two_cells):
     """A round that is INVALID there is no pair, and ends them."""
-    two_cells.wish(changes="qcow2-writeback-*", changed="cache is write through")
+    two_cells.wish(write_through="qcow2-writeback-*")
     result = two_cells.run(AGAINST, "-rs")
     result.assert_outcomes(passed=1, skipped=1)
-    assert "INVALID: cache is write through" in flat(result)
+    assert "INVALID: after the last round cache is write through" in flat(result)
     assert text_of(result).count("vmstorage: round ") == 6
 
 
@@ -203,10 +206,10 @@ def test_a_fixture_that_fails_on_the_other_side(two_cells):
 
 def test_an_own_guest_that_boots_no_more_fails_its_test(two_cells):
     """As without pairs: an error with its sentence, and not a skipped test."""
-    two_cells.wish(noise=0.01, dies="qcow2-none-*", lives=3)
+    two_cells.wish(noise=0.01, boots={"qcow2-none-*": 3})
     result = two_cells.run(AGAINST)
     result.assert_outcomes(passed=1, errors=1)
-    assert "The guest of qcow2-none-virtio-blk-off did not answer any more." in flat(result)
+    assert "The guest of qcow2-none-virtio-blk-off did not answer within" in flat(result)
     assert text_of(result).count("vmstorage: round ") == 6
 
 

@@ -259,7 +259,7 @@ def test_an_interrupted_run(project):
 
     The rounds are taken in turns, so no test was reported yet.
     """
-    project.wish(hang="qcow2-*")
+    project.wish(hangs={"qcow2-*": 5})
     project.write(
         test_it=RANDOM_WRITE
         + '@pytest.mark.parametrize("format", ["raw", "qcow2"])\ndef test_x(measure): measure(FIO)\n'
@@ -293,7 +293,7 @@ def test_an_interrupted_run(project):
 
 def test_rounds_in_a_row_that_were_interrupted(project):
     """The two that had ended stand in the report, and the lab is closed before anything else can fail."""
-    project.wish(hang="qcow2-*")
+    project.wish(hangs={"qcow2-*": 5})
     project.write(
         test_it=RANDOM_WRITE + '@pytest.mark.storage(format="qcow2")\ndef test_x(measure): measure(FIO, rounds=4)\n'
     )

@@ -54,7 +54,7 @@ def test_bisect_skips_what_cannot_be_judged(saved, args):
 
 def test_bisect_skips_a_cell_without_a_figure(saved):
     """A guest that does not boot says nothing of speed."""
-    saved.wish(broken="qcow2-*")
+    saved.wish(boots={"qcow2-*": 0})
     assert saved.run(*JUDGED, "--vm-bisect").ret == 125
 
 

@@ -127,7 +127,7 @@ def test_fixtures_of_modules_and_sessions_live_through_all_passes(project):
 
 def test_without_memory_guests_are_made_anew(project):
     """No guest waits where there is no room for a second one; its rounds say which guest they are from."""
-    project.wish(memory=0)
+    project.wish(memory_bytes=0)
     project.write(test_it=TURNS)
     project.run(SEED, "--vm-report=r.json").assert_outcomes(passed=3)
     events = project.events
@@ -137,17 +137,17 @@ def test_without_memory_guests_are_made_anew(project):
 
 def test_a_round_that_fails_fails_its_test_alone(project):
     """It is not tried again; the other cells get all their rounds."""
-    project.wish(changes="qcow2-*", changed="cache is write through")
+    project.wish(write_through="qcow2-*")
     project.write(test_it=TURNS)
     result = project.run("--vm-report=r.json", "-rf")
     result.assert_outcomes(passed=2, failed=1)
-    assert "INVALID: cache is write through." in flat(result)
+    assert "INVALID: after the last round cache is write through" in flat(result)
     assert {cell: len(rows) for cell, rows in samples(project).items()} == {"raw": 3, "vdi": 3}
 
 
 def test_x_ends_at_the_first_failure(project):
     """Without waiting for the rounds of all other cells."""
-    project.wish(changes="vdi-*", changed="cache is write through")
+    project.wish(write_through="vdi-*")
     project.write(test_it=TURNS)
     result = project.run("-x", "--vm-rounds=50")
     assert "stopping after 1 failures" in text_of(result)

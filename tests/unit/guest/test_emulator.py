@@ -15,7 +15,8 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, ProvisionError
 from pytest_vmstorage.guest.emulator import check_emulator, read_version, running_emulator
 from pytest_vmstorage.host.shell import LocalShell
-from pytest_vmstorage.testing.lab import make_host_shell, make_lab
+from pytest_vmstorage.testing.host import make_host_shell
+from pytest_vmstorage.testing.lab import make_lab
 from pytest_vmstorage.testing.shell import FakeShell
 
 SAYS = "echo QEMU emulator version 9.2.0 '(v9.2.0-7-gabc)'; echo Copyright"

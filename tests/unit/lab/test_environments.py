@@ -18,7 +18,8 @@ from pytest_vmstorage.measure.system import Identity
 from pytest_vmstorage.storage.block import BlockPlace
 from pytest_vmstorage.storage.disk import HostDisk
 from pytest_vmstorage.testing.guest import FakeDomain
-from pytest_vmstorage.testing.lab import make_host_shell, make_lab
+from pytest_vmstorage.testing.host import make_host_shell
+from pytest_vmstorage.testing.lab import make_lab
 from pytest_vmstorage.testing.shell import FakeShell
 
 

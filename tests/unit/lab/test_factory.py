@@ -20,7 +20,8 @@ from pytest_vmstorage.host.lease import HeldLease, Lease, LeaseBook, this_proces
 from pytest_vmstorage.host.shell import CommandResult
 from pytest_vmstorage.lab.factory import GuestFactory, hold
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
-from pytest_vmstorage.testing.lab import make_guest_shell, make_host_shell
+from pytest_vmstorage.testing.host import make_host_shell
+from pytest_vmstorage.testing.lab import make_guest_shell
 from pytest_vmstorage.testing.shell import Asked, FakeShell
 
 RAW = StorageConfig()

@@ -22,7 +22,8 @@ from pytest_vmstorage.host.lease import LeaseBook
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.progress import silent
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
-from pytest_vmstorage.testing.lab import make_guest_shell, make_host_shell, make_lab
+from pytest_vmstorage.testing.host import make_host_shell
+from pytest_vmstorage.testing.lab import make_guest_shell, make_lab
 from pytest_vmstorage.testing.shell import FakeShell
 
 RAW = StorageConfig()

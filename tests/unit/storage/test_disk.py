@@ -14,7 +14,7 @@ from pytest_vmstorage.storage import disk
 from pytest_vmstorage.storage.block import BlockPlace
 from pytest_vmstorage.storage.disk import HostDisks, folder_bytes
 from pytest_vmstorage.storage.space import HEADROOM_BYTES, space_needed
-from pytest_vmstorage.testing.lab import make_host_shell
+from pytest_vmstorage.testing.host import make_host_shell
 from pytest_vmstorage.testing.shell import FakeShell
 
 FOLDER = "/srv/vm/run-0123456789"

@@ -21,7 +21,7 @@ from pytest_vmstorage.storage.caches import evict
 from pytest_vmstorage.storage.disk import HostDisks
 from pytest_vmstorage.storage.fill import MOST_BYTES, SHIFTS, HostFill, may_be_filled
 from pytest_vmstorage.storage.image import make_disk
-from pytest_vmstorage.testing.lab import make_host_shell
+from pytest_vmstorage.testing.host import make_host_shell
 from pytest_vmstorage.testing.shell import FakeShell
 
 MIB = 2**20
