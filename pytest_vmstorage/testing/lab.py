@@ -161,7 +161,8 @@ def make_lab(
     `guest_shell` makes the shell of a cell's guest, for workloads of other tools. `note` gets each event as a word and
     the cell's id: "guest" and "mute" for one that boots and one that never answers, "native", "images", "fill",
     "pause", "resume", "die", "hang", "discard", and "close" alone. `before_round` is called before each round, and what
-    it raises reaches the test. `root` is the embedded driver's folder, "" without one. A `shell` of your own replaces the host. A `hypervisor` of your own makes all guests,
+    it raises reaches the test. `root` is the embedded driver's folder, "" without one. A `shell` of your own replaces
+    the host. A `hypervisor` of your own makes all guests,
     and nothing that the options say of guests holds then.
     """
     options = options or LabOptions()
