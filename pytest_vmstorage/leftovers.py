@@ -17,7 +17,8 @@ from pathlib import Path
 
 DAY_S = 24 * 3600.0
 
-_MARK = re.compile(r"\d+-\d+-\d+")
+MARK = r"(?P<mark>\d+-\d+-\d+)"
+"""A `mark` in a regular expression, as its group of that name."""
 
 
 def boot_id() -> str:
@@ -71,12 +72,8 @@ def processes_with(variable: str, value: str) -> Iterator[tuple[int, str]]:
 def left_processes(variable: str) -> Iterator[tuple[int, str]]:
     """Pid and name of each process whose environment has that variable, a `mark` of a process that is gone."""
     for pid, name, environ in _environments():
-        marks = [
-            one.partition(b"=")[2].decode(errors="replace")
-            for one in environ
-            if one.startswith(f"{variable}=".encode())
-        ]
-        if any(_MARK.fullmatch(one) and _is_gone(one) for one in marks):
+        marks = [re.fullmatch(f"{variable}={MARK}", one.decode(errors="replace")) for one in environ]
+        if any(found is not None and _is_gone(found["mark"]) for found in marks):
             yield pid, name
 
 
@@ -108,7 +105,15 @@ def is_left(path: Path, marked: str) -> bool:
         return False
 
 
-_NAME = re.compile(r"vms-[a-z]+-(?P<mark>\d+-\d+-\d+)-\w+")
+def left_paths(folder: Path, name: str) -> Iterator[tuple[Path, re.Match[str]]]:
+    """Paths in that folder whose names match `name`, a regular expression with `MARK` in it, and whose makers are gone.
+
+    In the order of their names; none where there is no such folder.
+    """
+    for path in sorted(folder.glob("*")):
+        match = re.fullmatch(name, path.name)
+        if match is not None and is_left(path, match["mark"]):
+            yield path, match
 
 
 def make_temporary(what: str) -> Path:
@@ -129,13 +134,11 @@ def temporary(what: str) -> Iterator[Path]:
 def sweep(*, look_only: bool = False) -> list[str]:
     """Remove this user's folders whose processes were killed; a phrase for each."""
     said = []
-    for path in sorted(Path(tempfile.gettempdir()).glob("vms-*")):
-        match = _NAME.fullmatch(path.name)
-        if match is None or not _is_ours(path) or not is_left(path, match["mark"]):
-            continue
-        said.append(f"folder {path}")
-        if not look_only:
-            shutil.rmtree(path, ignore_errors=True)
+    for path, _ in left_paths(Path(tempfile.gettempdir()), rf"vms-[a-z]+-{MARK}-\w+"):
+        if _is_ours(path):
+            said.append(f"folder {path}")
+            if not look_only:
+                shutil.rmtree(path, ignore_errors=True)
     return said
 
 
@@ -145,9 +148,6 @@ def _is_ours(path: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-
-
-_DRAFT = re.compile(r"\.(?P<name>.+)\.(?P<mark>\d+-\d+-\d+)\.new")
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -171,7 +171,5 @@ def write_whole(path: Path, text: str) -> None:
 
 def left_drafts(folder: Path, name: str = "") -> Iterator[Path]:
     """Drafts in that folder whose writers are gone; of one file, or of all."""
-    for path in sorted(folder.glob(".*.new")):
-        match = _DRAFT.fullmatch(path.name)
-        if match is not None and name in ("", match["name"]) and is_left(path, match["mark"]):
-            yield path
+    for path, _ in left_paths(folder, rf"\.{re.escape(name) or '.+'}\.{MARK}\.new"):
+        yield path

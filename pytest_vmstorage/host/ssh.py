@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TextIO
 
 from pytest_vmstorage.errors import HostError, LostError
-from pytest_vmstorage.leftovers import is_left, mark
+from pytest_vmstorage.leftovers import MARK, left_paths, mark
 
 CONNECT_S = 10
 """Time limit for a connection to be made."""
@@ -37,7 +37,7 @@ _OPTIONS = (
     *("-o", f"ServerAliveInterval={SILENCE_S}", "-o", f"ServerAliveCountMax={SILENCES}"),
 )
 _FOLDER = "/tmp/vms-ssh"
-_NAME = re.compile(r"(?P<mark>\d+-\d+-\d+)-\d+(?P<end>\..*)?")
+_NAME = rf"{MARK}-\d+(?P<end>\..*)?"
 _numbers = itertools.count(1)
 
 
@@ -77,7 +77,7 @@ class SshConnection:
             return
         if not self._socket:
             self._folder = _private_folder()
-            # the name says whose it is, for `sweep`
+            # the name says whose socket it is, for `sweep`
             self._socket = f"{self._folder}/{mark()}-{next(_numbers)}"
             weakref.finalize(self, _end, self._folder, self._socket, self.target)
         error = self._connect()
@@ -198,10 +198,7 @@ def sweep(*, look_only: bool = False) -> list[str]:
 
 def _sweep(folder: Path, *, look_only: bool) -> list[str]:
     said = []
-    for path in sorted(folder.iterdir()):
-        match = _NAME.fullmatch(path.name)
-        if match is None or not is_left(path, match["mark"]):
-            continue
+    for path, match in left_paths(folder, _NAME):
         is_connection = match["end"] is None
         said += [f"ssh connection {path}"] if is_connection else []
         if not look_only:

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, whoever is killed meanwhile; and whose a name on disk is."""
+"""Files that are written whole or not at all, and files and folders whose names say whose they are."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.leftovers import is_left, left_drafts, mark, write_whole
+from pytest_vmstorage.leftovers import is_left, left_drafts, make_temporary, mark, sweep, temporary, write_whole
 
-KILLED = """
+KILLED_WRITER = """
 import os, signal, sys
 from pathlib import Path
 from pytest_vmstorage import leftovers
@@ -26,7 +27,7 @@ def test_a_killed_writer_leaves_the_old_file_and_a_draft_that_the_next_removes(t
     """Whoever writes the file next, or looks for drafts in the folder."""
     path = tmp_path / "m.csv"
     write_whole(path, "old")
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED_WRITER, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert path.read_text() == "old"
     (left,) = left_drafts(tmp_path)
@@ -69,3 +70,44 @@ def test_what_a_process_of_another_container_made_counts_as_left_after_a_day(tmp
     os.utime(path, (0, time.time() - 25 * 3600))
     assert is_left(path, "1-1-1")
     assert not is_left(tmp_path / "none", "1-1-1")
+
+
+KILLED_MAKER = """
+import os, signal
+from pytest_vmstorage.leftovers import make_temporary
+(make_temporary("keys") / "id_ed25519").write_text("secret")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A /tmp of this test's own."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def test_a_killed_processs_folder_goes_and_a_living_ones_stays(tmp: Path) -> None:
+    """With all that is in it; names that are alike, and links, are nobody's to remove."""
+    living = make_temporary("keys")
+    done = subprocess.run([sys.executable, "-c", KILLED_MAKER], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = set(tmp.iterdir()) - {living}
+    # chance may have ended it with any of them
+    last = "a" if left.name.endswith("_") else "_"
+    others = {tmp / f"{left.name}.txt", tmp / f"x{left.name}", tmp / f"{left.name[:-1]}{last}"}
+    for path in others:
+        path.symlink_to("/")
+    assert sweep(look_only=True) == [f"folder {left}"]
+    assert left.exists()
+    assert sweep() == [f"folder {left}"]
+    assert set(tmp.iterdir()) == {living, *others}
+
+
+def test_one_for_a_block_goes_with_it(tmp: Path) -> None:
+    """Nobody else can enter it meanwhile."""
+    with temporary("seed") as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "meta-data").touch()
+    assert list(tmp.iterdir()) == []
