@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +19,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.leftovers import DAY_S, boot_id, left_drafts, pid_namespace, started_ticks, write_whole
-
-__all__ = ["LIFETIME_S", "HostSetting", "Lease", "LeaseBook", "Owner", "boot_id", "is_dead", "started_ticks"]
 
 LIFETIME_S = DAY_S
 """After this a lease of another machine's process, which cannot be looked at from here, counts as dead."""
@@ -81,6 +80,21 @@ class Lease(BaseModel):
         since = datetime.fromtimestamp(self.expires - LIFETIME_S, UTC)
         who = f"{owner.user}@{owner.host}" if owner.user else owner.host
         return f"{who}, pid {owner.pid}, since {since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def new_lease(folder: str, *, uri: str | None, ssh: str | None, host: str = "", root: str = "") -> Lease:
+    """A lease of this process under a new run id, which is appended to `folder`, and to `root` where that is given."""
+    run_id = uuid.uuid4().hex[:10]
+    return Lease(
+        run_id=run_id,
+        owner=this_process(),
+        expires=time.time() + LIFETIME_S,
+        uri=uri,
+        ssh=ssh,
+        folder=f"{folder}{run_id}",
+        host=host,
+        root=root and f"{root}{run_id}",
+    )
 
 
 def this_process() -> Owner:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import time
-import uuid
 from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict
@@ -20,7 +18,7 @@ from pytest_vmstorage.guest.appliance.build import current_recipe
 from pytest_vmstorage.guest.boot import find_emulator
 from pytest_vmstorage.guest.libvirt.messages import IO_HELPER, IO_HELPER_PACKAGE
 from pytest_vmstorage.host.folders import find_folder, make_run_folder
-from pytest_vmstorage.host.lease import LIFETIME_S, Lease, this_process
+from pytest_vmstorage.host.lease import new_lease
 from pytest_vmstorage.host.shell import open_shell
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import lease_book, open_lab
@@ -100,16 +98,12 @@ def examine_lab(lab: Lab) -> Diagnosis:
 
 def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[AxisFinding, ...]:
     """The findings that need no guest; none where the host's shell or folder cannot be used either."""
-    shell, run_id = open_shell(host), uuid.uuid4().hex[:10]
+    shell = open_shell(host)
     try:
         found = find_folder(shell, host.folder, chosen=True)
     except VmStorageError:
         return ()
-    folder = f"{found.path}/run-{run_id}"
-    owner, expires = this_process(), time.time() + LIFETIME_S
-    lease = Lease(
-        run_id=run_id, owner=owner, expires=expires, uri=host.uri, ssh=host.ssh, folder=folder, host=host.listed_as
-    )
+    lease = new_lease(f"{found.path}/run-", uri=host.uri, ssh=host.ssh, host=host.listed_as)
     try:
         emulator = find_emulator(shell, host.name)
     except VmStorageError:
@@ -117,8 +111,8 @@ def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[AxisFin
     book = lease_book()
     try:
         book.write(lease)
-        make_run_folder(shell, folder, shared=False)
-        trials, machines = run_trials(shell, folder, emulator), look_at_machines(inventory)
+        make_run_folder(shell, lease.folder, shared=False)
+        trials, machines = run_trials(shell, lease.folder, emulator), look_at_machines(inventory)
         seen = Seen(trials=trials, folder=found, listed=machines)
     except (VmStorageError, OSError):
         return ()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.host.lease import Lease, LeaseBook, Owner, is_dead, this_process
+from pytest_vmstorage.host.lease import LIFETIME_S, Lease, LeaseBook, Owner, is_dead, new_lease, this_process
 from pytest_vmstorage.leftovers import boot_id, started_ticks
 
 
@@ -22,6 +22,17 @@ def lease(run_id: str = "0123456789", owner: Owner | None = None, **fields: obje
 def owner(**fields: object) -> Owner:
     """This process, but for these fields."""
     return this_process().model_copy(update=fields)
+
+
+def test_a_new_lease_is_this_processs_for_a_day() -> None:
+    """Its folders end with an id of its own; without a root there is none."""
+    first = new_lease("/srv/run-", uri=None, ssh="lab01", host="lab", root="/tmp/vms-")
+    assert (first.folder, first.root) == (f"/srv/run-{first.run_id}", f"/tmp/vms-{first.run_id}")
+    assert (first.owner, first.ssh, first.host) == (this_process(), "lab01", "lab")
+    assert 0 <= first.expires - LIFETIME_S - time.time() + 60 <= 60
+    second = new_lease("/srv/run-", uri="qemu:///system", ssh=None)
+    assert second.run_id != first.run_id
+    assert (second.uri, second.root, second.host) == ("qemu:///system", "", "")
 
 
 def test_a_living_owner_is_not_dead() -> None:
