@@ -1,4 +1,4 @@
-"""Text that others wrote, as guests, tools, hosts and saved files do, made harmless for where it is shown; pure.
+"""Text of guests, tools, hosts and saved files: read, and made harmless for where it is shown; pure.
 
 A terminal obeys escape sequences, a forge that shows Markdown makes links, images and mentions of it, and a spreadsheet
 takes a cell that begins with "=" for a formula.
@@ -62,6 +62,11 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def read_pairs(text: str) -> dict[str, str]:
+    """The values of lines such as "name=value", by their names; other lines are left out."""
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
 _SHOWN = 80

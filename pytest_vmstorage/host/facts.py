@@ -8,6 +8,7 @@ from pytest_vmstorage.config.settings import AccelChoice
 from pytest_vmstorage.host.folders import FolderFacts
 from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.results.host import HostFacts
+from pytest_vmstorage.text import read_pairs
 
 _PROBE = r"""
 echo "cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
@@ -23,7 +24,7 @@ def host_facts(
 ) -> HostFacts:
     """All that is known of the host, from one round trip to it."""
     done = shell.run(["sh", "-c", _PROBE])
-    said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    said = read_pairs(done.stdout)
     return HostFacts(
         name=name,
         cpu=said.get("cpu") or "unknown",

@@ -248,6 +248,11 @@ def read_beginning(shell: Shell, path: str, most_bytes: int) -> str:
     return shell.read(path)[:most_bytes]
 
 
+def has_program(shell: Shell, name: str) -> bool:
+    """Whether the machine has that program, or its sh has it built in."""
+    return shell.run(["sh", "-c", 'command -v "$1"', "sh", name]).ok
+
+
 def unguarded(shell: Shell) -> Shell:
     """The same shell for a workload's own words, which are the user's and may name what they like."""
     if not isinstance(shell, LocalShell | SshShell):

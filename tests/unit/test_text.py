@@ -14,7 +14,7 @@ from pytest_vmstorage.report.pull_request import render_summary
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
 from pytest_vmstorage.testing.builders import make_measurement, make_run
-from pytest_vmstorage.text import plain, plain_cell, plain_line, plain_markdown
+from pytest_vmstorage.text import plain, plain_cell, plain_line, plain_markdown, read_pairs
 
 EVIL = (
     "\x1b]0;PWNED-TITLE\x07\x1b[31mRED\x1b[2J <script>alert(1)</script> ![x](http://evil.example/x.png)"
@@ -47,6 +47,11 @@ EVIL = (
 def test_no_terminal_obeys_it(text: str, shown: str) -> None:
     """Escape sequences go, other control characters are seen; words of any language stay."""
     assert plain(text) == shown
+
+
+def test_pairs_are_read_line_by_line() -> None:
+    """A value may hold further equals signs, and may be empty; a line without one is left out."""
+    assert read_pairs("a=1\nnothing\nb=x=y \nc=") == {"a": "1", "b": "x=y ", "c": ""}
 
 
 def test_one_line_stays_one() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from pytest_vmstorage.errors import HostError, ProvisionError
 from pytest_vmstorage.host import shell
-from pytest_vmstorage.host.shell import NOT_FOUND, TIMED_OUT, CommandResult, LocalShell, SshShell, check
+from pytest_vmstorage.host.shell import NOT_FOUND, TIMED_OUT, CommandResult, LocalShell, SshShell, check, has_program
 from pytest_vmstorage.testing.shell import FakeShell, NoRecordingError
 
 
@@ -46,6 +46,13 @@ def test_a_file_that_cannot_be_run_gives_126(tmp_path: Path, name: str) -> None:
     (tmp_path / "text").write_bytes(b"\x00\x01\x02\x03")
     (tmp_path / "text").chmod(0o755)
     assert LocalShell().run([str(tmp_path / name)]).returncode == 126
+
+
+def test_a_program_is_there_or_not() -> None:
+    """By the machine's own sh, which finds what it has built in as well."""
+    assert has_program(LocalShell(), "sh")
+    assert has_program(LocalShell(), "read")
+    assert not has_program(LocalShell(), "no-such-program")
 
 
 def test_a_command_is_killed_at_its_time_limit_and_keeps_its_output() -> None:
