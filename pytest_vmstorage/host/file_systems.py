@@ -8,9 +8,7 @@ from pathlib import PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.config.fs_options import (
-    family,
-)
+from pytest_vmstorage.config.fs_options import family
 from pytest_vmstorage.errors import ConfigError, ProvisionError, UnsupportedError
 from pytest_vmstorage.host.guard import READS
 from pytest_vmstorage.host.shell import NOT_FOUND, CommandResult, Shell, run_line

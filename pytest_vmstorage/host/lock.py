@@ -9,17 +9,16 @@ script, so that a run here and one that comes from elsewhere by ssh see each oth
 from __future__ import annotations
 
 import contextlib
-import getpass
 import math
 import os
 import shlex
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from typing import IO
 
 from pytest_vmstorage.errors import HostError
+from pytest_vmstorage.host.lease import this_process
 from pytest_vmstorage.host.shell import Shell, SshShell
 from pytest_vmstorage.host.ssh import reach_error
 from pytest_vmstorage.leftovers import kill_session
@@ -152,16 +151,7 @@ class HostLease:
         self.close()
         is_far = isinstance(self._shell, SshShell)
         silence = str(SILENCE_S) if is_far else ""
-        argv = [
-            "sh",
-            "-c",
-            _SCRIPT,
-            "sh",
-            str(math.ceil(self._wait_s)),
-            holder(),
-            silence,
-            *self._folders,
-        ]
+        argv = ["sh", "-c", _SCRIPT, "sh", str(math.ceil(self._wait_s)), holder(), silence, *self._folders]
         self._process = process = _start(self._shell, argv)
         if is_far:
             threading.Thread(target=_beat, args=(process,), name="vmstorage-lease", daemon=True).start()
@@ -203,14 +193,11 @@ class HostLease:
 
 def holder() -> str:
     """Who this process is, in words for whoever waits for it: user, machine, process, and the CI job if any."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
+    owner = this_process()
     server, repository, run = (os.environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     jobs = [f"{server}/{repository}/actions/runs/{run}" if run else "", *map(os.environ.get, _JOB_NAMES)]
     job = next(filter(None, jobs), "")
-    return f"{user}@{socket.gethostname()} (pid {os.getpid()}{f', {job}' if job else ''})"
+    return f"{owner.user}@{owner.host} (pid {owner.pid}{f', {job}' if job else ''})"
 
 
 def _start(shell: Shell, argv: Sequence[str]) -> subprocess.Popen[str]:

@@ -138,7 +138,7 @@ class LocalShell:
         except OSError as error:
             return make_result(argv, 126, b"", str(error).encode(), begin)
         except subprocess.TimeoutExpired as expired:
-            return make_result(argv, TIMED_OUT, _bytes(expired.stdout), _bytes(expired.stderr), begin)
+            return make_result(argv, TIMED_OUT, expired.stdout or b"", expired.stderr or b"", begin)
         return make_result(argv, done.returncode, done.stdout, done.stderr, begin)
 
     def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:
@@ -325,10 +325,6 @@ def check_time(result: CommandResult, what: str) -> None:
     if result.returncode == TIMED_OUT:
         hint, output = "Raise --vm-timeout.", result.tail(15)
         raise LateError(f"{what} did not end within {result.seconds:.0f} s.", hint=hint, output=output)
-
-
-def _bytes(output: bytes | str | None) -> bytes:
-    return output if isinstance(output, bytes) else b""
 
 
 def make_result(argv: Sequence[str], code: int, out: bytes, err: bytes, begin: float) -> CommandResult:

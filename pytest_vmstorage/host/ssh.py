@@ -121,41 +121,38 @@ class SshConnection:
 
 
 def reach_error(target: str, said: str) -> HostError:
-    """What to say and do where ssh could not reach the host, by what it said on its standard error."""
+    """The error for a host that ssh could not reach, with a remedy for each cause, from ssh's standard error."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = lines[-1].rstrip(".") if lines else "it says nothing"
     name = target.rpartition("@")[2]
-    if "IDENTIFICATION HAS CHANGED" in said:
-        offending = re.search(r"Offending .*key in (\S+)", said)
-        where = offending[1] if offending else "known_hosts"
-        return HostError(
-            f"ssh to {target} failed: the host shows another key than the one in {where}.",
-            hint="Something may stand in its place. If it was set up anew: `ssh-keygen -R "
-            f"{name}`, then `ssh {target} true` by hand, and compare the key that it shows.",
-        )
-    if "ost key verification failed" in said or "host key is known for" in said:
-        return HostError(
-            f"ssh to {target} failed: the host's key is not known to this user.",
-            hint=f"Run `ssh {target} true` once by hand, compare the key that it shows with the host's, and accept it.",
-        )
-    if "Permission denied" in said:
-        return HostError(
-            f"ssh to {target} failed: {last}.",
-            hint=f"Nobody can type a password here: put a key there with `ssh-copy-id {target}`, and one that has a"
+    offending = re.search(r"Offending .*key in (\S+)", said)
+    causes = {
+        "IDENTIFICATION HAS CHANGED": (
+            f"the host shows another key than the one in {offending[1] if offending else 'known_hosts'}",
+            f"Another machine may answer in its place. If it was set up anew: `ssh-keygen -R {name}`, then"
+            f" `ssh {target} true` by hand, and compare the key that it shows.",
+        ),
+        "ost key verification failed|host key is known for": (
+            "the host's key is not known to this user",
+            f"Run `ssh {target} true` once by hand, compare the key that it shows with the host's, and accept it.",
+        ),
+        "Permission denied": (
+            last,
+            f"Nobody can type a password here: put a key there with `ssh-copy-id {target}`, and one that has a"
             " passphrase into ssh-agent.",
-        )
-    if "Could not resolve" in said:
-        return HostError(
-            f"ssh to {target} failed: {last}.",
-            hint=f"Check the name given to --vm-host, or write where it is into ~/.ssh/config (Host {name}).",
-        )
-    if re.search(r"timed out|refused|No route|unreachable|Connection (closed|reset)", said):
-        return HostError(
-            f"ssh to {target} failed: {last}.", hint="Check that the host is up, on the network, and runs sshd."
-        )
-    return HostError(
-        f"ssh to {target} failed: {last}.", hint=f"Check that `ssh {target} true` works without a password."
-    )
+        ),
+        "Could not resolve": (
+            last,
+            f"Check the name given to --vm-host, or add its address to ~/.ssh/config (Host {name}).",
+        ),
+        r"timed out|refused|No route|unreachable|Connection (closed|reset)": (
+            last,
+            "Check that the host is up, on the network, and runs sshd.",
+        ),
+        "": (last, f"Check that `ssh {target} true` works without a password."),
+    }
+    reason, hint = next(found for signs, found in causes.items() if re.search(signs, said))
+    return HostError(f"ssh to {target} failed: {reason}.", hint=hint)
 
 
 def _private_folder() -> Path:

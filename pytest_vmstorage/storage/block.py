@@ -17,7 +17,7 @@ from pytest_vmstorage.config.rules.backing import BLOCK_BACKINGS
 from pytest_vmstorage.errors import ConfigError, HostError, ProvisionError
 from pytest_vmstorage.host.guard import guard_of
 from pytest_vmstorage.host.shell import Shell, check
-from pytest_vmstorage.storage.device import DeviceFacts, describe, device_facts, find_node, refusals
+from pytest_vmstorage.storage.device import describe, device_facts, find_node, refusals
 from pytest_vmstorage.storage.host_file_system import host_fs_bytes
 from pytest_vmstorage.storage.space import bytes_on_device
 from pytest_vmstorage.storage.volume import (
@@ -34,20 +34,14 @@ from pytest_vmstorage.storage.volume import (
 )
 from pytest_vmstorage.units import format_about
 
-_TABLES = {"device": "devices", "partition": "partitions", "lvm": "volume_groups", "zvol": "datasets"}
 _WHERE = {"lvm": "volume group", "zvol": "dataset"}
-_NOUNS = {
-    "device": "a device",
-    "partition": "a partition",
-    "lvm": "an LVM volume group",
-    "zvol": "a ZFS dataset",
+_ENTRIES = {
+    "device": ("devices", "a device", 'id = "wwn-0x..."'),
+    "partition": ("partitions", "a partition", 'id = "by-partuuid/..."'),
+    "lvm": ("volume_groups", "an LVM volume group", 'name = "vg0"'),
+    "zvol": ("datasets", "a ZFS dataset", 'name = "tank/vms"'),
 }
-_EXAMPLES = {
-    "device": 'id = "wwn-0x..."',
-    "partition": 'id = "by-partuuid/..."',
-    "lvm": 'name = "vg0"',
-    "zvol": 'name = "tank/vms"',
-}
+"""The table of vmstorage.toml for each kind, a noun for its entries, and an example of what an entry holds."""
 
 
 class BlockPlace(BaseModel):
@@ -72,10 +66,8 @@ class BlockPlace(BaseModel):
 
 def needs_block(config: StorageConfig) -> bool:
     """Whether the cell's disk, or the file system made for it, lies on a block device that vmstorage.toml lists."""
-    if config.is_machine:
-        # its disk is on that machine, and none of the host's
-        return False
-    return config.backing_kind in BLOCK_BACKINGS or bool(config.backing_name)
+    # a foreign machine's disk is on that machine, and not on the host
+    return not config.is_machine and (config.backing_kind in BLOCK_BACKINGS or bool(config.backing_name))
 
 
 def find_block(shell: Shell, host: LabHost, config: StorageConfig) -> BlockPlace:
@@ -138,14 +130,11 @@ def reap_blocks(shell: Shell, run_id: str, *, look_only: bool = False) -> list[s
         # who is not root has made no volume, and is not told of any
         return []
     said = []
-    for name in leftover_lvs(shell, run_id):
-        if not look_only:
-            remove_lv(shell, name, run_id)
-        said.append(f"LVM volume {name}")
-    for name in leftover_zvols(shell, run_id):
-        if not look_only:
-            remove_zvol(shell, name, run_id)
-        said.append(f"ZFS volume {name}")
+    for kind, leftovers, remove in (("LVM", leftover_lvs, remove_lv), ("ZFS", leftover_zvols, remove_zvol)):
+        for name in leftovers(shell, run_id):
+            if not look_only:
+                remove(shell, name, run_id)
+            said.append(f"{kind} volume {name}")
     return said
 
 
@@ -174,11 +163,10 @@ def choose_listed(host: LabHost, config: StorageConfig) -> Listed:
         names = ", ".join(f'"{kind}:{one.name}"' for one in entries)
         raise ConfigError(f"backing={config.backing} may be any of several in {file}.", hint=f"Write one of {names}.")
     of = f" called {config.backing_name}" if config.backing_name else ""
-    table = _TABLES[kind or "device"]
+    table, noun, example = _ENTRIES[kind or "device"]
     raise ConfigError(
-        f"backing={config.backing} needs {_NOUNS[kind or 'device']}{of} that is listed for {host.listed_as} in {file}.",
-        hint=f"List it there: [hosts.{host.listed_as}.{table}.{config.backing_name or 'NAME'}] with"
-        f" {_EXAMPLES[kind or 'device']}.",
+        f"backing={config.backing} needs {noun}{of} that is listed for {host.listed_as} in {file}.",
+        hint=f"List it there: [hosts.{host.listed_as}.{table}.{config.backing_name or 'NAME'}] with {example}.",
     )
 
 
@@ -202,7 +190,7 @@ def _find_device(shell: Shell, host: LabHost, listed: ListedDevice, needed: int)
         description=describe(facts, listed),
         size_bytes=facts.size_bytes,
         number=facts.number,
-        signatures=_signatures(facts),
+        signatures=tuple(dict.fromkeys(map(str, facts.signatures))),
     )
 
 
@@ -218,10 +206,6 @@ def _find_room(shell: Shell, listed: ListedGroup | ListedDataset, config: Storag
             hint="Free some space there, list another one, or lower the size.",
         )
     return room, size
-
-
-def _signatures(facts: DeviceFacts) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(f"{one.what} (on {one.on})" for one in facts.signatures))
 
 
 def _volume_place(listed: ListedGroup | ListedDataset, room: VolumeRoom, size: int, note: str) -> BlockPlace:

@@ -30,7 +30,6 @@ said=
 if echo 3 >"$drop"; then said=dropped; fi
 if [ -z "$said" ]; then
     said=advised
-    # dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED) on the whole file (coreutils manual)
     for one; do dd "if=$one" iflag=nocache count=0 status=none || said=; done
 fi
 echo "$said"

@@ -25,6 +25,9 @@ class Found(NamedTuple):
     on: str
     what: str
 
+    def __str__(self) -> str:
+        return f"{self.what} (on {self.on})"
+
 
 class DeviceFacts(BaseModel):
     """A block device as the host knows it: sizes in bytes, `number` is MAJOR:MINOR.
@@ -227,11 +230,12 @@ def _used(facts: DeviceFacts, name: str, other: str) -> Iterator[Refusal]:
     if facts.holds:
         yield Refusal(f"{name} holds {' and '.join(facts.holds)} of this host.", f"L{other[4:]}.")
     if facts.mounts:
-        yield Refusal(f"{name} is mounted: {_at(facts.mounts)}.", f"Unmount it, {other}.")
+        mounts = ", ".join(f"{on} at {point}" for on, point in facts.mounts)
+        yield Refusal(f"{name} is mounted: {mounts}.", f"Unmount it, {other}.")
     if facts.swaps:
         yield Refusal(f"{name} is swapped to: {', '.join(facts.swaps)}.", f"Run swapoff on it, {other}.")
     if facts.holders:
-        yield Refusal(f"{name} is held by {_by(facts.holders)}.", f"Detach what holds it, {other}.")
+        yield Refusal(f"{name} is held by {', '.join(map(str, facts.holders))}.", f"Detach what holds it, {other}.")
     if facts.openers:
         yield Refusal(f"{name} is open in {', '.join(facts.openers)}.", f"End that process, {other}.")
     if facts.is_busy and not (facts.mounts or facts.swaps or facts.holders):
@@ -256,13 +260,5 @@ def _signed(facts: DeviceFacts, listed: ListedDevice, name: str, other: str) -> 
         )
 
 
-def _at(mounts: Sequence[Found]) -> str:
-    return ", ".join(f"{on} at {point}" for on, point in mounts)
-
-
-def _by(holders: Sequence[Found]) -> str:
-    return ", ".join(f"{what} (on {on})" for on, what in holders)
-
-
 def _carried(signatures: Sequence[Found]) -> str:
-    return ", ".join(dict.fromkeys(f"{what} (on {on})" for on, what in signatures))
+    return ", ".join(dict.fromkeys(map(str, signatures)))

@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.fs_options import mkfs_argv, mount_options
-from pytest_vmstorage.errors import ProvisionError, SpaceError, UnsupportedError, VmStorageError
+from pytest_vmstorage.errors import ProvisionError, UnsupportedError, VmStorageError
 from pytest_vmstorage.host.file_systems import MOUNTS, asked_words, look_at, make_file_system, mount, read_mounts
-from pytest_vmstorage.host.folders import FolderFacts, folder_facts
+from pytest_vmstorage.host.folders import check_room, folder_facts
 from pytest_vmstorage.host.guard import guard_of
 from pytest_vmstorage.host.shell import NOT_FOUND, Shell, check
 from pytest_vmstorage.storage.space import HEADROOM_BYTES, space_needed
@@ -78,13 +78,18 @@ def make_host_fs(
     options = mount_options(config.host_fs, config.host_mount, field="host_mount")
     # before anything is made: these options are refused by us
     mkfs_argv(config.host_fs, config.host_mkfs, "", field="host_mkfs", discard=True)
-    _check_root(shell, config)
+    if shell.run(["id", "-u"]).stdout.strip() != "0":
+        raise UnsupportedError(
+            f"host_fs={config.host_fs} is made with mkfs and mount, which takes root {_WHERE}.",
+            hint="Run as root, or choose host_fs=as-found.",
+        )
     image = "" if device else f"{folder}/fs-{number}.img"
     mountpoint = f"{folder}/fs-{number}"
     size = host_fs_bytes(config, image_bytes)
     try:
         if not device:
-            _check_room(folder_facts(shell, folder), config, size)
+            what = f"a {config.host_fs} for a disk of {format_about(config.size)}"
+            check_room(folder_facts(shell, folder), size + HEADROOM_BYTES, what)
             device = _attach(shell, image, size)
         return _make(shell, config, HostFs(
             kind=config.host_fs,
@@ -118,24 +123,6 @@ def _make(shell: Shell, config: StorageConfig, planned: HostFs) -> HostFs:
         )
     note = "" if planned.direct else "its loop device caches the same pages again: the folder takes no direct I/O"
     return planned.model_copy(update={"options": found.options, "free_bytes": free, "note": note})
-
-
-def _check_root(shell: Shell, config: StorageConfig) -> None:
-    done = shell.run(["id", "-u"])
-    if done.stdout.strip() != "0":
-        raise UnsupportedError(
-            f"host_fs={config.host_fs} is made with mkfs and mount, and that takes root {_WHERE}.",
-            hint="Run as root, or choose host_fs=as-found.",
-        )
-
-
-def _check_room(facts: FolderFacts, config: StorageConfig, size: int) -> None:
-    if facts.free_bytes < size + HEADROOM_BYTES:
-        raise SpaceError(
-            f"{facts.path} has {format_about(facts.free_bytes)} free, but a {config.host_fs} for a disk of "
-            f"{format_about(config.size)} may need {format_about(size + HEADROOM_BYTES)}.",
-            hint="Free some space, name another folder with --vm-dir, or ask for a smaller size.",
-        )
 
 
 def _attach(shell: Shell, image: str, size: int) -> str:

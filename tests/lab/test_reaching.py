@@ -41,7 +41,7 @@ def test_another_host_key_is_refused(lab: Laboratory, project: Project, tmp_path
     known = lab.ssh_folder / "known_hosts"
     before = known.read_text()
     assert refused(project) == (
-        f"ssh to lab01 failed: the host shows another key than the one in {known}:1. Something may stand in its place."
+        f"ssh to lab01 failed: the host shows another key than the one in {known}:1. Another machine may answer in its place."
         " If it was set up anew: `ssh-keygen -R lab01`, then `ssh lab01 true` by hand, and compare the key that it"
         " shows."
     )
@@ -70,7 +70,7 @@ def test_a_host_that_nobody_knows_is_told(lab: Laboratory, project: Project) -> 
     code, text = project.run("--vm-host=lab09")
     assert code == pytest.ExitCode.USAGE_ERROR
     assert "ssh to lab09 failed: ssh: Could not resolve hostname lab09: " in text
-    assert "Check the name given to --vm-host, or write where it is into ~/.ssh/config (Host lab09)." in text
+    assert "Check the name given to --vm-host, or add its address to ~/.ssh/config (Host lab09)." in text
 
 
 def test_a_wanted_password_is_an_error(lab01: Host, project: Project) -> None:

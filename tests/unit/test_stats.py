@@ -29,8 +29,7 @@ from pytest_vmstorage.stats import (
 
 
 @pytest.mark.parametrize(
-    ("count", "low", "high"),
-    [(6, 1, 6), (8, 1, 8), (9, 2, 8), (12, 3, 10), (20, 6, 15), (30, 10, 21)],
+    ("count", "low", "high"), [(6, 1, 6), (8, 1, 8), (9, 2, 8), (12, 3, 10), (20, 6, 15), (30, 10, 21)]
 )
 def test_the_intervals_ranks(count: int, low: int, high: int) -> None:
     """Ranks of the 95 % interval of a median, as tables of the sign test have them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from pytest_vmstorage.config.cell import Format, StorageConfig
@@ -65,9 +65,9 @@ class ImagePlace(Protocol):
         """Remove all that is left of a round, whatever became of it; nothing there is no error."""
 
 
-def argv_line(*argv: str) -> str:
-    """A command as a line of bash."""
-    return shlex.join(argv)
+def step(by: str, *commands: Sequence[str], undo: Sequence[str] = ()) -> OperationStep:
+    """The step of these commands, an argv each, as lines of bash; `undo` is the command that removes what they made."""
+    return OperationStep(tuple(map(shlex.join, commands)), by, (shlex.join(undo),) if undo else ())
 
 
 class FileImage:
@@ -93,18 +93,18 @@ class FileImage:
 
     def _steps(self, name: str, target: Format, growth: int) -> Iterator[tuple[Operation, OperationStep | Impossible]]:
         config = self._config
-        yield "create", OperationStep((argv_line(*create_argv(config, self.path)),), "qemu-img create")
+        yield "create", step("qemu-img create", create_argv(config, self.path))
         yield "preallocate", self._preallocate()
         snapshot = ("qemu-img", "snapshot", *secret_argv(config), "-q")
         if config.format == "qcow2":
-            yield "snapshot", OperationStep((argv_line(*snapshot, "-c", _SNAPSHOT, name),), "qemu-img snapshot -c")
-            yield "rollback", OperationStep((argv_line(*snapshot, "-a", _SNAPSHOT, name),), "qemu-img snapshot -a")
+            yield "snapshot", step("qemu-img snapshot -c", (*snapshot, "-c", _SNAPSHOT, name))
+            yield "rollback", step("qemu-img snapshot -a", (*snapshot, "-a", _SNAPSHOT, name))
         else:
             yield "snapshot", self._reflink(self.path, self._kept, "internal snapshots, which only qcow2 has")
             yield "rollback", self._reflink(self._kept, self.path, "internal snapshots, which only qcow2 has")
         yield "clone", self._clone()
         convert = convert_argv(config, name, target, self._target)
-        yield "convert", OperationStep((argv_line(*convert),), f"qemu-img convert -O {target}", _removal(self._target))
+        yield "convert", step(f"qemu-img convert -O {target}", convert, undo=rm_argv(self._target))
         yield "resize", self._resize(name, growth)
         yield "delete", OperationStep(('rm -f -- "$1"/*',), "rm")
 
@@ -115,8 +115,8 @@ class FileImage:
         if config.preallocation == "full":
             return Impossible("the cell's own preallocation is full, and create times it")
         path = f"{self.folder}/full.{config.format}"
-        line = argv_line(*create_argv(config.model_copy(update={"preallocation": "full"}), path))
-        return OperationStep((line,), "qemu-img create -o preallocation=full", _removal(path))
+        argv = create_argv(config.model_copy(update={"preallocation": "full"}), path)
+        return step("qemu-img create -o preallocation=full", argv, undo=rm_argv(path))
 
     def _clone(self) -> OperationStep | Impossible:
         config = self._config
@@ -124,14 +124,11 @@ class FileImage:
             return self._reflink(self.path, self._copy, "backing files", undo=self._copy)
         # what lies in the image below cannot be allocated once more
         above = config.model_copy(update={"preallocation": "off"})
-        line = argv_line(*create_argv(above, self._copy, self.path))
-        return OperationStep((line,), "qemu-img create -b", _removal(self._copy))
+        return step("qemu-img create -b", create_argv(above, self._copy, self.path), undo=rm_argv(self._copy))
 
     def _reflink(self, source: str, target: str, lacks: str, undo: str = "") -> OperationStep | Impossible:
         if self._reflinks:
-            return OperationStep(
-                (argv_line(*_REFLINK.split(), "--", source, target),), _REFLINK, _removal(undo) if undo else ()
-            )
+            return step(_REFLINK, (*_REFLINK.split(), "--", source, target), undo=rm_argv(undo) if undo else ())
         name = " ".join(filter(None, (self._config.format, self._config.subformat)))
         if self._config.subformat in (*EXTENTS, "streamOptimized"):
             return Impossible(f"{name} takes no {lacks}, and a copy of its file alone is no image to write to")
@@ -141,11 +138,9 @@ class FileImage:
         config = self._config
         if config.format not in _RESIZED:
             return Impossible(f"QEMU's {config.format} driver does not support resize")
-        chosen: tuple[str, ...] = self._chosen
-        if config.preallocation != "off":
-            chosen += (f"--preallocation={config.preallocation}",)
-        line = argv_line("qemu-img", "resize", *secret_argv(config), *chosen, "-q", name, f"+{growth}")
-        return OperationStep((line,), "qemu-img resize")
+        preallocates = (f"--preallocation={config.preallocation}",) if config.preallocation != "off" else ()
+        chosen = (*secret_argv(config), *self._chosen, *preallocates)
+        return step("qemu-img resize", ("qemu-img", "resize", *chosen, "-q", name, f"+{growth}"))
 
     def taken(self, shell: Shell) -> int:
         """Allocated blocks of all files in the folder (stat), those that several share counted once (filefrag)."""
@@ -160,8 +155,9 @@ def _readable(config: StorageConfig, name: str) -> tuple[str, str]:
     return (name, "" if name.startswith("json:") else config.format)
 
 
-def _removal(path: str) -> tuple[str, ...]:
-    return (argv_line("rm", "-f", "--", path),)
+def rm_argv(path: str) -> tuple[str, ...]:
+    """The line that removes a file."""
+    return ("rm", "-f", "--", path)
 
 
 def convert_argv(config: StorageConfig, name: str, target: Format, path: str) -> tuple[str, ...]:

@@ -15,10 +15,11 @@ from pytest_vmstorage.storage.operations.files import (
     Impossible,
     OperationStep,
     Steps,
-    argv_line,
     clear_folder,
     convert_argv,
     files_bytes,
+    rm_argv,
+    step,
 )
 from pytest_vmstorage.storage.volume import (
     RUN_PROPERTY,
@@ -66,9 +67,8 @@ class VolumeImage:
         raise NotImplementedError
 
     def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, OperationStep | Impossible]]:
-        line = argv_line(*convert_argv(config, self.path, target, self._target))
-        undo = (argv_line("rm", "-f", "--", self._target),)
-        yield "convert", OperationStep((line,), f"qemu-img convert -O {target}, into a file", undo)
+        argv = convert_argv(config, self.path, target, self._target)
+        yield "convert", step(f"qemu-img convert -O {target}, into a file", argv, undo=rm_argv(self._target))
 
     @property
     def nodes(self) -> tuple[str, str]:
@@ -97,18 +97,16 @@ class LvmImage(VolumeImage):
     def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, OperationStep | Impossible]]:
         volume, snapshot = self.names
         tag = f"vmstorage-{self._run_id}"
-        yield "create", OperationStep((argv_line(*lvcreate_argv(volume, self._size, self._run_id)),), "lvcreate")
+        yield "create", step("lvcreate", lvcreate_argv(volume, self._size, self._run_id))
         yield "preallocate", Impossible("a thick LVM volume has all its extents when it is made, and create times that")
         keep = ("lvcreate", "--yes", "--snapshot", "--addtag", tag, "--size", f"{self._kept}b")
-        line = argv_line(*keep, "--name", snapshot.rpartition("/")[2], volume)
-        yield "snapshot", OperationStep((line,), "lvcreate --snapshot")
+        yield "snapshot", step("lvcreate --snapshot", (*keep, "--name", snapshot.rpartition("/")[2], volume))
         # it asks the kernel at this interval whether the merge has ended; by default every 15 s
-        line = argv_line("lvconvert", "--yes", "--merge", "--interval", "0", snapshot)
-        yield "rollback", OperationStep((line,), "lvconvert --merge")
+        merge = ("lvconvert", "--yes", "--merge", "--interval", "0", snapshot)
+        yield "rollback", step("lvconvert --merge", merge)
         yield "clone", Impossible("a clone of a thick LVM volume is its writable snapshot, which snapshot times")
-        line = argv_line("lvextend", "--size", f"+{self._growth}b", volume)
-        yield "resize", OperationStep((line,), "lvextend")
-        yield "delete", OperationStep((argv_line("lvremove", "--yes", "--force", volume),), "lvremove")
+        yield "resize", step("lvextend", ("lvextend", "--size", f"+{self._growth}b", volume))
+        yield "delete", step("lvremove", ("lvremove", "--yes", "--force", volume))
         yield from super()._steps(config, target)
 
     def taken(self, shell: Shell) -> int:
@@ -133,24 +131,18 @@ class ZvolImage(VolumeImage):
     def _steps(self, config: StorageConfig, target: Format) -> Iterator[tuple[Operation, OperationStep | Impossible]]:
         volume, clone = self.names
         snapshot = f"{volume}@s1"
-        create = argv_line(*zvol_argv(volume, self._size, self._run_id))
+        create = zvol_argv(volume, self._size, self._run_id)
+        yield "create", step("zfs create -V, until its node is there", create, wait_argv(self.path))
+        yield "preallocate", Impossible("a ZFS volume is reserved when it is made, and create times that")
+        yield "snapshot", step("zfs snapshot", ("zfs", "snapshot", snapshot))
+        yield "rollback", step("zfs rollback", ("zfs", "rollback", snapshot))
+        argv = ("zfs", "clone", "-o", f"{RUN_PROPERTY}={self._run_id}", snapshot, clone)
         yield (
-            "create",
-            OperationStep((create, argv_line(*wait_argv(self.path))), "zfs create -V, until its node is there"),
+            "clone",
+            step("zfs clone, until its node is there", argv, wait_argv(self._other), undo=("zfs", "destroy", clone)),
         )
-        yield (
-            "preallocate",
-            Impossible("a ZFS volume is reserved when it is made, and create times that"),
-        )
-        yield "snapshot", OperationStep((argv_line("zfs", "snapshot", snapshot),), "zfs snapshot")
-        yield "rollback", OperationStep((argv_line("zfs", "rollback", snapshot),), "zfs rollback")
-        line = argv_line("zfs", "clone", "-o", f"{RUN_PROPERTY}={self._run_id}", snapshot, clone)
-        wait = argv_line(*wait_argv(self._other))
-        undo = (argv_line("zfs", "destroy", clone),)
-        yield "clone", OperationStep((line, wait), "zfs clone, until its node is there", undo)
-        line = argv_line("zfs", "set", f"volsize={self._size + self._growth}", volume)
-        yield "resize", OperationStep((line,), "zfs set volsize")
-        yield "delete", OperationStep((argv_line("zfs", "destroy", "-r", volume),), "zfs destroy -r")
+        yield "resize", step("zfs set volsize", ("zfs", "set", f"volsize={self._size + self._growth}", volume))
+        yield "delete", step("zfs destroy -r", ("zfs", "destroy", "-r", volume))
         yield from super()._steps(config, target)
 
     def taken(self, shell: Shell) -> int:

@@ -230,7 +230,7 @@ def test_a_copy_that_fails_says_where_to(ssh: SshShell, tmp_path: Path) -> None:
         (
             "ssh: Could not resolve hostname down: Name or service not known",
             "ssh to down failed: ssh: Could not resolve hostname down: Name or service not known."
-            " Check the name given to --vm-host, or write where it is into ~/.ssh/config (Host down).",
+            " Check the name given to --vm-host, or add its address to ~/.ssh/config (Host down).",
         ),
         (
             "root@down: Permission denied (publickey,password).",
@@ -251,7 +251,7 @@ def test_a_copy_that_fails_says_where_to(ssh: SshShell, tmp_path: Path) -> None:
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\n"
             "Offending ED25519 key in /home/a/.ssh/known_hosts:7\nHost key verification failed.",
             "ssh to down failed: the host shows another key than the one in /home/a/.ssh/known_hosts:7."
-            " Something may stand in its place. If it was set up anew: `ssh-keygen -R down`,"
+            " Another machine may answer in its place. If it was set up anew: `ssh-keygen -R down`,"
             " then `ssh down true` by hand, and compare the key that it shows.",
         ),
         (
