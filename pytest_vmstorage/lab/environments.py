@@ -72,26 +72,60 @@ class Services:
         return self.settings.notes(disk.path) if self.settings is not None else {}
 
 
-class GuestEnvironment:
-    """A running guest as the system under test; its disk lies on the lab's host."""
+class DiskEnvironment:
+    """Base of all environments: a cell's disk on a machine, whose caches and state are those around the rounds.
 
-    is_emulated: bool
+    `below` runs commands on that machine; `uuid` is that of the guest whose disk it is, "" without a guest.
+    """
 
-    def __init__(self, guest: Guest, services: Services) -> None:
-        self._guest = guest
+    def __init__(self, disk: HostDisk, below: Shell, services: Services, uuid: str = "") -> None:
+        self._disk = disk
+        self._below = below
         self._services = services
-        self._machine = guest.machine
-        self._made = guest.file_system
-        self.is_emulated = services.is_emulated
-        filled = self._machine.host_disk.filled_bytes
-        size = self._made.size_bytes if self._made is not None else guest.config.size
-        # nothing is written yet, but what the host wrote before the guest began
-        self.regions = Regions(size, written_bytes=filled, filled_on_host_bytes=filled)
+        # QEMU's process and the device below the disk do not change while the environment lives
+        self._watch = HostWatch(below, "" if disk.config.is_null else disk.path, uuid)
 
     @property
     def config(self) -> StorageConfig:
-        """The cell that the guest is."""
-        return self._guest.config
+        """The cell that workloads run in."""
+        return self._disk.config
+
+    def next_order(self) -> int:
+        """The number of the round that ends now, over all cells."""
+        return next(self._services.orders)
+
+    def watch(self) -> Callable[[], HostState]:
+        """Watch the host once the guests of earlier cells are gone, so that they do not count as others on it."""
+        self._services.factory.settle()
+        return self._watch.begin()
+
+    def drop_caches(self) -> str:
+        """Make the host drop its cached pages of the disk's image or device."""
+        return drop_caches(self._below, self._disk.path)
+
+    def write_back(self) -> None:
+        """Make the host write back its dirty pages of the disk."""
+        sync_disk(self._below, self._disk.path)
+
+    def fragments(self) -> int | None:
+        """The number of pieces in which the disk's data lies on the host."""
+        return fragments(self._below, self.config, self._disk.path)
+
+
+class GuestEnvironment(DiskEnvironment):
+    """A running guest as the system under test; its disk lies on the lab's host."""
+
+    def __init__(self, guest: Guest, services: Services) -> None:
+        machine = guest.machine
+        super().__init__(machine.host_disk, services.shell, services, machine.spec.uuid)
+        self._guest = guest
+        self._machine = machine
+        self._made = guest.file_system
+        self.is_emulated = services.is_emulated
+        filled = self._disk.filled_bytes
+        size = self._made.size_bytes if self._made is not None else guest.config.size
+        # so far nobody but the host, before the guest began, has written to the disk
+        self.regions = Regions(size, written_bytes=filled, filled_on_host_bytes=filled)
 
     @property
     def guest(self) -> Guest:
@@ -133,19 +167,9 @@ class GuestEnvironment:
 
     def set_host(self) -> Mapping[str, str]:
         """Set the scheduler below the disk; tell how guest and test file were made."""
-        disk, made = self._machine.host_disk, self._made
+        disk, made = self._disk, self._made
         test_file = guests_file(disk, made, keep=self._services.keep) if made is not None else {}
         return {**self._machine.notes, **self._services.set_on(disk), **test_file}
-
-    def next_order(self) -> int:
-        """The number of the round that ends now, over all cells."""
-        return next(self._services.orders)
-
-    @functools.cached_property
-    def _watch(self) -> HostWatch:
-        """The host around the disk; QEMU's process and the device below do not change while the guest lives."""
-        spec = self._machine.spec
-        return HostWatch(self._services.shell, "" if self.config.is_null else spec.disk, spec.uuid)
 
     def begin_look(self) -> Callable[[], Look]:
         """Count for guest and QEMU's block layer; the result counts for the host."""
@@ -165,26 +189,13 @@ class GuestEnvironment:
             return guest_counters(*sectors)
         return read_guest_stat(shell.read(f"/sys/block/{name}/stat"))
 
-    def watch(self) -> Callable[[], HostState]:
-        """Watch the host once the guests of earlier cells are gone: they are none of the others on it."""
-        self._services.factory.settle()
-        return self._watch.begin()
-
-    def drop_caches(self) -> str:
-        """Make the host forget what it cached of the disk's image or device."""
-        return drop_caches(self._services.shell, self._machine.spec.disk)
-
-    def write_back(self) -> None:
-        """Make the host write back what it holds of the disk."""
-        sync_disk(self._services.shell, self._machine.spec.disk)
-
     def recheck(self) -> str:
         """What is no longer as it was proven before the first I/O, in a clause; "" where all is.
 
         The guest can turn its disk's write cache off and on, QEMU finds out late that it has no io_uring, and a
         command may be lost, for which the guest waits half a minute.
         """
-        host, machine = self._services.shell, self._machine
+        host, machine = self._below, self._machine
         fallen = fallback_lines(host.read(self._services.log(machine)))
         if fallen and self.config.io != "threads":
             return f"io is no longer {self.config.io}: {'; '.join(fallen)} (QEMU's log)"
@@ -195,14 +206,10 @@ class GuestEnvironment:
             return f"the guest wrote more than {format_size(CONSOLE_BYTES)} to its console, so it was ended"
         return changed_in_guest(self.shell, self._guest.facts, console)
 
-    def fragments(self) -> int | None:
-        """In how many pieces the image's data lies on the host."""
-        return fragments(self._services.shell, self.config, self._machine.spec.disk)
-
     def zeros_vanish(self) -> str:
         """Which layer of guest or host stores zeros as nothing."""
         made = self._made.found if self._made is not None else None
-        return zeros_vanish(self._services.shell, self._machine.host_disk, made)
+        return zeros_vanish(self._below, self._disk, made)
 
     def note_need(self, end_bytes: int) -> None:
         """Have disks of cells that begin alike filled as far on the host, where guests are emulated."""
@@ -240,34 +247,27 @@ class GuestEnvironment:
 
     def explain(self, error: VmStorageError) -> VmStorageError:
         """The error with what QEMU, guest and host say of it."""
-        return told(self._machine, self._services.shell, error)
+        return told(self._machine, self._below, error)
 
 
-class HostEnvironment:
+class HostEnvironment(DiskEnvironment):
     """The host in a guest's place, and what a test gets as `guest`: `disk` is a file or device of the host."""
 
     is_emulated = False
     guest: None = None
 
     def __init__(self, disk: HostDisk, shell: Shell, identity: Identity, scratch: str, services: Services) -> None:
-        self._disk = disk
-        self._services = services
+        super().__init__(disk, shell, services)
         self.shell = shell
         self.identity = identity
         self.regions = Regions(disk.config.size)
         folder = "" if disk.is_block else str(Path(disk.path).parent)
         self.paths = Paths(disk=disk.path, is_file=not disk.is_block, folder=folder, scratch=scratch)
-        self._watch = HostWatch(shell, disk.path)
 
     @property
     def fixture_value(self) -> HostEnvironment:
         """Itself: there is no guest."""
         return self
-
-    @property
-    def config(self) -> StorageConfig:
-        """The cell that it is."""
-        return self._disk.config
 
     @property
     def disk(self) -> str:
@@ -303,10 +303,6 @@ class HostEnvironment:
         test_file = {} if self._disk.is_block else {"test file": f"{size} on the host, removed after the row"}
         return {**self._disk.notes, **self._services.set_on(self._disk), **test_file}
 
-    def next_order(self) -> int:
-        """The number of the round that ends now, over all cells."""
-        return next(self._services.orders)
-
     def begin_look(self) -> Callable[[], Look]:
         """Leave all of the look to the result: there is no guest that could be asked before."""
         return self.look
@@ -318,26 +314,9 @@ class HostEnvironment:
         moved = IoCounters(guest_read_bytes=stat.read_bytes, guest_written_bytes=stat.written_bytes) if stat else None
         return Look(moved=moved or IoCounters(), pressure=host.pressure)
 
-    def watch(self) -> Callable[[], HostState]:
-        """Watch the host once the guests of earlier cells are gone."""
-        self._services.factory.settle()
-        return self._watch.begin()
-
-    def drop_caches(self) -> str:
-        """Make the host forget what it cached of the disk."""
-        return drop_caches(self.shell, self.disk)
-
-    def write_back(self) -> None:
-        """Make the host write back what it holds of the disk."""
-        sync_disk(self.shell, self.disk)
-
     def recheck(self) -> str:
         """Nothing that was proven of the host's disk can change."""
         return ""
-
-    def fragments(self) -> int | None:
-        """In how many pieces the file's data lies."""
-        return fragments(self.shell, self.config, self.disk)
 
     def zeros_vanish(self) -> str:
         """Which layer of the host stores zeros as nothing."""

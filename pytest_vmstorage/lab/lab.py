@@ -5,19 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.config.settings import AccelChoice, HostWishes, LabSettings
-from pytest_vmstorage.errors import (
-    GuestDiedError,
-    GuestError,
-    LostError,
-    SpaceError,
-    VmStorageError,
-    WorkloadError,
-)
+from pytest_vmstorage.errors import GuestDiedError, GuestError, LostError, SpaceError, VmStorageError, WorkloadError
 from pytest_vmstorage.guest.appliance.build import Appliance
 from pytest_vmstorage.guest.guest import Guest
 from pytest_vmstorage.guest.instance import StartedGuest
@@ -47,9 +40,9 @@ from pytest_vmstorage.workloads.image_operations import ImageOperations
 class Lab:
     """What a run needs of its host, opened once: hands out one environment per cell, and removes all of it at the end.
 
-    `at_once` is how many guests may boot side by side; `restoring` begins some from saved ones. `teardown` has a step
-    for all that was made so far, whose last one is done first. Without `has_guests` nothing is measured on the host
-    itself: all cells are machines that the plugin did not make.
+    `at_once` is how many guests may boot side by side. `teardown` has a step for each thing made so far; the last step
+    runs first. Without `has_guests` nothing is measured on the host itself: all cells are machines that the plugin did
+    not make. `remember_accel` and `restoring` go to the provisioner, which describes them.
     """
 
     settings: LabSettings
@@ -61,18 +54,18 @@ class Lab:
     accel: AccelChoice
     facts: HostFacts
     held: HeldLease
-    remember_accel: Callable[[], None] = lambda: None
+    remember_accel: InitVar[Callable[[], None]] = lambda: None
     host_settings: HostSettings | None = None
     at_once: int = 1
     host_lease: HostLease | None = None
     machines: Machines = field(default_factory=Machines)
-    restoring: Restoring | None = None
+    restoring: InitVar[Restoring | None] = None
     teardown: ExitStack = field(default_factory=ExitStack)
     has_guests: bool = True
     _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
     _lost: LostError | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, remember_accel: Callable[[], None], restoring: Restoring | None) -> None:
         self.pool = GuestPool(self.factory)
         self.services = Services(
             shell=self.shell,
@@ -90,10 +83,10 @@ class Lab:
             settings=self.settings,
             accel=self.accel,
             machines=self.machines,
-            restoring=self.restoring,
+            restoring=restoring,
             tools=self.tools,
             libvirt=self.facts.libvirt,
-            remember_accel=self.remember_accel,
+            remember_accel=remember_accel,
         )
 
     @property

@@ -219,10 +219,7 @@ def _guard(host: LabHost, lease: Lease) -> Guard:
     states, own = states_folder(host), (lease.folder, lease.root)
     kept = ("appliance-", "image-") if not host.is_local else ()
     folders = [f"{one}/" for one in (*own, states) if one]
-    return Guard(
-        [*folders, *(f"{host.folder}/{one}" for one in kept), daemon_logs(lease.run_id)],
-        of=host.name,
-    )
+    return Guard([*folders, *(f"{host.folder}/{one}" for one in kept), daemon_logs(lease.run_id)], of=host.name)
 
 
 def states_folder(host: LabHost) -> str:

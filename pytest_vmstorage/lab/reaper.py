@@ -125,13 +125,7 @@ def leases_of(book: LeaseBook, host: LabHost, *, kept: bool = False) -> Iterator
 
 
 def reap_remote(
-    book: LeaseBook,
-    host: LabHost,
-    shell: Shell,
-    hypervisor: Hypervisor,
-    *,
-    kept: bool = False,
-    look_only: bool = False,
+    book: LeaseBook, host: LabHost, shell: Shell, hypervisor: Hypervisor, *, kept: bool = False, look_only: bool = False
 ) -> list[Reaped]:
     """The same for a lab host that was reached just now: guests through its libvirt, all else through its shell."""
     guests = RemoteGuests(shell, hypervisor)

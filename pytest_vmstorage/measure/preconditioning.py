@@ -111,8 +111,7 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes
         _check_needs_no_data(workload)
     if config.state == "fresh" and not workload.fresh_is_possible:
         raise ConfigError(
-            f"{workload.label} reads, and a fresh disk has nothing to read.",
-            hint='Use state="filled" for it.',
+            f"{workload.label} reads, and a fresh disk has nothing to read.", hint='Use state="filled" for it.'
         )
     if config.subformat == "streamOptimized" and workload.writes:
         raise ConfigError(

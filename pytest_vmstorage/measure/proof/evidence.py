@@ -211,12 +211,7 @@ def block_counters(machine: StartedGuest) -> Mapping[str, int]:
 
 def io_counters(host: HostLook, block: Mapping[str, int], guest: Mapping[str, int]) -> IoCounters:
     """What the guest's disk, QEMU's block layer and QEMU's process have moved so far; `guest` are the disk's own."""
-    return IoCounters(
-        **guest,
-        **block,
-        **host.io,
-        **(host.device.as_counters() if host.device is not None else {}),
-    )
+    return IoCounters(**guest, **block, **host.io, **(host.device.as_counters() if host.device is not None else {}))
 
 
 def image_chain(shell: Shell, kind: str, disk: str) -> tuple[Mapping[str, Any], ...]:

@@ -155,10 +155,7 @@ def test_another_machines_things_are_not_looked_for_here(
 
 
 def test_a_dead_runs_guest_is_killed_and_no_other(
-    tmp_path: Path,
-    book: LeaseBook,
-    process: Callable[..., subprocess.Popen[bytes]],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, book: LeaseBook, process: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process must be a QEMU and carry the leased UUID as a word of its own."""
     leased, foreign = str(uuid.uuid4()), str(uuid.uuid4())
@@ -303,10 +300,7 @@ def test_a_look_touches_nothing(
 
 
 def test_a_qemu_that_libvirt_asked_what_it_can_is_killed(
-    tmp_path: Path,
-    book: LeaseBook,
-    process: Callable[..., subprocess.Popen[bytes]],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, book: LeaseBook, process: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has no guest and no UUID, and would wait for ever: known by the run's private folder."""
     dead = lease(tmp_path)

@@ -47,10 +47,7 @@ def test_other_errors_of_the_kernel_matter_where_the_disk_is_missing(tmp_path: P
 
 @pytest.mark.parametrize(
     ("kind", "said", "room"),
-    [
-        ("ext4", "0 4096 65536 7", Room(free_bytes=0, free_inodes=7)),
-        ("btrfs", "9 4096 0 0", Room(free_bytes=36864)),
-    ],
+    [("ext4", "0 4096 65536 7", Room(free_bytes=0, free_inodes=7)), ("btrfs", "9 4096 0 0", Room(free_bytes=36864))],
 )
 def test_room_is_asked_of_a_file_system_in_the_guest(tmp_path: Path, kind: str, said: str, room: Room) -> None:
     """btrfs counts no inodes."""

@@ -181,10 +181,7 @@ def test_limits_are_proven_by_libvirt_and_by_qemu() -> None:
     both = {("total_iops_sec", "200"), ("total_bytes_sec", "50M")}
     assert told == {(field, where, found) for field, found in both for where in ("live XML", "QMP query-block")}
     told = {(p.field, p.where, p.found) for p in Recorded(LIMITED_NVME).proofs() if p.field.startswith("total_")}
-    assert told == {
-        ("total_iops_sec", "QMP query-block", "200"),
-        ("total_bytes_sec", "QMP query-block", "no limit"),
-    }
+    assert told == {("total_iops_sec", "QMP query-block", "200"), ("total_bytes_sec", "QMP query-block", "no limit")}
 
 
 @pytest.mark.parametrize(

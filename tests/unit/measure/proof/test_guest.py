@@ -46,12 +46,7 @@ LOST = "[ 2.1] virtio_blk: fine\n[ 43.1] nvme nvme0: I/O 192 QID 1 timeout, comp
             "after the last round guest_mount is ro",
         ),
         (MOUNTED, {**SAME, "/proc/mounts": ROOT}, "", "after the last round guest_mount is not mounted"),
-        (
-            FACTS,
-            SAME,
-            LOST,
-            "the guest's kernel had trouble with its disk: [ 43.1] nvme nvme0: I/O 192 QID 1 timeout",
-        ),
+        (FACTS, SAME, LOST, "the guest's kernel had trouble with its disk: [ 43.1] nvme nvme0: I/O 192 QID 1 timeout"),
         (FACTS, SAME, "EXT4-fs (vdb): Remounting filesystem read-only\n", "the guest's kernel had trouble"),
         (FACTS, {}, "", "after the last round cache is unknown"),
     ],
