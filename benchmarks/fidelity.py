@@ -25,9 +25,8 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import open_lab
-from pytest_vmstorage.measure.caches import FORGET
 from pytest_vmstorage.measure.preconditioning import FILL_ARGV
-from pytest_vmstorage.measure.runner import measure
+from pytest_vmstorage.measure.runner import FORGET, measure
 from pytest_vmstorage.measure.system import Plan
 from pytest_vmstorage.storage.caches import drop_caches
 from pytest_vmstorage.storage.disk import HostDisk

@@ -23,8 +23,7 @@ from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.guest.appliance import build
 from pytest_vmstorage.host.shell import LocalShell
-from pytest_vmstorage.lab.kept import open_kept
-from pytest_vmstorage.lab.opening import hosts_left, reap_host
+from pytest_vmstorage.lab.opening import hosts_left, open_kept, reap_host
 from pytest_vmstorage.report.time_spent import time_lines
 from pytest_vmstorage.results.saved import load_baseline
 from pytest_vmstorage.text import plain

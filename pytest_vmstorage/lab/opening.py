@@ -6,15 +6,16 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pytest_vmstorage import leftovers
 from pytest_vmstorage.config.inventory import LabHost, find_host
 from pytest_vmstorage.config.settings import AccelChoice, HostWishes, LabSettings
-from pytest_vmstorage.errors import UnsupportedError
+from pytest_vmstorage.errors import ConfigError, UnsupportedError
 from pytest_vmstorage.guest.acceleration import CanaryCache, device_refusal
+from pytest_vmstorage.guest.agent import AgentShell
 from pytest_vmstorage.guest.appliance import build as appliances
 from pytest_vmstorage.guest.appliance.build import Appliance
 from pytest_vmstorage.guest.boot import BootFiles, find_emulator, place_appliance
@@ -291,6 +292,31 @@ def _sweep(*, look_only: bool) -> list[Reaped]:
     return [Reaped(f"{one} {'is there' if look_only else 'is removed'}; its process is gone") for one in found]
 
 
+_RECONNECT_S = 20.0
+
+
+@contextmanager
+def open_kept(run_id: str) -> Iterator[Shell]:
+    """A shell in the guest that a run left running with --vm-keep; raises ConfigError, HostError."""
+    kept = [lease for lease in lease_book() if lease.kept]
+    lease = next((lease for lease in kept if lease.run_id == run_id), None)
+    if lease is None:
+        there = ", ".join(lease.run_id for lease in kept) or "none"
+        raise ConfigError(f"No kept guest belongs to run {run_id}.", hint=f"Runs with a kept guest: {there}.")
+    hypervisor = LibvirtHypervisor(lease.uri) if lease.uri is not None else _embedded(lease)
+    try:
+        for domain_uuid in reversed(lease.domains):
+            domain = hypervisor.find(domain_uuid)
+            if domain is not None and domain.answers(_RECONNECT_S):
+                yield AgentShell(domain)
+                return
+        raise ConfigError(
+            f"The guest of run {run_id} no longer runs.", hint="`vmstorage reap --kept` removes its remains."
+        )
+    finally:
+        hypervisor.close()
+
+
 def hosts_left() -> list[str]:
     """Names of other machines on which dead runs have left something."""
     return sorted({lease.host or lease.ssh for lease in lease_book() if lease.ssh is not None and is_dead(lease)})
@@ -343,6 +369,9 @@ def _pinner(host: LabHost, shell: Shell, wishes: HostWishes) -> Pinner | None:
 def _connect(host: LabHost, lease: Lease, shell: Shell) -> LibvirtHypervisor:
     if host.uri is not None:
         return LibvirtHypervisor(host.uri, reach=lambda: shell.run(["true"]))
-    root = Path(lease.root)
-    root.mkdir(mode=0o700)
-    return connect_embedded(root, driver_cache(), as_root=os.geteuid() == 0)
+    Path(lease.root).mkdir(mode=0o700)
+    return _embedded(lease)
+
+
+def _embedded(lease: Lease) -> LibvirtHypervisor:
+    return connect_embedded(Path(lease.root), driver_cache(), as_root=os.geteuid() == 0)

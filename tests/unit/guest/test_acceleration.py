@@ -1,4 +1,7 @@
-"""KVM or emulation: decided by trying, told with its reason, remembered for one boot."""
+"""KVM or emulation: decided by trying, told with its reason, remembered for one boot.
+
+Tests of `guest.acceleration` and `lab.acceleration`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which host measures which cells."""
+"""Shares of cells: which host measures which of them."""
 
 from __future__ import annotations
 

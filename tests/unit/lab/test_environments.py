@@ -1,4 +1,7 @@
-"""What a guest is to the runner, and what the host and a machine are in its place: looks, waiting, test files."""
+"""A guest, the host and a machine as the system under test: looks, pauses, notes about test files.
+
+Tests of `lab.environments` and of `lab.environment`, the protocol that it implements.
+"""
 
 from __future__ import annotations
 

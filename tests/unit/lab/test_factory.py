@@ -1,4 +1,4 @@
-"""The pool: under a lease before anything is made, and nothing left whatever goes wrong."""
+"""The factory of guests: a lease before anything is made, and nothing left whatever goes wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A lab: one guest for a cell, a broken cell stays broken, and all is gone at the end."""
+"""A lab: one guest for a cell, a broken cell stays broken, and all is gone at the end.
+
+Tests of `lab.lab` and `lab.provisioner`.
+"""
 
 from __future__ import annotations
 

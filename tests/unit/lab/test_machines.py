@@ -1,4 +1,7 @@
-"""Machines that the plugin did not make: measured on a file or disk of theirs, and left as found."""
+"""Machines that the plugin did not make: measured on a file or disk of theirs, and left as found.
+
+Tests of `lab.machines`, `lab.machine_disk`, and `lab.opening` as far as it clears such machines.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that wait for their turn: kept as long as there is room and use for them, the farthest turn goes first."""
+"""Environments that wait for their turn: kept while there is room and use for them, the farthest turn goes first."""
 
 from __future__ import annotations
 

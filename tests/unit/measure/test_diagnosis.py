@@ -1,4 +1,4 @@
-"""What is looked for after a failure, and what becomes of questions that nobody answers."""
+"""Diagnosis: the evidence looked for after a failure, and questions that nobody answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows on QEMU's null driver: made without a host's disk, accounted for without one, and named for what they have."""
+"""Rows on QEMU's null driver: made without a host's disk, accounted for without one, and named for what they have.
+
+Tests of one feature through several packages, of `measure.proof.domain` and `measure.preconditioning` among others.
+"""
 
 from __future__ import annotations
 

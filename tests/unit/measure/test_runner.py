@@ -1,4 +1,7 @@
-"""Measuring: fill, warm up, rounds, and what is handed on when."""
+"""Measuring: fill, warm up, rounds, and what is handed on when.
+
+Tests of `measure.runner`, and of `measure.system`, whose protocol and values it uses.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Is a cell what its id says: judged on what real guests of QEMU 7.2 and libvirt 9.0 said of themselves."""
+"""Is a cell what its id says: judged on what real guests of QEMU 7.2 and libvirt 9.0 said of themselves.
+
+Tests of `measure.proof.cell` with all that it calls: `measure.proof.claim`, `measure.proof.domain`,
+`measure.proof.evidence`, `measure.proof.file_systems`, `measure.proof.image` and `measure.proof.without_guest`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows of machines that the plugin did not make, beside its own: stated is not proven, and nothing is mixed up."""
+"""Rows of machines that the plugin did not make, next to its own: stated is not proven, and nothing is mixed up.
+
+Tests of `measure.proof.without_guest`, the reports and the gate with such rows.
+"""
 
 from __future__ import annotations
 
