@@ -23,10 +23,7 @@ CANARY_S = 15.0
 
 
 def choose_accel(
-    requested: AccelRequest,
-    *,
-    kvm_refusal: Callable[[], str],
-    try_kvm: Callable[[], float | str],
+    requested: AccelRequest, *, kvm_refusal: Callable[[], str], try_kvm: Callable[[], float | str]
 ) -> AccelChoice:
     """Decide once for a run; `try_kvm` boots a KVM guest and says how long it took, or why it did not.
 

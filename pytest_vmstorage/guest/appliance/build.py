@@ -23,39 +23,18 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pytest_vmstorage.errors import ProvisionError, UnsupportedError
 from pytest_vmstorage.guest.appliance import debian, rootfs
 from pytest_vmstorage.guest.appliance.initrd import has_pvh_entry, vmlinux
-from pytest_vmstorage.guest.appliance.recipe import (
-    ROOT_FORMAT,
-    SCHEMA,
-    TOOLS,
-    Recipe,
-    kernel_cmdline,
-    recipe,
-)
+from pytest_vmstorage.guest.appliance.recipe import ROOT_FORMAT, SCHEMA, TOOLS, Recipe, kernel_cmdline, recipe
 from pytest_vmstorage.host.folders import cache_folder
 from pytest_vmstorage.host.shell import Shell, check
 from pytest_vmstorage.progress import Progress, silent
 
-__all__ = [
-    "Appliance",
-    "FileRecord",
-    "Manifest",
-    "build",
-    "current_recipe",
-    "ensure",
-    "kernel_cmdline",
-    "load",
-]
+__all__ = ["Appliance", "FileRecord", "Manifest", "build", "current_recipe", "ensure", "kernel_cmdline", "load"]
 
 _KERNEL: Final = "vmlinux"
 _INITRD: Final = "initrd"
 _ROOT: Final = f"root.{ROOT_FORMAT}"
 _MANIFEST: Final = "manifest.json"
-_BUILD_TOOLS: Final = {
-    "mmdebstrap": "mmdebstrap",
-    "dpkg-deb": "dpkg",
-    "apt-get": "apt",
-    "mkfs.erofs": "erofs-utils",
-}
+_BUILD_TOOLS: Final = {"mmdebstrap": "mmdebstrap", "dpkg-deb": "dpkg", "apt-get": "apt", "mkfs.erofs": "erofs-utils"}
 
 
 class FileRecord(BaseModel):

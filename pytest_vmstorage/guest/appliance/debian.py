@@ -123,13 +123,7 @@ def unpack(
     `root` says whether this process has root's rights. Raises ProvisionError with the tool's last lines.
     """
     argv = [
-        *(
-            "mmdebstrap",
-            "--mode=chrootless",
-            "--variant=extract",
-            "--format=directory",
-            "--architectures=amd64",
-        ),
+        *("mmdebstrap", "--mode=chrootless", "--variant=extract", "--format=directory", "--architectures=amd64"),
         *("--aptopt=APT::Install-Recommends false", "--aptopt=Acquire::Retries 3"),
         *(f"--aptopt={option}" for option in _proxies(shell)),
         # Nothing is run in extract mode, so what mmdebstrap fears of this mode under root cannot happen.
@@ -164,8 +158,7 @@ def require(programs: Mapping[str, str], shell: Shell) -> None:
     if missing:
         packages = " ".join(sorted({programs[name] for name in missing}))
         raise ProvisionError(
-            f"The guest appliance cannot be built without {', '.join(missing)}.",
-            hint=f"apt install {packages}",
+            f"The guest appliance cannot be built without {', '.join(missing)}.", hint=f"apt install {packages}"
         )
 
 

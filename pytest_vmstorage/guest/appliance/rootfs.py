@@ -22,30 +22,9 @@ from pytest_vmstorage.guest.appliance.recipe import Recipe
 from pytest_vmstorage.host.shell import Shell, check
 
 _DROP: Final = (
-    *(
-        "boot",
-        "dev",
-        "etc/apt",
-        "etc/init.d",
-        "home",
-        "media",
-        "mnt",
-        "opt",
-        "root",
-        "run",
-        "srv",
-        "tmp",
-        "var",
-    ),
+    *("boot", "dev", "etc/apt", "etc/init.d", "home", "media", "mnt", "opt", "root", "run", "srv", "tmp", "var"),
     *("proc", "sys", "usr/games", "usr/include", "usr/local", "usr/share", "usr/src", "downloaded-packages"),
-    *(
-        "usr/bin/perl*",
-        "usr/bin/python*",
-        "usr/lib/python*",
-        "usr/lib/klibc*",
-        "usr/lib/locale",
-        "usr/lib/modules",
-    ),
+    *("usr/bin/perl*", "usr/bin/python*", "usr/lib/python*", "usr/lib/klibc*", "usr/lib/locale", "usr/lib/modules"),
     *("usr/lib/systemd", "usr/lib/udev", "usr/lib/valgrind", "usr/lib/x86_64-linux-gnu/gconv"),
     *("usr/lib/x86_64-linux-gnu/perl*", "usr/lib/x86_64-linux-gnu/libperl*", "usr/sbin/init"),
 )

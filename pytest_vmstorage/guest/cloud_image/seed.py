@@ -35,10 +35,7 @@ runcmd:
 
 def seed_texts(name: str) -> Mapping[str, str]:
     """The files of the seed of the guest of that name; each guest is an instance of its own."""
-    return {
-        "meta-data": f"instance-id: {name}\nlocal-hostname: {name}\n",
-        "user-data": _USER_DATA,
-    }
+    return {"meta-data": f"instance-id: {name}\nlocal-hostname: {name}\n", "user-data": _USER_DATA}
 
 
 def check_seed_tools() -> None:

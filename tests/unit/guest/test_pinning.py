@@ -50,12 +50,7 @@ def cores(number: int) -> HostCpus:
 
 @pytest.mark.parametrize(
     ("there", "vcpus", "iothreads", "chosen"),
-    [
-        (2, 1, 0, ((1,), None, 0)),
-        (3, 1, 1, ((2,), 1, 0)),
-        (2, 1, 1, ((1,), 0, 0)),
-        (8, 4, 1, ((2, 3, 4, 5), 1, 0)),
-    ],
+    [(2, 1, 0, ((1,), None, 0)), (3, 1, 1, ((2,), 1, 0)), (2, 1, 1, ((1,), 0, 0)), (8, 4, 1, ((2, 3, 4, 5), 1, 0))],
 )
 def test_each_thread_gets_a_core(there: int, vcpus: int, iothreads: int, chosen: tuple[object, ...]) -> None:
     """The rest of QEMU is the first to share, with the I/O thread, where one core is missing."""

@@ -120,15 +120,9 @@ def _flip(file: Path) -> None:
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "flipped-bit": (lambda folder: _flip(folder / "vmlinux"), "vmlinux has another content"),
-    "truncated": (
-        lambda folder: (folder / "root.erofs").write_bytes(b"image"),
-        "root.erofs has 5 bytes instead of 17",
-    ),
+    "truncated": (lambda folder: (folder / "root.erofs").write_bytes(b"image"), "root.erofs has 5 bytes instead of 17"),
     "missing-file": (lambda folder: (folder / "initrd").unlink(), "initrd cannot be read"),
-    "bad-json": (
-        lambda folder: (folder / "manifest.json").write_text('{"key":'),
-        "manifest.json cannot be read",
-    ),
+    "bad-json": (lambda folder: (folder / "manifest.json").write_text('{"key":'), "manifest.json cannot be read"),
     "no-manifest": (lambda folder: (folder / "manifest.json").unlink(), "manifest.json cannot be read"),
     "no-files": (
         lambda folder: (folder / "manifest.json").write_text(

@@ -17,8 +17,7 @@ DEBIAN = (Path(__file__).parents[2] / "recordings" / "libvirt-9.0-capabilities-d
 # what it says instead of "none" where the kernel has
 APPARMOR = DEBIAN.replace("<model>none</model>", "<model>apparmor</model>")
 SELINUX = DEBIAN.replace(
-    "<model>none</model>",
-    "<model>selinux</model><baselabel type='kvm'>system_u:system_r:svirt_t:s0</baselabel>",
+    "<model>none</model>", "<model>selinux</model><baselabel type='kvm'>system_u:system_r:svirt_t:s0</baselabel>"
 )
 NVME = StorageConfig(bus="nvme")
 
