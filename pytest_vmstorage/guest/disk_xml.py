@@ -22,28 +22,38 @@ NULL_NODE = f"{TEST_ALIAS}-null"
 QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
 
 LIMITS: Mapping[str, str] = {"total_iops_sec": "iops", "total_bytes_sec": "bps"}
-"""libvirt's names of what limits a disk, which are the fields', and those of QMP for the same."""
+"""libvirt's names of a disk's limits, which are also the fields of the cell, with QMP's names."""
+
+
+def element(tag: str, *content: ET.Element | str | None, **attributes: str) -> ET.Element:
+    """An XML element with these children or this text; None stands for a child that is left out."""
+    made = ET.Element(tag, attributes)
+    for one in content:
+        if isinstance(one, str):
+            made.text = one
+        elif one is not None:
+            made.append(one)
+    return made
 
 
 def disk_elements(config: StorageConfig, path: str, secret: str, *, is_block: bool = False) -> Iterator[ET.Element]:
-    """The controller, if the bus needs one said, and the disk; nothing for NVMe, which old libvirt has not.
+    """The controller, where the bus needs an explicit one, and the disk; no disk for NVMe, which old libvirt lacks.
 
     `secret` is the UUID under which libvirt knows an encrypted disk's passphrase.
     """
     if BUSES[config.bus].is_scsi_model:
-        # said, for libvirt would silently take an LSI 53C895A on pc
-        controller = ET.Element("controller", type="scsi", index="0", model=config.bus)
-        if config.bus == "virtio-scsi":
-            _driver(controller, _queue_options(config))
-        yield controller
-    yield ET.Element("controller", type="usb", index="0", model="qemu-xhci" if config.bus == "usb" else "none")
+        # explicit, because libvirt would silently take an LSI 53C895A on pc
+        options = _queue_options(config) if config.bus == "virtio-scsi" else {}
+        driver = element("driver", **options) if options else None
+        yield element("controller", driver, type="scsi", index="0", model=config.bus)
+    yield element("controller", type="usb", index="0", model="qemu-xhci" if config.bus == "usb" else "none")
     if config.bus != "nvme":
         yield _disk(config, path, secret, is_block=is_block)
 
 
 def _disk(config: StorageConfig, path: str, secret: str, *, is_block: bool) -> ET.Element:
-    bus = BUSES[config.bus]
-    disk = ET.Element("disk", type="block" if is_block else "file", device="disk")
+    bus, cached, limits = BUSES[config.bus], combined_bytes(config), limits_of(config)
+    size = element("max_size", str(cached), unit="bytes")
     options = {
         "name": "qemu",
         "type": config.format,
@@ -53,63 +63,56 @@ def _disk(config: StorageConfig, path: str, secret: str, *, is_block: bool) -> E
         "detect_zeroes": config.detect_zeroes,
         # a full host would otherwise pause the guest, and its tool would wait for ever
         "error_policy": "report",
+        **(_queue_options(config) if config.bus == "virtio-blk" else {}),
     }
-    driver = _driver(disk, {**options, **(_queue_options(config) if config.bus == "virtio-blk" else {})})
-    cached = combined_bytes(config)
-    if cached is not None:
-        size = ET.SubElement(ET.SubElement(driver, "metadata_cache"), "max_size", unit="bytes")
-        size.text = str(cached)
-    source = _source(disk, config, path, secret, is_block=is_block)
+    source = _source(config, path, secret, is_block=is_block)
     if is_block and config.format == "raw":
         # the guest gets the cell's size, whatever the device has
-        ET.SubElement(ET.SubElement(source, "slices"), "slice", type="storage", offset="0", size=str(config.size))
-    if config.encryption == "luks":
-        _backing_store(disk, config, path, secret)
-    limits = limits_of(config)
-    if limits:
-        iotune = ET.SubElement(disk, "iotune")
-        for name, limit in limits.items():
-            ET.SubElement(iotune, name).text = str(limit)
-    ET.SubElement(disk, "target", dev=bus.target, bus=bus.libvirt)
-    ET.SubElement(disk, "serial").text = TEST_SERIAL
-    ET.SubElement(disk, "alias", name=TEST_ALIAS)
-    return disk
+        source.append(element("slices", element("slice", type="storage", offset="0", size=str(config.size))))
+    return element(
+        "disk",
+        element("driver", element("metadata_cache", size) if cached is not None else None, **options),
+        source,
+        _backing_store(config, layer_paths(config, path), secret) if config.encryption == "luks" else None,
+        element("iotune", *(element(name, str(limit)) for name, limit in limits.items())) if limits else None,
+        element("target", dev=bus.target, bus=bus.libvirt),
+        element("serial", TEST_SERIAL),
+        element("alias", name=TEST_ALIAS),
+        type="block" if is_block else "file",
+        device="disk",
+    )
 
 
 def limits_of(config: StorageConfig) -> Mapping[str, int]:
-    """What the disk serves at most in a second, I/Os and bytes, by libvirt's names; nothing of what has no limit."""
+    """The disk's limits that the cell has, in I/Os and bytes per second, by libvirt's names."""
     limits = {name: getattr(config, name) for name in LIMITS}
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def nvme_limits(config: StorageConfig) -> Mapping[str, object]:
-    """Arguments of QMP's `block_set_io_throttle` for an NVMe disk with limits, nothing for any other.
+    """Arguments of QMP's `block_set_io_throttle` for an NVMe disk with limits, empty for any other disk.
 
-    libvirt gives that command itself for each disk that it knows, which this one is not.
+    libvirt gives that command itself for each disk that it knows, and it does not know this one.
     """
     limits = limits_of(config)
     if config.bus != "nvme" or not limits:
         return {}
-    # QEMU wants all six said, and takes 0 for none
+    # QEMU requires all six, and takes 0 for no limit
     unlimited = {f"{kind}{way}": 0 for kind in LIMITS.values() for way in ("", "_rd", "_wr")}
     return {"id": TEST_ALIAS, **unlimited, **{LIMITS[name]: limit for name, limit in limits.items()}}
 
 
-def _source(parent: ET.Element, config: StorageConfig, path: str, secret: str, *, is_block: bool) -> ET.Element:
-    source = ET.SubElement(parent, "source", {"dev" if is_block else "file": path})
-    if config.encryption == "luks":
-        source.append(encryption_element(secret))
-    return source
+def _source(config: StorageConfig, path: str, secret: str, *, is_block: bool = False) -> ET.Element:
+    encryption = encryption_element(secret) if config.encryption == "luks" else None
+    return element("source", encryption, **{"dev" if is_block else "file": path})
 
 
-def _backing_store(disk: ET.Element, config: StorageConfig, path: str, secret: str) -> None:
-    """Each encrypted backing file, which libvirt does not find by itself; of others it reads the image's header."""
-    parent = disk
-    for layer in layer_paths(config, path):
-        parent = ET.SubElement(parent, "backingStore", type="file")
-        ET.SubElement(parent, "format", type=config.format)
-        _source(parent, config, layer, secret, is_block=False)
-    ET.SubElement(parent, "backingStore")
+def _backing_store(config: StorageConfig, layers: Sequence[str], secret: str) -> ET.Element:
+    """The encrypted backing files: libvirt finds only those that are not encrypted, in the image's header."""
+    if not layers:
+        return element("backingStore")
+    source, below = _source(config, layers[0], secret), _backing_store(config, layers[1:], secret)
+    return element("backingStore", element("format", type=config.format), source, below, type="file")
 
 
 def _queue_options(config: StorageConfig) -> dict[str, str]:
@@ -121,25 +124,38 @@ def _queue_options(config: StorageConfig) -> dict[str, str]:
     return {name: value for name, value in asked.items() if value}
 
 
-def _driver(parent: ET.Element, options: Mapping[str, str]) -> ET.Element:
-    return ET.SubElement(parent, "driver", dict(options)) if options else parent
+def qemu_elements(config: StorageConfig | None, path: str, options: Sequence[str]) -> Iterator[ET.Element]:
+    """libvirt's QEMU namespace: NVMe disks and disks without storage, for which it has no element, and QEMU `options`.
 
-
-def qemu_elements(config: StorageConfig, path: str) -> Iterator[ET.Element]:
-    """What libvirt has no element for, in its QEMU namespace: an NVMe disk, and a disk without storage."""
+    The capability that is deleted is the list of features that a processor lacks. With it libvirt asks each guest that
+    begins for every property of its processor, 400 answers one by one, and QEMU reads each question byte by byte
+    (monitor_can_read in monitor/monitor.c, 7.2): half a second on slow cores. Without it libvirt asks for all features
+    at once (qemuProcessFetchGuestCPU in qemu_process.c, 9.0). QEMU's command line is the same (tried on libvirt 9.0).
+    """
     ET.register_namespace("qemu", QEMU_NAMESPACE)
-    if config.bus == "nvme":
-        yield nvme_commandline(config, path)
-    elif config.is_null:
-        yield _arguments("-blockdev", json.dumps(null_node(config)))
-        yield _null_override()
+    words, is_overridden = list(options), False
+    if config is not None and config.bus == "nvme":
+        words = [*_nvme_options(config, path), *words]
+    elif config is not None and config.is_null:
+        words, is_overridden = ["-blockdev", json.dumps(null_node(config)), *words], True
+    if words:
+        yield _qemu("commandline", *(_qemu("arg", value=word) for word in words))
+    if is_overridden:
+        # libvirt has no such disk, and gives the device the node of an empty file, which stays with nothing on it
+        # (tried on every bus, with and without an iothread)
+        drive = _qemu("property", name="drive", type="string", value=NULL_NODE)
+        yield _qemu("override", _qemu("device", _qemu("frontend", drive), alias=TEST_ALIAS))
+    yield _qemu("capabilities", _qemu("del", capability="cpu-unavailable-features"))
 
 
-def _arguments(*words: str) -> ET.Element:
-    commandline = ET.Element(f"{{{QEMU_NAMESPACE}}}commandline")
-    for word in words:
-        ET.SubElement(commandline, f"{{{QEMU_NAMESPACE}}}arg", value=word)
-    return commandline
+def _qemu(tag: str, *content: ET.Element, **attributes: str) -> ET.Element:
+    return element(f"{{{QEMU_NAMESPACE}}}{tag}", *content, **attributes)
+
+
+def null_node(config: StorageConfig) -> Mapping[str, object]:
+    """Options of QEMU's null driver for a disk of the cell's size, which reads as zeroes and not as stale memory."""
+    node: dict[str, object] = {"driver": "null-co", "node-name": NULL_NODE, "size": config.size, "read-zeroes": True}
+    return node | _cache_of_node(config)
 
 
 def _cache_of_node(config: StorageConfig) -> dict[str, object]:
@@ -147,49 +163,19 @@ def _cache_of_node(config: StorageConfig) -> dict[str, object]:
     return {"cache": {"direct": mode.direct, "no-flush": mode.no_flush}}
 
 
-def null_node(config: StorageConfig) -> Mapping[str, object]:
-    """The options of QEMU's null driver for a disk of the cell's size; zeroes are read, and not what lay in memory."""
-    node: dict[str, object] = {"driver": "null-co", "node-name": NULL_NODE, "size": config.size, "read-zeroes": True}
-    return node | _cache_of_node(config)
-
-
-def add_arguments(domain: ET.Element, words: Sequence[str]) -> None:
-    """Add words to the domain's one list of QEMU's own options."""
-    ET.register_namespace("qemu", QEMU_NAMESPACE)
-    tag = f"{{{QEMU_NAMESPACE}}}commandline"
-    there = domain.find(tag)
-    commandline = ET.SubElement(domain, tag) if there is None else there
-    for word in words:
-        ET.SubElement(commandline, f"{{{QEMU_NAMESPACE}}}arg", value=word)
-
-
-def _null_override() -> ET.Element:
-    """Put the disk's device on the null node: libvirt has no such disk, and gives the device that of an empty file.
-
-    The file's node stays, with nothing on it. Tried on every bus, with and without an iothread.
-    """
-    override = ET.Element(f"{{{QEMU_NAMESPACE}}}override")
-    device = ET.SubElement(override, f"{{{QEMU_NAMESPACE}}}device", alias=TEST_ALIAS)
-    frontend = ET.SubElement(device, f"{{{QEMU_NAMESPACE}}}frontend")
-    ET.SubElement(frontend, f"{{{QEMU_NAMESPACE}}}property", name="drive", type="string", value=NULL_NODE)
-    return override
-
-
-def nvme_commandline(config: StorageConfig, path: str) -> ET.Element:
+def _nvme_options(config: StorageConfig, path: str) -> list[str]:
     """QEMU options for an NVMe disk, with the block nodes that libvirt would make of the cache mode.
 
-    libvirt has this bus since 11.5 only; on older ones it knows nothing of such a disk. The PCI address is one
-    that libvirt does not give away.
+    libvirt has this bus only since 11.5. libvirt never assigns the PCI address that is used here.
     """
-    write_cache = CACHES[config.cache].write_cache
     nodes = [null_node(config)] if config.is_null else list(_nodes(config, path))
     device: dict[str, object] = {"driver": "nvme", "id": TEST_ALIAS, "drive": nodes[-1]["node-name"]}
-    device |= {"serial": TEST_SERIAL, "write-cache": "on" if write_cache else "off"}
+    device |= {"serial": TEST_SERIAL, "write-cache": "on" if CACHES[config.cache].write_cache else "off"}
     device |= {"bus": "pci.0" if config.machine_type == "pc" else "pcie.0", "addr": "0x1e"}
     words = ["-object", secret_object()] if config.encryption == "luks" else []
     for node in nodes:
         words += ["-blockdev", json.dumps(node)]
-    return _arguments(*words, "-device", json.dumps(device))
+    return [*words, "-device", json.dumps(device)]
 
 
 def _nodes(config: StorageConfig, path: str) -> Iterator[dict[str, object]]:
