@@ -23,17 +23,15 @@ class Begun:
     is_restored: bool = False
 
 
+@dataclass(frozen=True)
 class StartedGuest:
-    """A guest that was started: its domain, its disk on the host, its console; `is_restored` if it was not booted."""
+    """A guest that was started: its domain, its disk on the host, the host's shell; `is_restored` or booted."""
 
-    def __init__(
-        self, spec: GuestSpec, domain: Domain, disk: HostDisk | None, shell: Shell, *, is_restored: bool = False
-    ) -> None:
-        self.spec = spec
-        self.domain = domain
-        self.disk = disk
-        self.is_restored = is_restored
-        self._shell = shell
+    spec: GuestSpec
+    domain: Domain
+    disk: HostDisk | None
+    shell: Shell
+    is_restored: bool = False
 
     @property
     def host_disk(self) -> HostDisk:
@@ -65,5 +63,5 @@ class StartedGuest:
 
     def console_tail(self, lines: int = CONSOLE_LINES) -> str:
         """The last lines the guest wrote to its serial console, 64 KiB of them at most."""
-        done = self._shell.run(["tail", "-c", str(2**16), "--", self.spec.console])
+        done = self.shell.run(["tail", "-c", str(2**16), "--", self.spec.console])
         return "\n".join(done.stdout.replace("\r", "").strip().splitlines()[-lines:])

@@ -22,8 +22,7 @@ from pytest_vmstorage.guest.boot import BootFiles, find_emulator, place_applianc
 from pytest_vmstorage.guest.cloud_image.image import place_image
 from pytest_vmstorage.guest.cloud_image.network import ImageKeys
 from pytest_vmstorage.guest.libvirt.confinement import Confinement
-from pytest_vmstorage.guest.libvirt.embedded import connect_embedded
-from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtHypervisor
+from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtHypervisor, connect_embedded
 from pytest_vmstorage.guest.pinning import Pinner
 from pytest_vmstorage.guest.protocol import Domain, Hypervisor
 from pytest_vmstorage.guest.restore.parking import PARKING

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.config.guest_image import ListedImage
 from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.errors import HostError, ProvisionError
-from pytest_vmstorage.guest.cloud_image.network import Door, ImageKeys, door_of, seed_with_door
+from pytest_vmstorage.guest.cloud_image.network import Door, ImageKeys, door_of
 from pytest_vmstorage.guest.cloud_image.seed import check_seed_tools, make_seed, seed_texts
 from pytest_vmstorage.host.shell import LocalShell, Shell, check
 from pytest_vmstorage.leftovers import temporary
@@ -140,7 +140,7 @@ def make_boot(shell: Shell, image: PlacedImage, folder: str, name: str) -> None:
     check(shell.run(argv), f"making the root disk of {name}")
     with temporary("seed") as scratch:
         seed = scratch / "seed"
-        make_seed(seed, seed_with_door(seed_texts(name), made.door))
+        make_seed(seed, seed_texts(name, made.door))
         shell.put(seed, made.seed)
 
 

@@ -11,8 +11,6 @@ import atexit
 import hashlib
 import shutil
 import subprocess
-from collections.abc import Mapping
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
@@ -102,28 +100,3 @@ def door_of(name: str, folder: str, jump: str) -> Door:
     digest = hashlib.sha256(name.encode()).digest()
     mac = ":".join(["52:54:00", *(f"{byte:02x}" for byte in digest[:3])])
     return Door(port=_FIRST_PORT + int.from_bytes(digest[3:7]) % _PORTS, mac=mac, folder=folder, jump=jump)
-
-
-def ssh_user_data(user_key: str, guest_key: str, guest_public: str) -> str:
-    """What cloud-init is told so that root may log in with the one key, and sshd shows the other."""
-    private = "".join(f"    {line}\n" for line in guest_key.splitlines())
-    return (
-        "disable_root: false\n"
-        f"ssh_authorized_keys:\n  - {user_key.strip()}\n"
-        f"ssh_keys:\n  ed25519_private: |\n{private}  ed25519_public: {guest_public.strip()}\n"
-    )
-
-
-def network_config(mac: str) -> str:
-    """One device, by its address, with what QEMU's user network tells it."""
-    device = f"    match: {{macaddress: '{mac}'}}\n    set-name: eth0\n    dhcp4: true\n"
-    return f"version: 2\nethernets:\n  eth0:\n{device}"
-
-
-def seed_with_door(texts: Mapping[str, str], door: Door) -> Mapping[str, str]:
-    """The seed's files with the guest's network, and the keys where ssh is to come in."""
-    texts = {**texts, "network-config": network_config(door.mac)}
-    if not door.is_open:
-        return texts
-    user, guest, public = ((Path(door.folder) / name).read_text() for name in ("user.pub", "guest", "guest.pub"))
-    return {**texts, "user-data": texts["user-data"] + ssh_user_data(user, guest, public)}

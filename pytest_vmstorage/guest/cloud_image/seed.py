@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_vmstorage.errors import HostError
+from pytest_vmstorage.guest.cloud_image.network import Door
 from pytest_vmstorage.host.shell import NOT_FOUND, LocalShell, check
 from pytest_vmstorage.leftovers import temporary
 
@@ -33,9 +34,25 @@ runcmd:
 """
 
 
-def seed_texts(name: str) -> Mapping[str, str]:
-    """The files of the seed of the guest of that name; each guest is an instance of its own."""
-    return {"meta-data": f"instance-id: {name}\nlocal-hostname: {name}\n", "user-data": _USER_DATA}
+def seed_texts(name: str, door: Door) -> Mapping[str, str]:
+    """The files of a guest's seed: an instance of its own, its one network device, and keys where ssh is to come in."""
+    device = f"    match: {{macaddress: '{door.mac}'}}\n    set-name: eth0\n    dhcp4: true\n"
+    return {
+        "meta-data": f"instance-id: {name}\nlocal-hostname: {name}\n",
+        "user-data": _USER_DATA + (_ssh_user_data(Path(door.folder)) if door.is_open else ""),
+        "network-config": f"version: 2\nethernets:\n  eth0:\n{device}",
+    }
+
+
+def _ssh_user_data(keys: Path) -> str:
+    """The lines by which root may log in with the run's key, and sshd shows the key that this machine knows."""
+    user, guest, public = ((keys / name).read_text() for name in ("user.pub", "guest", "guest.pub"))
+    private = "".join(f"    {line}\n" for line in guest.splitlines())
+    return (
+        "disable_root: false\n"
+        f"ssh_authorized_keys:\n  - {user.strip()}\n"
+        f"ssh_keys:\n  ed25519_private: |\n{private}  ed25519_public: {public.strip()}\n"
+    )
 
 
 def check_seed_tools() -> None:

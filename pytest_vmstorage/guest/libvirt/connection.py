@@ -1,4 +1,4 @@
-"""Connections to libvirt, which say when they were lost, and the event loop that the embedded driver needs."""
+"""Connections to libvirt, made again where they are lost, the events that come by them, and the event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_vmstorage.errors import HostError, LostError
-from pytest_vmstorage.guest.libvirt.messages import connection_error
+from pytest_vmstorage.guest.libvirt.messages import connection_error, io_error_reason
 
 SILENCE_S = 3
 SILENCES = 3
@@ -22,27 +22,71 @@ AGAIN_S = 5.0
 _REASONS = {1: "it ended", 2: f"no answer for {SILENCE_S * SILENCES} s"}
 
 
-class Connection:
-    """A connection to the libvirt at `uri`; raises HostError where there is none.
+class GuestEvents:
+    """The events of all guests of a connection, by the guests' UUIDs; they come in libvirt's own thread."""
 
-    `watch` is called with each connection that was made, and `woken` when one is lost. `reach` raises HostError where
-    the host itself cannot be reached: libvirt's own ssh would try for minutes.
+    def __init__(self, libvirt: Any, qemu: Any) -> None:
+        self._libvirt = libvirt
+        self._qemu = qemu
+        self._agents: dict[str, threading.Event] = {}
+        self._ended: dict[str, threading.Event] = {}
+        self._io_errors: dict[str, list[str]] = {}
+
+    def agent(self, uuid: str) -> threading.Event:
+        """An event that is set once the guest of that UUID opened its agent's port, or ended, or its host was lost."""
+        return self._agents.setdefault(uuid, threading.Event())
+
+    def ended(self, uuid: str) -> threading.Event:
+        """An event that is set once the guest of that UUID is gone."""
+        return self._ended.setdefault(uuid, threading.Event())
+
+    def io_errors(self, uuid: str) -> list[str]:
+        """Reasons of the I/O errors in the guest of that UUID so far; the list grows."""
+        return self._io_errors.setdefault(uuid, [])
+
+    def wake(self) -> None:
+        """End every wait for an agent: the connection that would tell of it is lost."""
+        for event in list(self._agents.values()):
+            event.set()
+
+    def watch(self, conn: Any) -> None:
+        """Register for the events of that connection, and find the guests that ended since the last one was lost."""
+        lib = self._libvirt
+
+        def on_agent(_conn: Any, dom: Any, state: int, _reason: int, _opaque: Any) -> None:
+            if state == lib.VIR_CONNECT_DOMAIN_EVENT_AGENT_LIFECYCLE_STATE_CONNECTED:
+                self.agent(dom.UUIDString()).set()
+
+        def on_lifecycle(_conn: Any, dom: Any, event: int, _detail: int, _opaque: Any) -> None:
+            if event in (lib.VIR_DOMAIN_EVENT_STOPPED, lib.VIR_DOMAIN_EVENT_CRASHED):
+                self._end(dom.UUIDString())
+
+        def on_io_error(_conn: Any, dom: Any, _event: str, _s: int, _us: int, details: str, _opaque: Any) -> None:
+            self.io_errors(dom.UUIDString()).append(io_error_reason(details))
+
+        conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, on_agent, None)
+        conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_lifecycle, None)
+        # not by libvirt's own event of it, which leaves QEMU's words out
+        self._qemu.qemuMonitorEventRegister(conn, None, "BLOCK_IO_ERROR", on_io_error, None, 0)
+        for uuid in [one for one, event in list(self._ended.items()) if not event.is_set()]:
+            try:
+                conn.lookupByUUIDString(uuid)
+            except lib.libvirtError:
+                self._end(uuid)
+
+    def _end(self, uuid: str) -> None:
+        self.ended(uuid).set()
+        self.agent(uuid).set()
+
+
+class Connection:
+    """A connection to the libvirt at `uri`, which tells `events` of its guests; raises HostError where there is none.
+
+    `reach` raises HostError where the host itself cannot be reached: libvirt's own ssh would try for minutes.
     """
 
-    def __init__(
-        self,
-        libvirt: Any,
-        uri: str,
-        *,
-        watch: Callable[[Any], None],
-        woken: Callable[[], None],
-        reach: Callable[[], object],
-    ) -> None:
-        self._libvirt = libvirt
-        self._uri = uri
-        self._watch = watch
-        self._woken = woken
-        self._reach = reach
+    def __init__(self, libvirt: Any, uri: str, events: GuestEvents, reach: Callable[[], object]) -> None:
+        self._libvirt, self._uri, self._events, self._reach = libvirt, uri, events, reach
         self._lock = threading.Lock()
         self._gone: LostError | None = None
         self._why = ""
@@ -97,12 +141,12 @@ class Connection:
         with contextlib.suppress(lib.libvirtError):
             # not for the embedded driver, which has nothing to lose
             conn.registerCloseCallback(self._on_close, None)
-        self._watch(conn)
+        self._events.watch(conn)
         return conn
 
     def _on_close(self, _conn: Any, reason: int, _opaque: Any) -> None:
         self._why = _REASONS.get(reason, "")
-        self._woken()
+        self._events.wake()
 
     def _open_again(self) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,8 +15,7 @@ from xml.etree import ElementTree
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HostError, HypervisorError
 from pytest_vmstorage.guest.libvirt.capabilities_cache import count_all_modules, on_one_cpu
 from pytest_vmstorage.guest.libvirt.confinement import Confinement, read_confinement
-from pytest_vmstorage.guest.libvirt.connection import Connection, start_event_loop
-from pytest_vmstorage.guest.libvirt.events import GuestEvents
+from pytest_vmstorage.guest.libvirt.connection import Connection, GuestEvents, start_event_loop
 from pytest_vmstorage.guest.libvirt.messages import bus_names, is_broken_channel, one_line, refusal_hint, version_text
 from pytest_vmstorage.guest.libvirt.secrets import Passphrases
 from pytest_vmstorage.guest.libvirt.start import Starts
@@ -24,6 +24,15 @@ from pytest_vmstorage.storage.encryption import secrets_of
 
 AGENT_AGAIN_S = 10.0
 """How long libvirtd, restarted, may take to find the agent of a guest that it has already."""
+
+EMBED_CONF = """\
+stdio_handler = "file"
+security_driver = "none"
+namespaces = []
+cgroup_controllers = []
+remember_owner = 0
+"""
+"""qemu.conf of the embedded driver: without these it wants virtlogd, cgroups and root (tried on libvirt 9.0)."""
 
 
 class LibvirtHypervisor:
@@ -43,10 +52,9 @@ class LibvirtHypervisor:
             count_all_modules()
         start_event_loop(self._libvirt)
         self.events = GuestEvents(self._libvirt, libvirt_qemu)
-        events = self.events
         # a daemon looks at its host's processor itself
         with on_one_cpu() if pids is not None else contextlib.nullcontext():
-            self.connection = Connection(self._libvirt, uri, watch=events.watch, woken=events.wake, reach=reach)
+            self.connection = Connection(self._libvirt, uri, self.events, reach)
         self._passphrases = Passphrases(self._libvirt, self.connection.current, uri if pids else "")
         self.forget = self._passphrases.forget
         self._starts = Starts(pids, lambda emulator: self.disk_buses(emulator, "q35"))
@@ -124,6 +132,25 @@ class LibvirtHypervisor:
         """Close the connection; errors at this point help nobody."""
         self._passphrases.close()
         self.connection.close()
+
+
+def connect_embedded(root: Path, cache: Path, *, as_root: bool) -> LibvirtHypervisor:
+    """The embedded driver with its state below root, a short private folder: no daemon is needed.
+
+    `cache` outlives the run: what libvirt found out about QEMU takes it seconds to find again. Raises HostError
+    where libvirt's Python binding, its QEMU driver or QEMU itself is missing.
+    """
+    conf = root / "etc" / "qemu.conf"
+    conf.parent.mkdir(parents=True, exist_ok=True)
+    # an ordinary user may not name one: QEMU then runs as that user anyway
+    user = 'user = "root"\ngroup = "root"\n' if as_root else ""
+    conf.write_text(EMBED_CONF + user)
+    cache.mkdir(parents=True, exist_ok=True)
+    if not (root / "cache").exists():
+        (root / "cache").symlink_to(cache)
+    # the driver logs from inside this process; read when libvirt is first imported
+    os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", f"3:file:{root}/libvirt.log")
+    return LibvirtHypervisor(f"qemu:///embed?root={root}", pids=root / "run" / "qemu")
 
 
 class LibvirtDomain:

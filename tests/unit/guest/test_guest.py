@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -189,8 +190,7 @@ def test_a_disk_that_comes_after_the_agent_is_waited_for(monkeypatch: pytest.Mon
 def restored(said: str, shell: FakeShell) -> Guest:
     """A guest that was restored and said that of itself when it woke."""
     shell.files["/run/vmstorage-parked.said"] = f"{said}\nwoken\n".encode()
-    one = machine(FakeDomain(shell))
-    one.is_restored = True
+    one = replace(machine(FakeDomain(shell)), is_restored=True)
     return connect(one, timeout_s=1, tools={})
 
 

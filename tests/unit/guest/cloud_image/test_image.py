@@ -19,6 +19,7 @@ from pytest_vmstorage.errors import BootTimeoutError, GuestError, HostError, Pro
 from pytest_vmstorage.guest.boot import BootFiles
 from pytest_vmstorage.guest.cloud_image.guest import check_programs, settle
 from pytest_vmstorage.guest.cloud_image.image import PlacedImage, boot_of, make_boot, place_image, remove_boot
+from pytest_vmstorage.guest.cloud_image.network import door_of
 from pytest_vmstorage.guest.cloud_image.seed import check_seed_tools, make_seed, seed_texts
 from pytest_vmstorage.guest.domain_xml import GuestSpec, domain_xml
 from pytest_vmstorage.guest.facts import read_facts
@@ -126,14 +127,15 @@ def test_each_guest_writes_to_an_overlay_of_its_own(tmp_path: Path) -> None:
 @needs_mtools
 def test_a_seed_is_what_nocloud_reads(tmp_path: Path) -> None:
     """A vfat with that label and three files, each guest another instance."""
-    make_seed(tmp_path / "seed", {**seed_texts("vms-1"), "network-config": "version: 2\n"})
+    texts, other = (seed_texts(name, door_of(name, "", "")) for name in ("vms-1", "vms-2"))
+    make_seed(tmp_path / "seed", texts)
     head = (tmp_path / "seed").read_bytes()
     assert b"CIDATA     " in head
-    for name, text in seed_texts("vms-1").items():
+    for name, text in texts.items():
         done = subprocess.run(["mtype", "-i", str(tmp_path / "seed"), f"::{name}"], check=True, capture_output=True)
         assert done.stdout.decode() == text
-    assert seed_texts("vms-1")["meta-data"] != seed_texts("vms-2")["meta-data"]
-    assert seed_texts("vms-1")["user-data"].startswith("#cloud-config\n")
+    assert texts["meta-data"] != other["meta-data"]
+    assert texts["user-data"].startswith("#cloud-config\n")
 
 
 def test_tools_for_a_seed_are_named_where_they_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

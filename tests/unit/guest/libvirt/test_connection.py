@@ -9,8 +9,7 @@ import pytest
 
 from pytest_vmstorage.errors import HostError, LostError
 from pytest_vmstorage.guest.libvirt import connection
-from pytest_vmstorage.guest.libvirt.connection import Connection
-from pytest_vmstorage.guest.libvirt.events import GuestEvents
+from pytest_vmstorage.guest.libvirt.connection import Connection, GuestEvents
 
 URI = "qemu+ssh://lab01/system?no_tty=1"
 
@@ -97,7 +96,7 @@ def libvirt() -> Libvirt:
 def connect(libvirt: Libvirt, reach: Callable[[], object] = lambda: None) -> tuple[Connection, GuestEvents]:
     """A connection, and the events that come through it."""
     events = GuestEvents(libvirt, libvirt)
-    return Connection(libvirt, URI, watch=events.watch, woken=events.wake, reach=reach), events
+    return Connection(libvirt, URI, events, reach), events
 
 
 def test_a_connection_that_stands_is_used_again(libvirt: Libvirt) -> None:
