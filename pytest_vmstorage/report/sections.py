@@ -87,15 +87,14 @@ def note_lines(measured: Sequence[Measurement]) -> Iterator[str]:
 
 _ORDER = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 
-_MARKS = {"failed": "FAIL", "error": "ERROR", "skipped": "SKIP", "xfailed": "XFAIL", "xpassed": "XPASS"}
-
-LEGENDS = {
-    "FAIL": "FAIL its test failed",
-    "ERROR": "ERROR its test failed in set-up or teardown",
-    "SKIP": "SKIP its test was skipped after it had measured",
-    "XFAIL": "XFAIL its test failed, as its mark expects",
-    "XPASS": "XPASS its test passed, and its mark expects otherwise",
+_MARKS = {
+    "failed": ("FAIL", "its test failed"),
+    "error": ("ERROR", "its test failed in set-up or teardown"),
+    "skipped": ("SKIP", "its test was skipped after it had measured"),
+    "xfailed": ("XFAIL", "its test failed, as its mark expects"),
+    "xpassed": ("XPASS", "its test passed, and its mark expects otherwise"),
 }
+LEGENDS = {mark: f"{mark} {meaning}" for mark, meaning in _MARKS.values()}
 """The meaning of each mark, for the legend."""
 
 
@@ -105,7 +104,7 @@ def mark_of(m: Measurement, verdict: Verdict | None) -> str:
     A test that the gate skipped or expects to fail shows the verdict on its primary metric instead.
     """
     by_gate = verdict is not None and (verdict.is_open or verdict.waiver is not None)
-    return "" if by_gate and m.outcome in ("skipped", "xfailed") else _MARKS.get(m.outcome, "")
+    return "" if by_gate and m.outcome in ("skipped", "xfailed") else _MARKS.get(m.outcome, ("", ""))[0]
 
 
 def tally(run: Run) -> str:

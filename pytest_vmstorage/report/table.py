@@ -309,9 +309,7 @@ def _varies(rows: Sequence[_Place], name: str) -> bool:
 
 
 def _has_none(row: _Place, name: str) -> bool:
-    if name in ("host", "accel"):
-        return row.accel == "native" if name == "accel" else False
-    return row.lacks(name)
+    return row.accel == "native" if name == "accel" else row.lacks(name)
 
 
 def _axes(rows: Sequence[_Place]) -> tuple[str, ...]:

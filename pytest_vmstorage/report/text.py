@@ -78,7 +78,8 @@ def _tables(
     """
     apart = [_axis(name, [row[i] for row in rows]) for i, name in enumerate(names)]
     usual, texts = _words(names, rows)
-    tried = [("", apart), *([(usual, [_on_lines(texts, _widest(texts))])] if len(names) > 1 else [])]
+    in_words = [_hanging(words, _widest(texts)) for words in texts]
+    tried = [("", apart), *([(usual, [in_words])] if len(names) > 1 else [])]
     layouts = [(said, leading, _split([*first, *leading], columns, width)) for said, leading in tried]
     layouts.sort(key=lambda it: (_too_wide([*first, *it[1]], it[2], width), len(it[2])))
     if not names or not _too_wide([*first, *layouts[0][1]], layouts[0][2], width):
@@ -136,18 +137,14 @@ def _narrower(texts: Sequence[_Words], width: int) -> list[_Lines]:
     longest = max(len(word) for words in texts for word in " ".join(words).split())
     found: dict[int, _Lines] = {}
     for room in range(min(width, _widest(texts)), longest - 1, -1):
-        lines = _on_lines(texts, room)
+        lines = [_hanging(words, room) for words in texts]
         if _width([lines]) <= room:
             found[max(text.count("\n") for text in lines[1:])] = lines
     return list(found.values())
 
 
-def _on_lines(texts: Sequence[_Words], room: int) -> _Lines:
-    """Each text on lines of that width; those after the first begin further in."""
-    return [_hanging(words, room) for words in texts]
-
-
 def _hanging(words: _Words, room: int) -> str:
+    """The words on lines of that width; those after the first are indented."""
     if any(len(word) > room for word in words):
         # without room, the values that are aligned with other rows' are words too
         words = " ".join(words).split()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Sequence
 
 from tabulate import tabulate
@@ -21,7 +22,7 @@ def time_line(timelines: Sequence[Timeline]) -> str:
     groups = by_group(by_step(timelines))
     shown = {group: seconds for group, seconds in groups.items() if seconds >= _SHOWN_SHARE * whole_s}
     rest_s = sum(groups.values()) - sum(shown.values())
-    parts = [f"{_percent(seconds, whole_s)} {_named(group)}" for group, seconds in shown.items()]
+    parts = [f"{_percent(seconds, whole_s)} {'in ' * (group == 'windows')}{group}" for group, seconds in shown.items()]
     parts += [f"{_percent(rest_s, whole_s)} other steps"] if rest_s else []
     unaccounted_s = sum(one.unaccounted_s for one in timelines)
     return f"time: {format_duration(whole_s)}: {', '.join(parts)}; {_percent(unaccounted_s, whole_s)} unaccounted"
@@ -34,15 +35,14 @@ def time_lines(timelines: Sequence[Timeline]) -> list[str]:
 
 
 def _steps(timelines: Sequence[Timeline], whole_s: float) -> list[str]:
-    took: dict[str, list[float]] = {}
+    took: defaultdict[str, list[float]] = defaultdict(list)
+    beside: defaultdict[str, float] = defaultdict(float)
     for timeline in timelines:
-        for one in timeline.own:
-            took.setdefault(one.step, []).append(one.own_s)
-    beside: dict[str, float] = {}
-    for timeline in timelines:
-        for one in timeline.spans:
-            if one.thread:
-                beside[one.step] = beside.get(one.step, 0.0) + one.own_s
+        for own in timeline.own:
+            took[own.step].append(own.own_s)
+        for span in timeline.spans:
+            if span.thread:
+                beside[span.step] += span.own_s
     rows = []
     for step in [*STEPS, *sorted({*took, *beside} - set(STEPS))]:
         if step in took or step in beside:
@@ -65,17 +65,13 @@ def _cells(timelines: Sequence[Timeline]) -> list[str]:
         [cell, f"{sum(took.values()):.2f}", *(f"{took[group]:.2f}" if group in took else "" for group in shown)]
         for cell, took in cells.items()
     ]
-    header = ["cell", "s", *(f"{group}" for group in shown)]
+    header = ["cell", "s", *shown]
     return _draw(header, rows, align=("left", *["right"] * (len(shown) + 1))) if rows else []
 
 
 def _draw(header: Sequence[str], rows: Sequence[Sequence[str]], *, align: Sequence[str]) -> list[str]:
     text = tabulate(rows, header, tablefmt="simple", disable_numparse=True, colalign=align)
     return [line.rstrip() for line in text.splitlines()]
-
-
-def _named(group: str) -> str:
-    return f"in {group}" if group == "windows" else group
 
 
 def _percent(part: float, whole: float) -> str:
