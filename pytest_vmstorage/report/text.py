@@ -78,8 +78,9 @@ def _tables(
     """
     apart = [_axis(name, [row[i] for row in rows]) for i, name in enumerate(names)]
     usual, texts = _words(names, rows)
-    in_words = [_hanging(words, _widest(texts)) for words in texts]
-    tried = [("", apart), *([(usual, [in_words])] if len(names) > 1 else [])]
+    tried = [("", apart)]
+    if len(names) > 1:
+        tried.append((usual, [[_hanging(words, _widest(texts)) for words in texts]]))
     layouts = [(said, leading, _split([*first, *leading], columns, width)) for said, leading in tried]
     layouts.sort(key=lambda it: (_too_wide([*first, *it[1]], it[2], width), len(it[2])))
     if not names or not _too_wide([*first, *layouts[0][1]], layouts[0][2], width):
