@@ -12,7 +12,7 @@ Jobs of 100 cells in the worlds of `noise_worlds.py`, the drawn ones each at a c
                   first five pairs that the gate looked at ("fresh guests"), and of five rounds in one guest of another
                   day against five in one guest now ("as used"). `cell` and `job`: in how many unchanged cells, and jobs
                   of 100, it alarms; `found_10` of cells slower by 10 %
-    saved         of `against_days` with 8 saved days of 5 guests each: shares of unchanged cells and of slower ones
+    saved         of the gate by days with 8 saved days of 5 guests each: shares of unchanged cells and of slower ones
 
 Besides, jobs of 100 cells that are compared with saved days alone, suspects being confirmed in six fresh guests: runs
 of one guest whose rounds drift by 5 to 20 % from the first to the last (8 rounds), and runs of 1, 2 and 3 rounds. Each
@@ -44,7 +44,7 @@ from typing import Any, NamedTuple
 from noise_worlds import DRAWN, Drawn, Noise, Pair, cvs, noise, recorded
 from pytest_benchmark.utils import parse_compare_fail
 
-from pytest_vmstorage.analysis.gate.by_days import Days, against_days, confirm_days, drifting
+from pytest_vmstorage.analysis.gate.by_days import Days, confirm_days, drifting
 from pytest_vmstorage.analysis.gate.by_pairs import confirm, screen
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import Finding, Loss
@@ -122,7 +122,7 @@ def of_days(world: Drawn, slower: float) -> Kind:
     for _ in range(DAYS + 1):
         world.new_day()
         days.append([world.run() for _ in range(GUESTS)])
-    return against_days(days[:-1], [slower + value for value in days[-1]], POLICY).kind
+    return Days(days[:-1], [slower + value for value in days[-1]], policy=POLICY).finding.kind
 
 
 class OfDays(NamedTuple):

@@ -1,8 +1,8 @@
-"""The gate by pairs: a cell and its variant, measured in the same run in alternation, are judged as they come in; pure.
+"""The gate by pairs: judges a cell and its variant, which one run measures in turns, as their pairs come in; pure.
 
 A pair is a run of the old stack and one of the new, minutes apart on one host, each in a fresh guest. Its difference is
-log(seconds per operation after / before). Each look counts the first so many pairs only, so that what was decided
-stays decided whatever comes later.
+log(seconds per operation after / before). Each look counts a fixed number of the first pairs, so that a decision
+stays whatever pairs come later.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pytest_vmstorage.analysis.comparability import flaw, no_ratio
 from pytest_vmstorage.analysis.gate.kinds import Kind
@@ -27,7 +27,7 @@ from pytest_vmstorage.analysis.gate.policy import (
     p_text,
     percent,
 )
-from pytest_vmstorage.analysis.gate.verdicts import Case, Comparison, first_rounds, judge_all
+from pytest_vmstorage.analysis.gate.verdicts import Case, ComparedCase, Comparison, first_rounds, judge_all
 from pytest_vmstorage.results.run import Measurement, Run
 from pytest_vmstorage.results.saved import keyed
 from pytest_vmstorage.stats import (
@@ -45,12 +45,11 @@ Cell = TypeVar("Cell", bound=Hashable)
 
 
 def screen(differences: Sequence[float], policy: Loss | None = None) -> Finding:
-    """All pairs of one cell so far: PASS, SUSPECT, or INCONCLUSIVE, and then how many more pairs the next look wants.
+    """All pairs of one cell so far: PASS, SUSPECT, or INCONCLUSIVE with the number of pairs that the next look wants.
 
-    After the last look a cell whose estimate is above what is tolerated is SUSPECT at least.
-
-    A cell that looks slower is a suspect also where the tolerated loss seems excluded: fresh pairs will tell. Where it
-    looks slower and is no suspect, it may pass at the last look alone.
+    A cell that looks slower is a suspect also where the tolerated loss seems excluded: fresh pairs will tell. A cell
+    that looks slower and is no suspect can pass at the last look only. After the last look a cell whose estimate is
+    above the tolerated loss is SUSPECT at least.
     """
     policy = policy or Loss()
     for look in policy.screening:
@@ -60,7 +59,7 @@ def screen(differences: Sequence[float], policy: Loss | None = None) -> Finding:
         p, looks_slower = signed_rank_p(seen), hodges_lehmann(seen) >= policy.half
         if p < policy.suspicion_at(look) and looks_slower:
             return _finding(Kind.SUSPECT, seen, f"{p_text(p)}, to be confirmed on fresh pairs", p)
-        # a single wild pair can hide a loss from few
+        # one outlier can hide a loss when there are few pairs
         waits = looks_slower and look != policy.screening[-1]
         if not waits and (passed := _passed(seen, look, policy)):
             return passed
@@ -72,19 +71,16 @@ def confirm(
 ) -> dict[Cell, Finding]:
     """All suspects of a job, each with its fresh pairs so far: PASS, REGRESSED, or undecided as in `screen`.
 
-    All of them have to be there, also those that were decided before: Holm's steps count how many there are. The
-    pairs that made a cell a suspect must not be among them. `policies` say what each may lose;
-    their looks are the same.
+    Holm's steps count the suspects, so all of them must be given, also those that were decided before, without the
+    pairs that made them suspects. `policies` have each cell's loss; their looks are the same.
     """
-    policies = policies or {}
-    of = {cell: policies.get(cell, Loss()) for cell in suspects}
+    of = {cell: (policies or {}).get(cell, Loss()) for cell in suspects}
     looks = next(iter(of.values()), Loss()).confirmation
     decided: dict[Cell, Finding] = {}
     for look in looks:
         p_values = holm([_evidence(decided.get(cell), pairs, look) for cell, pairs in suspects.items()])
         for (cell, pairs), p in zip(suspects.items(), p_values, strict=True):
-            found = None if cell in decided else _confirmed(pairs, look, p, of[cell])
-            if found:
+            if cell not in decided and (found := _confirmed(pairs[: look.pairs], look, p, of[cell])):
                 decided[cell] = found
     last = looks[-1].pairs
     return {
@@ -94,10 +90,10 @@ def confirm(
 
 
 def _evidence(decided: Finding | None, pairs: Sequence[float], look: InterimLook) -> float:
-    """A suspect's p-value at that look: 0 if it was rejected before, 1 if it passed or has nothing to show.
+    """A suspect's p-value at that look: 0 if it was REGRESSED before, 1 if it passed or lacks pairs.
 
-    A suspect that has passed is a hypothesis that was kept. Counted as a rejected one it would lend its share of the
-    risk to the others, and the job would give more false alarms than it says.
+    A suspect that passed counts as a kept hypothesis. Counted as rejected, it would lend its share of the risk to the
+    others, and the job would give more false alarms than promised.
     """
     if decided:
         return 0.0 if decided.kind is Kind.REGRESSED else 1.0
@@ -105,20 +101,18 @@ def _evidence(decided: Finding | None, pairs: Sequence[float], look: InterimLook
     return signed_rank_p(seen) if len(seen) == look.pairs and all(map(math.isfinite, seen)) else 1.0
 
 
-def _confirmed(pairs: Sequence[float], look: InterimLook, p: float, policy: Loss) -> Finding | None:
-    """What one suspect is at that look; None where the next one is to decide."""
-    seen = pairs[: look.pairs]
+def _confirmed(seen: Sequence[float], look: InterimLook, p: float, policy: Loss) -> Finding | None:
+    """A suspect's finding at that look; None where the next look is to decide."""
     if found := _obstacle(seen, look, policy) or _passed(seen, look, policy):
         return found
     shift = hodges_lehmann(seen)
-    if p <= policy.alarm_risk and shift >= policy.half:
-        told = f"confirmed on fresh pairs with {p_text(p)}, and {above(shift, policy)}"
-        return _finding(Kind.REGRESSED, seen, told, p)
-    return None
+    if p > policy.alarm_risk or shift < policy.half:
+        return None
+    return _finding(Kind.REGRESSED, seen, f"confirmed on fresh pairs with {p_text(p)}, and {above(shift, policy)}", p)
 
 
 def _obstacle(seen: Sequence[float], look: InterimLook, policy: Loss) -> Finding | None:
-    """Why that look cannot decide, or None."""
+    """The finding of a look that cannot decide, or None."""
     for place, difference in enumerate(seen, 1):
         if not math.isfinite(difference):
             reason = f"pair {place} has no figure, and a gate that left it out would choose its pairs"
@@ -139,10 +133,10 @@ def _passed(seen: Sequence[float], look: InterimLook, policy: Loss) -> Finding |
 
 
 def _undecided(seen: Sequence[float], policy: Loss, wish: str = "", wants: int = 0) -> Finding:
-    """Neither found nor excluded, and what it would take."""
+    """The finding of a loss that is neither found nor excluded, with the number of pairs that would decide."""
     tolerated = percent(policy.limit)
     if len(seen) < 2:
-        return _finding(Kind.INCONCLUSIVE, seen, f"{wish}and one has no spread").model_copy(update={"wants": wants})
+        return _finding(Kind.INCONCLUSIVE, seen, f"{wish}and one has no spread", wants=wants)
     spread = statistics.stdev(seen)
     visible, needed = visible_shift(spread, len(seen)), count_to_see(policy.limit, spread)
     reason = (
@@ -153,12 +147,11 @@ def _undecided(seen: Sequence[float], policy: Loss, wish: str = "", wants: int =
         reason += f", and {tolerated} takes {needed or f'more than {MOST_PAIRS}'} pairs"
     elif not wants:
         reason += ", and these did not"
-    power = {"visible": math.expm1(visible), "needed": needed, "wants": wants}
-    return _finding(Kind.INCONCLUSIVE, seen, reason).model_copy(update=power)
+    return _finding(Kind.INCONCLUSIVE, seen, reason, visible=math.expm1(visible), needed=needed, wants=wants)
 
 
-def _finding(kind: Kind, seen: Sequence[float], reason: str, p: float | None = None) -> Finding:
-    """With what the pairs say themselves before the reason: estimate and interval."""
+def _finding(kind: Kind, seen: Sequence[float], reason: str, p: float | None = None, **power: Any) -> Finding:
+    """A finding whose reason begins with the pairs' estimate and interval."""
     shift, interval = hodges_lehmann(seen), shift_interval(seen)
     return Finding(
         kind=kind,
@@ -167,39 +160,31 @@ def _finding(kind: Kind, seen: Sequence[float], reason: str, p: float | None = N
         loss=math.expm1(shift),
         interval=fractions(interval),
         p=p,
+        **power,
     )
 
 
-Place = tuple[str, str, int, str]
-"""A measurement's test, workload, number among equal ones, and host: the same on both sides of a pair."""
-
-
-class _Paired(NamedTuple):
-    """A case, what it is paired with, and the loss that it may have."""
-
-    case: Case
-    then: Measurement
-    policy: Loss
+class _Paired(ComparedCase):
+    """A case with the other side of its pairs."""
 
     @property
     def pairs(self) -> tuple[float, ...]:
-        """The loss of each pair as a shift of logarithms; a round without its counterpart is none yet."""
-        name = self.case.metric.name
-        before, after = self.then.values(name), self.case.measured.values(name)
+        """The loss of each pair as a shift of logarithms; a round without its counterpart makes no pair yet."""
+        before, after = (m.values(self.case.metric.name) for m in (self.then, self.case.measured))
         count = min(len(before), len(after))
         return differences(self.case.metric, before[:count], after[:count])
 
     @property
     def first(self) -> tuple[float, ...]:
-        """The pairs that are looked at first, without the fresh ones."""
+        """The pairs before the fresh ones."""
         return self.pairs[: len(first_rounds(self.case.measured))]
 
 
 def compare_pairs(run: Run, policy: GatePolicy, lost: Mapping[str, str] | None = None) -> Comparison:
     """Every shown metric of `run.measurements` against `run.against`; a primary one by its pairs.
 
-    It is PASS, SUSPECT or INCONCLUSIVE by the first pairs, and REGRESSED only where `fresh` ones confirm it among all
-    suspects of the run. `lost` says by node id why the other side has no figure.
+    A primary one is PASS, SUSPECT or INCONCLUSIVE by the first pairs, and REGRESSED only where `fresh` ones confirm it
+    among all suspects of the run. `lost` has by node id the reason why the other side has no figure.
     """
     against = f"the same with {run.recipe}"
     there = {(k.nodeid, k.workload, k.nth, m.host): m for k, m in keyed(run.against)}
@@ -212,7 +197,7 @@ def compare_pairs(run: Run, policy: GatePolicy, lost: Mapping[str, str] | None =
 
 
 def _case(case: Case, then: Measurement | None, policy: GatePolicy, recipe: str, lost: str) -> _Paired | str:
-    """What the case is paired with, or why it cannot be."""
+    """The other side of a case, or a clause why there is none."""
     if then is None or case.metric not in then.metrics:
         return f"with {recipe} it has no figure{_why(case, then, lost)}"
     if found := flaw(case.figure) or (no_ratio(case.figure) if case.gates else ""):
@@ -230,7 +215,7 @@ def _case(case: Case, then: Measurement | None, policy: GatePolicy, recipe: str,
 
 def _why(case: Case, then: Measurement | None, lost: str) -> str:
     left_out = {one.metric.name: one.why for one in then.left_out} if then is not None else {}
-    # of what failed, the sentence without its evidence
+    # the first line of a failure is its sentence, the others are evidence
     reason = (left_out.get(case.metric.name) or lost).strip().partition("\n")[0].rstrip(".")
     return f": {reason}" if reason else ""
 
@@ -243,7 +228,7 @@ def _in_time(one: _Paired, finding: Finding) -> Finding:
 
 
 def _decide(cases: Mapping[int, _Paired]) -> dict[int, Finding]:
-    """A finding for each case: by its first pairs, and once any has fresh ones, for every suspect by those."""
+    """A finding for each case: by its first pairs, and for every suspect by fresh ones as soon as any case has them."""
     found = {number: screen(one.first, one.policy) for number, one in cases.items()}
     if any(one.case.measured.fresh for one in cases.values()):
         suspects = {number: cases[number] for number, one in found.items() if one.kind is Kind.SUSPECT}

@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from pytest_vmstorage.analysis.gate.by_days import Days, against_days, confirm_days, learnt
+from pytest_vmstorage.analysis.gate.by_days import Days, confirm_days, learnt
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import Loss
 from pytest_vmstorage.stats import student_t_quantile
@@ -19,7 +19,7 @@ QUIET = [[0.00, 0.01], [0.02, 0.01], [-0.01, 0.0], [0.01, 0.02], [0.0, -0.02], [
 
 def test_a_day_like_the_others_passes() -> None:
     """The tolerated loss lies above what a further day gives by chance."""
-    found = against_days(QUIET, [0.005, 0.01])
+    found = Days(QUIET, [0.005, 0.01]).finding
     assert (found.kind, found.count, found.wants) == (Kind.PASS, 6, 0)
     assert "6 saved days" in found.reason
     assert "a loss of 10 % is excluded" in found.reason
@@ -27,7 +27,7 @@ def test_a_day_like_the_others_passes() -> None:
 
 def test_the_interval_is_that_of_one_more_day() -> None:
     """Student's t with s sqrt(1 + 1/K): by hand, with t = 2.571 for 5 degrees of freedom."""
-    found = against_days(QUIET, [0.0, 0.0])
+    found = Days(QUIET, [0.0, 0.0]).finding
     means = [statistics.fmean(day) for day in QUIET]
     half = 2.571 * statistics.stdev(means) * math.sqrt(1 + 1 / 6)
     shift = -statistics.fmean(means)
@@ -38,7 +38,7 @@ def test_the_interval_is_that_of_one_more_day() -> None:
 @pytest.mark.parametrize("loss", [0.10, 0.50, 3.0])
 def test_however_slow_it_is_only_suspected(loss: float) -> None:
     """What differs from one day to the next is not seen in one day."""
-    found = against_days(QUIET, [math.log1p(loss)] * 5)
+    found = Days(QUIET, [math.log1p(loss)] * 5).finding
     assert found.kind is Kind.SUSPECT
     assert "--vm-confirm can confirm it in fresh rounds" in found.reason
     assert found.p is not None
@@ -47,12 +47,12 @@ def test_however_slow_it_is_only_suspected(loss: float) -> None:
 
 def test_many_guests_of_today_are_still_one_day() -> None:
     """Five or five hundred: the bound is as far away."""
-    assert against_days(QUIET, [0.03] * 5) == against_days(QUIET, [0.03] * 500)
+    assert Days(QUIET, [0.03] * 5).finding == Days(QUIET, [0.03] * 500).finding
 
 
 def test_days_that_differ_too_much_say_nothing() -> None:
     """With the smallest loss that they would have shown."""
-    found = against_days([[-0.2], [0.2], [0.1], [-0.1], [0.0]], [0.05])
+    found = Days([[-0.2], [0.2], [0.1], [-0.1], [0.0]], [0.05]).finding
     assert found.kind is Kind.INCONCLUSIVE
     assert found.visible is not None
     assert found.visible > 0.5
@@ -61,11 +61,11 @@ def test_days_that_differ_too_much_say_nothing() -> None:
 
 def test_one_saved_day_gives_the_change_and_no_verdict() -> None:
     """Not even where its guests are all alike: how days differ is not in it, what its guests hide is."""
-    found = against_days([[0.0, 0.001, 0.002]], [0.3, 0.301, 0.299])
+    found = Days([[0.0, 0.001, 0.002]], [0.3, 0.301, 0.299]).finding
     # it looks slower by a third, and so is no green cell; nothing confirms it
     assert (found.kind, found.count, found.wants) == (Kind.SUSPECT, 1, 4)
     assert confirm_days({"a": Days([[0.0, 0.001, 0.002]], [0.3] * 6, are_fresh=True)}, 1)["a"].kind is found.kind
-    assert against_days([[0.0, 0.001, 0.002]], [0.09]).kind is Kind.INCONCLUSIVE
+    assert Days([[0.0, 0.001, 0.002]], [0.09]).finding.kind is Kind.INCONCLUSIVE
     assert found.loss == pytest.approx(math.expm1(0.299))
     assert (found.visible, found.interval, found.p) == (None, None, None)
     assert "one day does not say how much days differ" in found.reason
@@ -74,14 +74,14 @@ def test_one_saved_day_gives_the_change_and_no_verdict() -> None:
         " it looks slower by more than the tolerated 10 %"
     )
     assert "were they all alike, its guests would show a loss of 0.3" in found.reason
-    assert "were they all alike" not in against_days([[0.0]], [0.1]).reason
+    assert "were they all alike" not in Days([[0.0]], [0.1]).finding.reason
 
 
 @pytest.mark.parametrize("days", [2, 3, 4])
 def test_fewer_than_five_days_are_not_enough(days: int) -> None:
     """However quiet or slow; from two on they say what they could have shown. What looks slower is suspected."""
     for today, standing in ((0.0, Kind.INCONCLUSIVE), (2.0, Kind.SUSPECT), (-2.0, Kind.INCONCLUSIVE)):
-        found = against_days(QUIET[:days], [today])
+        found = Days(QUIET[:days], [today]).finding
         assert (found.kind, found.count, found.wants) == (standing, days, 5 - days)
         assert found.visible is not None
         fresh = confirm_days({"a": Days(QUIET[:days], [today] * 6, are_fresh=True)}, 1)["a"]
@@ -151,7 +151,7 @@ def test_fewer_rounds_than_on_saved_days_are_less_sure() -> None:
 )
 def test_what_is_missing_is_named(saved: list[list[float]], today: list[float], said: str) -> None:
     """And never a pass."""
-    found = against_days(saved, today)
+    found = Days(saved, today).finding
     assert (found.kind, found.reason) == (Kind.INCONCLUSIVE, said)
 
 
@@ -161,14 +161,14 @@ def test_fewer_guests_than_on_saved_days_are_less_sure() -> None:
     many = [[draw.gauss(0, 0.05) for _ in range(10)] for _ in range(6)]
     errors = {}
     for guests in (1, 2, 10, 50):
-        found = against_days(many, [0.0] * guests)
+        found = Days(many, [0.0] * guests).finding
         assert found.interval is not None
         errors[guests] = math.log1p(found.interval.high) - math.log1p(found.interval.low)
     assert errors[1] > errors[2] > errors[10] == errors[50]
     # of one guest alone the spread of a guest is the least that is to be expected
     assert errors[1] > 2 * 2.571 * 0.04
     single = [day[:1] for day in many]
-    assert against_days(single, [0.0]) == against_days(single, [0.0] * 10)
+    assert Days(single, [0.0]).finding == Days(single, [0.0] * 10).finding
 
 
 def test_a_guest_of_today_seldom_alarms_where_days_have_many() -> None:
@@ -177,16 +177,16 @@ def test_a_guest_of_today_seldom_alarms_where_days_have_many() -> None:
     suspected = 0
     for _ in range(1000):
         saved = [[draw.gauss(0, 0.05) for _ in range(8)] for _ in range(6)]
-        suspected += against_days(saved, [draw.gauss(0, 0.05)]).kind is Kind.SUSPECT
+        suspected += Days(saved, [draw.gauss(0, 0.05)]).finding.kind is Kind.SUSPECT
     assert suspected / 1000 < 0.025 + 0.01
 
 
 def test_days_without_any_spread() -> None:
     """A counter that never varies: any change is one, and one of more than half of the tolerated loss is suspected."""
     alike = [[1.0]] * 5
-    assert against_days(alike, [1.0]).kind is Kind.PASS
-    assert against_days(alike, [1.01]).kind is Kind.PASS
-    assert against_days(alike, [1.2]).kind is Kind.SUSPECT
+    assert Days(alike, [1.0]).finding.kind is Kind.PASS
+    assert Days(alike, [1.01]).finding.kind is Kind.PASS
+    assert Days(alike, [1.2]).finding.kind is Kind.SUSPECT
     (sure,) = confirm_days({"a": Days(alike, [1.2], are_fresh=True)}, 100).values()
     assert (sure.kind, sure.p) == (Kind.REGRESSED, 0)
     assert learnt(alike) is None
@@ -200,7 +200,7 @@ def test_a_loss_of_just_the_tolerated_size_seldom_passes(days: int) -> None:
     for _ in range(3000):
         saved = [[draw.gauss(0, 0.03)] for _ in range(days)]
         slow = Loss().limit + draw.gauss(0, 0.015)
-        found = against_days(saved, [slow + draw.gauss(0, 0.026)])
+        found = Days(saved, [slow + draw.gauss(0, 0.026)]).finding
         passed += found.kind is Kind.PASS
         if found.kind is Kind.SUSPECT:
             fresh = [slow + draw.gauss(0, 0.026) for _ in range(6)]
