@@ -44,7 +44,7 @@ def test_a_row_for_each_metric_with_every_round() -> None:
     assert pick(second, "metric unit better primary median") == ["clat", "s", "lower", "False", "0.2"]
     assert pick(third, "format metric rounds round_1 round_2") == ["qcow2", "bw", "1", "7.0", ""]
     assert pick(first, "host accel host_qemu host_cpu size_bytes guest_kernel tool_version") == [
-        *("local", "kvm", "7.2.9", "Example CPU 3.0 GHz", str(2**30), "6.1", "3.33"),
+        *("local", "kvm", "7.2.9", "Example CPU 3.0 GHz", str(2**30), "6.1", "3.33")
     ]
 
 

@@ -41,10 +41,7 @@ def test_each_test_of_iozone_has_its_map() -> None:
     assert write.title == "map of write [MiB/s] over file size and record size, iozone 64k/1M 128k/4k i=0"
     assert rewrite.title.startswith("map of rewrite [MiB/s]")
     assert write.points == ("4k", "128k")
-    assert [(row.cell[-1], *row.points) for row in write.rows] == [
-        ("64k", "10 n=1", "-"),
-        ("1M", "50 n=1", "30 n=1"),
-    ]
+    assert [(row.cell[-1], *row.points) for row in write.rows] == [("64k", "10 n=1", "-"), ("1M", "50 n=1", "30 n=1")]
 
 
 def test_a_map_has_the_figures_of_iozones_own_table() -> None:

@@ -53,10 +53,7 @@ def test_rows_are_configurations_and_columns_are_metrics() -> None:
         ("fio randwrite 4k qd32", "iops [IOPS]", "higher is better"),
         ("fio randwrite 4k qd32", "clat [s]", "lower is better"),
     ]
-    assert texts(table) == [
-        ["raw", "14k IOPS ±0 % ▲", "1 ms ±0 % ▲"],
-        ["qcow2", "10.3k IOPS ±3 % ▼", "2 ms ±0 % ▼"],
-    ]
+    assert texts(table) == [["raw", "14k IOPS ±0 % ▲", "1 ms ±0 % ▲"], ["qcow2", "10.3k IOPS ±3 % ▼", "2 ms ±0 % ▼"]]
 
 
 def test_hosts_are_not_set_against_each_other() -> None:
@@ -107,13 +104,7 @@ def test_nothing_is_best_where_all_are_equal_or_alone() -> None:
 
 @pytest.mark.parametrize(
     ("values", "text"),
-    [
-        ((100,), "n=1"),
-        ((97, 103), "±3 %"),
-        ((99.6, 100.4), "±0.4 %"),
-        ((99.04, 100.96), "±1 %"),
-        ((0, 0), "n=2"),
-    ],
+    [((100,), "n=1"), ((97, 103), "±3 %"), ((99.6, 100.4), "±0.4 %"), ((99.04, 100.96), "±1 %"), ((0, 0), "n=2")],
 )
 def test_the_spread_is_half_the_range(values: tuple[float, ...], text: str) -> None:
     """In percent of the median, with no more digits than it deserves."""
@@ -189,10 +180,7 @@ def test_workloads_of_one_name_that_ran_otherwise_have_columns_of_their_own() ->
         "fio randread 4k qd1 runtime=60 ramp_time=10 time_based",
         "fio randread 4k qd1",
     ]
-    assert [[cell.figure for cell in row.cells] for row in table.rows] == [
-        ["1 IOPS", "3 IOPS", ""],
-        ["", "", "4 IOPS"],
-    ]
+    assert [[cell.figure for cell in row.cells] for row in table.rows] == [["1 IOPS", "3 IOPS", ""], ["", "", "4 IOPS"]]
 
 
 @pytest.mark.parametrize(
@@ -225,11 +213,7 @@ def test_a_baseline_puts_its_change_beside_each_figure() -> None:
         make_measurement(QCOW2, iops=(900,), clat=(0.001,)),
     )
     table = build_table(now, against(now, then))
-    assert [row.cells[0].change for row in table.rows] == [
-        "-12.9 % REGRESSED",
-        "+50.0 % IMPROVED",
-        "no baseline",
-    ]
+    assert [row.cells[0].change for row in table.rows] == ["-12.9 % REGRESSED", "+50.0 % IMPROVED", "no baseline"]
     assert [row.cells[1].change for row in table.rows] == ["+100.0 %", "+0.0 %", "no baseline"]
     assert section(table, "measured before and not in this run") == (
         "fio randwrite 4k qd32 on raw-none-sata-off 1G, local (test_random_write)",

@@ -63,10 +63,7 @@ def test_a_slip_is_a_sentence(options: dict[str, object], sentence: str) -> None
         ({"backing": "native"}, "has no image to create and delete"),
         ({"backing": "device:d"}, "backing=device:d has no image"),
         ({"backing": "partition"}, "has no image"),
-        (
-            {"backing": "lvm", "format": "qcow2"},
-            "the volume itself is created, cloned and resized, not a qcow2",
-        ),
+        ({"backing": "lvm", "format": "qcow2"}, "the volume itself is created, cloned and resized, not a qcow2"),
         ({"backing_chain": 1, "format": "qcow2"}, "these operations make their own"),
         ({"snapshots": 1, "format": "qcow2"}, "these operations make their own"),
     ],
@@ -234,7 +231,7 @@ def test_room_is_asked_for_what_a_round_has_at_once() -> None:
 def test_bytes_are_shown_in_binary_units() -> None:
     """And may be none, or less than before."""
     assert [format_figure(value, "B") for value in (0, 4096, 64 * MIB, -64 * MIB)] == [
-        *("0 B", "4 KiB", "64 MiB", "-64 MiB"),
+        *("0 B", "4 KiB", "64 MiB", "-64 MiB")
     ]
 
 

@@ -57,11 +57,7 @@ def test_a_server_that_was_left_running_is_stopped(tmp_path: Path) -> None:
 def test_pages_without_room_are_refused_with_both_sizes(tmp_path: Path) -> None:
     """Before they are half made."""
     done = subprocess.run(
-        Web(pages=10**7, size="4M").setup(places(tmp_path))[0],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        Web(pages=10**7, size="4M").setup(places(tmp_path))[0], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 1
     assert f"need 41984000000000 bytes, and {tmp_path}/disk/vmstorage-nginx has " in done.stderr

@@ -104,15 +104,7 @@ def test_each_option_goes_to_fio_under_its_own_name(options: dict[str, Any], arg
 def test_options_that_are_not_set_are_not_given() -> None:
     """None and fio's own defaults stay off the command line."""
     line = " ".join(Fio(rw="read", refill_buffers=False, runtime=None, offset_increment=None).argv(DISK))
-    for name in (
-        "runtime",
-        "fsync",
-        "refill_buffers",
-        "randrepeat",
-        "time_based",
-        "offset_increment",
-        "None",
-    ):
+    for name in ("runtime", "fsync", "refill_buffers", "randrepeat", "time_based", "offset_increment", "None"):
         assert name not in line
 
 
@@ -133,19 +125,13 @@ def test_a_region_that_does_not_fit_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (
-            {"rw": "randwrit"},
-            r"rw='randwrit'\) is not known here. Did you mean 'randwrite'\? It is one of: read,",
-        ),
+        ({"rw": "randwrit"}, r"rw='randwrit'\) is not known here. Did you mean 'randwrite'\? It is one of: read,"),
         ({"rw": "trim"}, r"rw='trim'\) is not known here. (Did you mean .*)?It is one of"),
         ({"ioengine": "libaoi"}, "Did you mean 'libaio'"),
         ({"iodepth": 0}, r"iodepth=0\): Input should be greater than or equal to 1"),
         ({"numjobs": 0}, r"numjobs=0\): Input should be greater than or equal to 1"),
         ({"iodepth": 8, "ioengine": "psync"}, "'psync' has one I/O in flight whatever iodepth=8 says"),
-        (
-            {"iodepth": 8, "direct": False},
-            "libaio without direct has one I/O in flight whatever iodepth=8 says",
-        ),
+        ({"iodepth": 8, "direct": False}, "libaio without direct has one I/O in flight whatever iodepth=8 says"),
         ({"bs": "1M", "size": "64k"}, "bs=1M does not fit into size=64k"),
         ({"bs": 0}, "bs=0 does not fit"),
         ({"bs": 1000}, "direct I/O goes in whole sectors"),
