@@ -183,11 +183,7 @@ def _yardsticks_title(run: Run) -> str:
 
 def host_names(run: Run) -> tuple[str, ...]:
     """Every host that a row was measured on, in the order met."""
-    return tuple(dict.fromkeys(one.host for one in _rows(run)))
-
-
-def _rows(run: Run) -> tuple[Measurement | Failure, ...]:
-    return (*run.measurements, *run.failures)
+    return tuple(dict.fromkeys([*(m.host for m in run.measurements), *(f.host for f in run.failures)]))
 
 
 def _cells_without_figure(run: Run, outcome: str) -> Iterator[str]:
@@ -232,7 +228,8 @@ def _host(run: Run, host: HostFacts) -> tuple[str, Sequence[str]]:
             *([f"stated by vmstorage.toml, which nothing here can prove: {stated}"] if stated else []),
         ]
     # a host without rows may have had guests
-    on_host = [one.on_host for one in _rows(run) if one.host == host.name]
+    rows: tuple[Measurement | Failure, ...] = (*run.measurements, *run.failures)
+    on_host = [row.on_host for row in rows if row.host == host.name]
     has_guests = not (on_host and all(on_host))
     because = f"; {host.accel_reason.rstrip('.')}" if host.accel_reason else ""
     return f"host {host.name}", [

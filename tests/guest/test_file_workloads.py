@@ -146,7 +146,7 @@ def test_a_page_that_is_missing_gives_no_figure(lab: Lab) -> None:
 def test_without_iozone_the_cell_is_skipped(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """The appliance has none, as Debian's main archive has none."""
     monkeypatch.setattr(shutil, "which", lambda _name: None)
-    with pytest.raises(UnsupportedError, match="needs iozone, which is neither in the guest nor here"):
+    with pytest.raises(UnsupportedError, match="needs iozone, which neither the guest nor this machine has"):
         run(lab, EXT4, Iozone())
     assert left_behind(lab, EXT4) == []
 

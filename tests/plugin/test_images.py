@@ -83,10 +83,10 @@ def test_the_plan_counts_no_guest(images):
             'backing="native"',
             "test_x: native-off cannot be measured with measure_image: backing=native has no",
         ),
-        ('backing="device"', "cannot be measured with measure_image: backing=device has no image that is made"),
+        ('backing="device"', "cannot be measured with measure_image: backing=device has no image to create"),
         ('backing="partition"', "Measure image operations with backing file, lvm or zvol."),
         ('format="qcow2", snapshots=1', "these operations make their own"),
-        ('format="qcow2", backing="lvm"', "the volume itself is what is made"),
+        ('format="qcow2", backing="lvm"', "the volume itself is created, cloned"),
     ],
 )
 def test_a_cell_without_images_is_refused(project, cell, sentence):
