@@ -122,6 +122,21 @@ def test_a_bad_option_under_xdist(two_cells, option):
     assert "[gw0]" not in text_of(result)
 
 
+@pytest.mark.parametrize("option", ["-n1", "--vm-plan", "-v"])
+def test_an_inventory_that_cannot_be_read(two_cells, option):
+    """One sentence, in the run's only process, in xdist's controller and in a plan; to collect needs no inventory."""
+    two_cells.write(vmstorage__toml="nonsense = 1\n")
+    assert_refused(two_cells.run(option, own_process=True), "vmstorage.toml: 'nonsense' is not known.")
+    assert two_cells.run("--collect-only", own_process=True).ret == 0
+
+
+def test_help_minds_no_other_option(two_cells):
+    """Somebody who asks for help is likely to have written one wrong."""
+    result = two_cells.run("--help", "-n2", "--vm-rounds=bad", "--vm-host=a,b", own_process=True)
+    assert result.ret == 0
+    assert "--vm-rounds-limit" in text_of(result)
+
+
 def test_an_impossible_cell_under_xdist(project):
     """A worker lets the sentence come from the test itself, and runs the others."""
     project.write(

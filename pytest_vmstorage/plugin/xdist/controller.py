@@ -11,6 +11,7 @@ import pytest
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LOCAL, find_host
+from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.lab.division import Work, divide
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.progress_line import counted, write_sentence
@@ -28,10 +29,16 @@ if TYPE_CHECKING:
 
 
 class Controller:
-    """The controller's knowledge of its workers; it is registered where tests are distributed."""
+    """The controller's knowledge of its workers; it is registered where tests are distributed.
+
+    Raises pytest.UsageError where a file that names the hosts is wrong.
+    """
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
-        self._config, self._hosts = config, settings.hosts
+        try:
+            self._config, self._hosts = config, settings.hosts
+        except VmStorageError as error:
+            raise pytest.UsageError(str(error)) from None
         self._free = list(self._hosts)
         self._journal = str(journal_path(config))
         self._host_of: dict[WorkerController, str] = {}
