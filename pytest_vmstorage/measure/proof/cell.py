@@ -1,6 +1,6 @@
-"""The proof of a cell: what libvirt, QEMU, the host and the guest say of each field, field by field; pure.
+"""The proof of a cell: the answers of libvirt, QEMU, the host and the guest, field by field; pure.
 
-Nothing is believed for having been asked for: libvirt, QEMU and qemu-img accept options without effect
+A request alone proves nothing: libvirt, QEMU and qemu-img accept options without effect
 (tried on libvirt 9.0 with QEMU 7.2).
 """
 
@@ -42,7 +42,7 @@ from pytest_vmstorage.units import format_size
 
 
 def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Proof, ...]:
-    """What host, QEMU and image say of each field."""
+    """Proofs of each field from host, QEMU and image."""
     tree = ET.fromstring(evidence.xml)  # noqa: S314 (libvirt's own)
     return (
         *_of_domain(config, accel, tree),
@@ -59,7 +59,7 @@ def attest(config: StorageConfig, accel: Accel, evidence: Evidence) -> tuple[Pro
 
 
 def _of_storage(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
-    """What the image says, and what lies under it."""
+    """Proofs from the image and the storage below it."""
     yield from of_image(config, evidence.info, evidence.image, evidence.inserted)
     yield from of_layers(config, evidence)
     yield from of_host_fs(config, evidence.ground)
@@ -68,14 +68,14 @@ def _of_storage(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
 
 
 def attest_guest(config: StorageConfig, facts: GuestFacts) -> tuple[Proof, ...]:
-    """What the guest itself sees of the fields."""
+    """Proofs of the fields that the guest itself can see."""
     return tuple(of_guest(config, facts))
 
 
 def conclude(config: StorageConfig, proofs: Iterable[Proof]) -> tuple[Proof, ...]:
-    """All proofs in the order of the fields, with one that says so for a field of which nothing can be read.
+    """All proofs in the order of the fields; a field that no source reports gets an unprovable one.
 
-    What a cell has not is no field of it; only a disk's state is told all the same, for rounds speak of it.
+    Fields that the cell lacks are left out, except a disk's state, to which rounds refer.
     Raises AttestationError where a source contradicts: a figure of such a cell would bear a wrong label.
     """
     has = [name for name in FIELDS if name == "state" or not config.lacks(name)]
@@ -91,7 +91,7 @@ def conclude(config: StorageConfig, proofs: Iterable[Proof]) -> tuple[Proof, ...
             hint=f"Also: {also}." if also else "Leave the cell out, or use another host.",
         )
     known = {proof.field for proof in there}
-    silent = [unprovable(name, config, "nothing here tells of it") for name in has if name not in known]
+    silent = [unprovable(name, config, "no source here reports it") for name in has if name not in known]
     order = {name: number for number, name in enumerate((*FIELDS, "accel"))}
     return tuple(sorted([*there, *silent], key=lambda proof: order.get(proof.field, len(order))))
 
@@ -101,7 +101,7 @@ def _machine_type(name: str) -> str:
     return "q35" if "q35" in name else "pc" if name.startswith("pc") else name
 
 
-# what libvirt made of the domain
+# fields in the domain that libvirt made
 
 
 def _of_domain(config: StorageConfig, accel: Accel, tree: ET.Element) -> Iterator[Proof]:
@@ -115,7 +115,7 @@ def _of_domain(config: StorageConfig, accel: Accel, tree: ET.Element) -> Iterato
 
 
 def _memory(tree: ET.Element) -> str:
-    """The domain's memory, which live XML has in KiB; what a guest was given may be less, for a balloon took it."""
+    """The domain's memory, in KiB in live XML; a balloon may leave the guest less."""
     given = [tree.find(name) for name in ("memory", "currentMemory")]
     sizes = {_UNITS[one.get("unit", "KiB")] * int(one.text or 0) for one in given if one is not None}
     return " of ".join(format_size(size) for size in sorted(sizes)) or "none"
@@ -163,7 +163,7 @@ def _bus_of_element(config: StorageConfig, disk: ET.Element, controller: ET.Elem
 
 
 def _of_nvme_options(config: StorageConfig, tree: ET.Element) -> Iterator[Proof]:
-    """The fields that stand on a disk's element elsewhere: here they are options of the device, and left to QEMU."""
+    """Fields that other buses have on the disk's element: here they are options of the device, left to QEMU."""
     words = (one.get("value", "") for one in tree.iter(f"{{{QEMU_NAMESPACE}}}arg"))
     options = (json.loads(word) for word in words if word.startswith("{"))
     device: Mapping[str, str] = next((one for one in options if one.get("id") == TEST_ALIAS), {})
@@ -173,7 +173,7 @@ def _of_nvme_options(config: StorageConfig, tree: ET.Element) -> Iterator[Proof]
         yield claim(field, asked_text(getattr(config, field)), DEFAULT, XML)
 
 
-# what QEMU made of it
+# fields in the device that QEMU made
 
 
 def _of_nodes(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
@@ -238,7 +238,7 @@ def _write_cache(config: StorageConfig, found: str | None) -> Proof:
     asked = _on(CACHES[config.cache].write_cache)
     if found is None:
         return unprovable("cache", config, "this device has no such property", where=where)
-    # auto is what -drive once said, and on where nobody said anything (QEMU hw/block/block.c)
+    # "auto" comes from -drive, and means "on" unless something else was chosen (QEMU hw/block/block.c)
     effective = "on" if found == "auto" else found
     return claim(
         "cache", f"{config.cache} (write-cache {asked})", f"write-cache {found}", where, holds=effective == asked
@@ -246,7 +246,7 @@ def _write_cache(config: StorageConfig, found: str | None) -> Proof:
 
 
 def _write_cache_in_effect(config: StorageConfig, inserted: Mapping[str, Any]) -> Iterator[Proof]:
-    """The write cache as it is by now: the property says what the device began with, and a guest may have turned it."""
+    """The write cache as it is now: the property has its value at the start, which the guest may have changed."""
     if "writeback" in inserted:
         asked, found = _on(CACHES[config.cache].write_cache), _on(inserted["writeback"])
         where = f"{BLOCK}, writeback"

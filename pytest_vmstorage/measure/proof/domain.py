@@ -1,4 +1,4 @@
-"""Proof of what libvirt and QEMU say of a domain: its emulator, the disk's limits, a disk without storage; pure."""
+"""Proofs from libvirt and QEMU about a domain: its emulator, the disk's limits, a disk without storage; pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ VERSION = "QMP query-version"
 
 
 def of_emulator(config: StorageConfig, tree: ET.Element, evidence: Evidence) -> Iterator[Proof]:
-    """Proofs for `emulator`: the path in the live XML, and of one that the cell names its file and its version."""
+    """Proofs for `emulator`: its path in the live XML; where the cell names one also its file and version."""
     asked, path = asked_text(config.emulator), tree.findtext("devices/emulator") or "not said"
     yield claim("emulator", asked, path, XML, holds=asked in (DEFAULT, path))
     running = evidence.emulator
     if config.emulator is None or running is None:
         return
     if not running.exe:
-        why = "the host does not tell this user what QEMU's process runs"
+        why = "this user may not read on the host which file QEMU's process runs"
         yield unprovable("emulator", config, why, where=PROCESS)
     elif running.is_script:
         yield unprovable(
@@ -41,7 +41,7 @@ NO_LIMIT = "no limit"
 
 
 def limits_in_xml(config: StorageConfig, disk: ET.Element) -> Iterator[Proof]:
-    """Proofs from the disk's element in the live XML, which an NVMe disk has not."""
+    """Proofs from the disk's element in the live XML; an NVMe disk has no such element."""
     for field in LIMITS:
         # read_iops_sec, total_iops_sec_max and size_iops_sec are of one kind
         kind = field.removeprefix("total")
@@ -50,7 +50,7 @@ def limits_in_xml(config: StorageConfig, disk: ET.Element) -> Iterator[Proof]:
 
 
 def limits_in_qemu(config: StorageConfig, inserted: Mapping[str, Any]) -> Iterator[Proof]:
-    """Proofs from QMP's `inserted`, which has them of every disk; none where QEMU did not tell."""
+    """Proofs from QMP's `inserted`, which has the limits of every disk; no proofs where QEMU did not report them."""
     for field, kind in LIMITS.items():
         if kind in inserted:
             there = {name: int(value) for name, value in inserted.items() if name.startswith(kind)}
@@ -58,7 +58,7 @@ def limits_in_qemu(config: StorageConfig, inserted: Mapping[str, Any]) -> Iterat
 
 
 def _claim(config: StorageConfig, field: str, there: Mapping[str, int], total: str, where: str) -> Proof:
-    """Holds where the limit asked for is the only one of its kind."""
+    """The claim holds where the limit asked for is the only one of its kind."""
     found = sorted(((name, value) for name, value in there.items() if value), key=lambda one: one[0] != total)
     words = [_text(field, value) if name == total else f"{name} {_text(field, value)}" for name, value in found]
     limit = getattr(config, field)

@@ -1,4 +1,4 @@
-"""Gathers what libvirt, QEMU and the image say of a guest, once, while it boots: a few QMP calls, one qemu-img."""
+"""Evidence of a guest: libvirt, QEMU and qemu-img are asked once, while it boots, by a few QMP calls."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ from pytest_vmstorage.storage.image import ImageFacts
 
 
 class Evidence(BaseModel):
-    """What libvirt, QEMU and the image say of one guest, read once; properties are QOM's, by its names.
+    """Answers of libvirt, QEMU and qemu-img about one guest, read once; properties have the names of QEMU's QOM.
 
-    `nodes` are the block nodes of the disk, the format's first; `blockdevs` what QEMU was started with for them.
-    `ground` is the file system that holds the image, None under a block device. `node` is what QEMU opened, `block`
-    the block device that it ought to be.
-    `fallbacks` are lines of QEMU's log about an io mode it could not have; None where the log cannot be read.
-    `chain` and `checks` are what qemu-img says of the image and of each backing file below it, the image first;
-    `below` is what QEMU was started with for those below. None of `inserted`, QMP's word for what is in the device,
-    is there without a device. `qemu` is the version of what runs the guest; `emulator` what that is, where the cell
-    names one. Of a disk without storage nothing is asked but QEMU: `info`, `chain`, `ground` and `node` are empty, and
-    `nodes` is the one that the device is on.
+    `nodes` are the block nodes of the disk, the format's first; `blockdevs` are QEMU's options for them. `ground` is
+    the file system that holds the image, None under a block device. `node` is the file that QEMU opened, `block` the
+    block device that it ought to be. `fallbacks` are lines of QEMU's log about an io mode that it could not use; None
+    where the log cannot be read. `chain` and `checks` are qemu-img's answers about the image and each backing file
+    below it, the image first; `below` are QEMU's options for those below. `inserted` is QMP's word for the medium in
+    the device; it is empty without a device. `qemu` is the version of the emulator that runs the guest; `emulator` is
+    that emulator, where the cell names one. For a disk without storage only QEMU is asked: `info`, `chain`, `ground`
+    and `node` are empty, and `nodes` has the node of the device alone.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -92,9 +91,10 @@ def _gather(machine: StartedGuest, shell: Shell, log: str) -> Evidence:
     path = _path(blocks[0]["qdev"]) if blocks else f"/machine/peripheral/{TEST_ALIAS}"
     device, controller = _device(domain, path) if blocks else ({}, {})
     inserted = blocks[0].get("inserted", {}) if blocks else {}
-    is_null, top = machine.config.is_null, inserted.get("node-name", "")
+    is_null, named, top = machine.config.is_null, machine.config.emulator, inserted.get("node-name", "")
     chain = () if is_null else image_chain(shell, machine.config.format, disk)
     nodes = _nodes(domain, top, disk, is_null=is_null)
+    written = _block_stats(domain)
     return Evidence(
         disk=disk,
         xml=domain.xml(),
@@ -103,7 +103,7 @@ def _gather(machine: StartedGuest, shell: Shell, log: str) -> Evidence:
         nodes=nodes,
         device=device,
         controller=controller,
-        written_bytes=_written(domain),
+        written_bytes=int(written["wr_bytes"]) if written is not None else None,
         image=machine.image,
         info=chain[0] if chain else {},
         ground=None if machine.spec.is_block or is_null else _ground(machine.config, shell, disk),
@@ -115,7 +115,7 @@ def _gather(machine: StartedGuest, shell: Shell, log: str) -> Evidence:
         inserted=_inserted(inserted),
         node=None if is_null else node_facts(shell, _opened(nodes, disk)),
         qemu=_version(domain.monitor("query-version")),
-        emulator=_emulator(machine, shell),
+        emulator=running_emulator(shell, named, machine.spec.uuid) if named else None,
         block=machine.disk.block if machine.disk is not None and machine.spec.is_block else None,
     )
 
@@ -127,18 +127,13 @@ def _version(told: Mapping[str, Any]) -> str:
     return f"{number} ({package})" if package else number
 
 
-def _emulator(machine: StartedGuest, shell: Shell) -> RunningEmulator | None:
-    named = machine.config.emulator
-    return running_emulator(shell, named, machine.spec.uuid) if named else None
-
-
 def fallback_lines(log: str) -> tuple[str, ...]:
-    """Lines of QEMU's log about an io mode that it could not have."""
+    """Lines of QEMU's log about an io mode that it could not use."""
     return tuple(line for line in log.splitlines() if _FALLBACK.search(line))
 
 
 def _opened(nodes: Sequence[Mapping[str, Any]], disk: str) -> str:
-    """The path that QEMU has open for the disk, by its own word; that of the label where it tells none."""
+    """The path that QEMU reports as open for the disk; the label's path where QEMU reports none."""
     files = [one["file"] for one in nodes if one["drv"] in ("file", "host_device")]
     return next((file for file in files if file == disk), files[0] if files else disk)
 
@@ -162,16 +157,16 @@ def _device(domain: Domain, path: str) -> tuple[Mapping[str, Any], Mapping[str, 
 
 
 def _properties(domain: Domain, path: str, wanted: Sequence[str]) -> dict[str, Any]:
-    """Its type, and of the wanted properties those that it has."""
+    """The type of the object at `path`, and those of the wanted properties that it has."""
     there = {one["name"] for one in domain.monitor("qom-list", path=path)}
     names = ["type", *(name for name in wanted if name in there)]
     return {name: domain.monitor("qom-get", path=path, property=name) for name in names}
 
 
 def _nodes(domain: Domain, top: str, disk: str, *, is_null: bool) -> tuple[Mapping[str, Any], ...]:
-    """The block node the device is on, then those of the disk's file and of the files that belong to it.
+    """The device's block node, then the nodes of the disk's file and of the files that belong to it.
 
-    A disk without storage has none below, and the empty file's that libvirt insists on are no part of it.
+    A disk without storage has no nodes below; those of the empty file that libvirt insists on do not belong to it.
     """
     nodes = domain.monitor("query-named-block-nodes", flat=True)
     # backing files and a vmdk's extents; a node's "file" may be JSON with the path in it
@@ -184,9 +179,9 @@ def _nodes(domain: Domain, top: str, disk: str, *, is_null: bool) -> tuple[Mappi
 
 
 def _inserted(there: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What QEMU says of the image in the device: what is below it, whether it is encrypted, its size and limits.
+    """QEMU's answer about the image in the device: its depth, encryption, size and limits.
 
-    `writeback` is whether the device's write cache is on by now, whatever it began with.
+    `writeback` says whether the device's write cache is on now, whatever it was at the start.
     """
     known = {name: value for name, value in there.items() if name in _OF_INSERTED or name.startswith(_LIMITS)}
     nested = {
@@ -196,28 +191,27 @@ def _inserted(there: Mapping[str, Any]) -> Mapping[str, Any]:
     return known | {name: value for name, value in nested.items() if value is not None}
 
 
-def _written(domain: Domain) -> int | None:
-    for one in domain.monitor("query-blockstats"):
-        if TEST_ALIAS in one.get("qdev", ""):
-            return int(one["stats"]["wr_bytes"])
-    return None
+def _block_stats(domain: Domain) -> Mapping[str, Any] | None:
+    """QEMU's counters of the disk under test; None where QEMU does not count for it."""
+    stats = (one["stats"] for one in domain.monitor("query-blockstats") if TEST_ALIAS in one.get("qdev", ""))
+    return next(stats, None)
 
 
 def block_counters(machine: StartedGuest) -> Mapping[str, int]:
-    """What QEMU's block layer has moved so far for the guest's disk; nothing where QEMU does not count for it."""
-    stats = [one for one in machine.domain.monitor("query-blockstats") if TEST_ALIAS in one.get("qdev", "")]
-    return read_block_stats(stats[0]["stats"]) if stats else {}
+    """Bytes and requests that QEMU's block layer has moved so far for the disk; empty where QEMU does not count."""
+    stats = _block_stats(machine.domain)
+    return read_block_stats(stats) if stats is not None else {}
 
 
 def io_counters(host: HostLook, block: Mapping[str, int], guest: Mapping[str, int]) -> IoCounters:
-    """What the guest's disk, QEMU's block layer and QEMU's process have moved so far; `guest` are the disk's own."""
+    """Bytes moved so far by the guest's disk, QEMU's block layer and QEMU's process; `guest` has the disk's own."""
     return IoCounters(**guest, **block, **host.io, **(host.device.as_counters() if host.device is not None else {}))
 
 
 def image_chain(shell: Shell, kind: str, disk: str) -> tuple[Mapping[str, Any], ...]:
-    """What qemu-img finds when it looks for itself: at the image, then at what lies below it; raises ProvisionError.
+    """Properties that qemu-img finds by probing: of the image, then of each file below it; raises ProvisionError.
 
-    A fixed vpc has its signature at the end, where no probe looks; opened as a vpc, qemu-img insists on it.
+    A fixed vpc has its signature at the end, where no probe looks; opened as vpc, it must have the signature.
     """
     chosen = ("-f", "vpc") if kind == "vpc" else ()
     done = shell.run(["qemu-img", "info", "-U", "--backing-chain", "--output=json", *chosen, disk])
@@ -226,7 +220,7 @@ def image_chain(shell: Shell, kind: str, disk: str) -> tuple[Mapping[str, Any], 
 
 
 def image_check(shell: Shell, config: StorageConfig, path: str) -> Mapping[str, Any]:
-    """What qemu-img counts in a qcow2: clusters, compressed ones, errors; nothing where it cannot open the image."""
+    """Counts of `qemu-img check` in a qcow2: clusters, compressed ones, errors; empty where it cannot open it."""
     argv = ["qemu-img", "check", "-U", "--output=json", *secret_argv(config), image_name(config, path)]
     done = shell.run(argv)
     # 2 and 3 are errors and leaks, which the counts tell

@@ -1,4 +1,4 @@
-"""What a mounted file system says of its cell's fields, on the host and in the guest; pure."""
+"""Proofs from a mounted file system, on the host and in the guest; pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ON_HOST = "host's /proc/self/mountinfo"
 IN_GUEST = "guest's /proc/self/mountinfo"
 SUPERBLOCK: Mapping[str, str] = {"ext": "dumpe2fs -h", "xfs": "xfs_info", "btrfs": "btrfs inspect-internal dump-super"}
 
-# option -> what the kernel would print were it not in effect; of itself it prints nothing, being its default
+# option -> texts that the kernel prints where it is not in effect; a default that is in effect is not printed
 # (show_options of Linux 6.1: fs/proc_namespace.c, fs/xfs/xfs_super.c, fs/btrfs/super.c)
 _SILENT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "": {
@@ -63,7 +63,7 @@ _PRINTED = (
 )
 """Options that begin with "no" and are printed wherever they are in effect."""
 
-# what the kernel makes of an option: btrfs prints the algorithm and its level where neither was given
+# option -> pattern of the text that the kernel prints for it: btrfs adds the algorithm and its level
 _PRINTED_AS: Mapping[str, str] = {
     "compress": r"compress=zlib(:\d+)?",
     "compress-force": r"compress-force=zlib(:\d+)?",
@@ -82,12 +82,12 @@ def _lies_on_a_device(config: StorageConfig) -> bool:
 
 
 def of_host_fs(config: StorageConfig, found: FileSystem | None) -> Iterator[Proof]:
-    """Proofs of host_fs, host_mkfs and host_mount; `found` is what holds the image, None below a block device.
+    """Proofs of host_fs, host_mkfs and host_mount; `found` is the file system that holds the image, None without one.
 
-    One that was made for the cell is mounted on the image's own folder, and one that was found never is.
+    A file system that was made for the cell is mounted on the image's own folder; one that was found never is.
     """
     if found is None and not _lies_on_a_device(config):
-        why = "the host did not tell what the image lies on"
+        why = "the host did not tell which file system holds the image"
         yield from (unprovable(name, config, why, where=ON_HOST) for name in ("host_fs", "host_mkfs", "host_mount"))
         return
     if found is not None and CACHES[config.cache].direct:
@@ -125,7 +125,7 @@ def _of_direct_io(config: StorageConfig, found: FileSystem) -> Iterator[Proof]:
 def of_guest_fs(
     config: StorageConfig, mounted: tuple[FileSystem, ...] | None, disk: str, where: str = IN_GUEST
 ) -> Iterator[Proof]:
-    """Proofs of guest_fs, guest_mkfs and guest_mount; `mounted` is what the guest has mounted of that disk."""
+    """Proofs of guest_fs, guest_mkfs and guest_mount; `mounted` are the guest's mounted file systems of that disk."""
     if mounted is None:
         why = "the guest did not tell what it has mounted"
         yield from (unprovable(name, config, why, where=where) for name in ("guest_fs", "guest_mkfs", "guest_mount"))
@@ -172,7 +172,7 @@ def _of_mount(field: str, config: StorageConfig, found: FileSystem, where: str) 
 
 
 def in_effect(option: str, found: FileSystem) -> bool | None:
-    """Whether a mount option is in effect by what the kernel prints; None where it would print nothing either way."""
+    """Whether the kernel prints a mount option as in effect; None where it prints nothing in either case."""
     if any(_is_printed(option, told) for told in found.options):
         return True
     silent = {**_SILENT[""], **_SILENT.get(family(found.kind), {})}.get(option)

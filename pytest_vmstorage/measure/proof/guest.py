@@ -1,4 +1,4 @@
-"""Proof of what the guest itself sees of its cell, and whether that still holds after the last round."""
+"""Proofs from inside the guest, and whether they still hold after the last round."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _memory_in_guest(config: StorageConfig, facts: GuestFacts) -> Proof:
 
 
 def kernel_reserves_bytes(memory_bytes: int) -> int:
-    """No more than this of a guest's memory is missing in MemTotal: the kernel itself, and 64 bytes for each page."""
+    """The most that MemTotal lacks of a guest's memory: the kernel itself, and 64 bytes for each page."""
     return 64 * 2**20 + memory_bytes // 32
 
 
@@ -68,10 +68,10 @@ _TROUBLE = re.compile(rf".*(?:{TROUBLE}|Remounting filesystem read-only).*")
 
 
 def changed_in_guest(shell: Shell, facts: GuestFacts, console: str) -> str:
-    """What is no longer as the facts have it, in a clause; "" where all is, and the kernel logged no trouble.
+    """Changes since the facts were read, in a clause; "" where there are none and the kernel logged no trouble.
 
-    `console` has the kernel's warnings and errors. Files are read through the agent: a process takes an emulated
-    guest several times as long.
+    `console` has the kernel's warnings and errors. Files are read through the agent: starting a process takes an
+    emulated guest several times as long.
     """
     return "; ".join(_changes(shell, facts, console))
 
@@ -93,7 +93,7 @@ def _changes(shell: Shell, facts: GuestFacts, console: str) -> Iterator[str]:
 
 
 def _writable(mounts: str, disk: str) -> str:
-    """What the disk is mounted as: rw, ro, or not at all."""
+    """The mode in which the disk is mounted: "rw", "ro", or "not mounted"."""
     options = [words[3].split(",") for line in mounts.splitlines() if (words := line.split())[:1] == [disk]]
     if not options:
         return "not mounted"

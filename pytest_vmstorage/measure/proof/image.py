@@ -1,4 +1,4 @@
-"""Proof of what lies on the host: the image, the block device, and what is in a qcow2 and below it; pure."""
+"""Proofs from the host: the image, the block device, the layers in a qcow2 and below it; pure."""
 
 from __future__ import annotations
 
@@ -111,22 +111,19 @@ NODE = "stat and sysfs of what QEMU opened"
 
 
 def block_proofs(config: StorageConfig, node: NodeFacts, place: BlockPlace | None = None) -> tuple[Proof, ...]:
-    """Proofs for `backing`: the node's kind, and for a listed device that it is that one and no other.
+    """Proofs for `backing`: the node's kind, and for a listed device that it is the very device.
 
     For `native` without a name the node is the file on the host that the workload runs on.
     """
-    return tuple(_block_proofs(config, node, place))
-
-
-def _block_proofs(config: StorageConfig, node: NodeFacts, place: BlockPlace | None) -> Iterator[Proof]:
     if place is None:
-        yield claim("backing", config.backing, str(node), NODE, holds=_is_plain(config) and node.kind == "file")
-        return
+        return (claim("backing", config.backing, str(node), NODE, holds=_is_plain(config) and node.kind == "file"),)
     # a listed device may be device mapper's (multipath), which is a whole device all the same
     kinds = ("device", "dm") if place.kind == "device" else (place.kind,)
-    yield claim("backing", config.backing, str(node), NODE, holds=node.kind in kinds and not _is_plain(config))
     asked = f"{place.description} ({place.number})"
-    yield claim("backing", asked, str(node), NODE, holds=node.number == place.number)
+    return (
+        claim("backing", config.backing, str(node), NODE, holds=node.kind in kinds and not _is_plain(config)),
+        claim("backing", asked, str(node), NODE, holds=node.number == place.number),
+    )
 
 
 def _is_plain(config: StorageConfig) -> bool:
@@ -149,7 +146,7 @@ def of_layers(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
 
 
 def _count(evidence: Evidence, name: str) -> int:
-    """Clusters of that kind in all images of the chain; qemu-img leaves out what there is none of."""
+    """Clusters of that kind in all images of the chain; qemu-img leaves out kinds with a count of 0."""
     return sum(int(one.get(name, 0)) for one in evidence.checks)
 
 
@@ -163,7 +160,7 @@ def _compression(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
         return
     allocated, compressed = _count(evidence, "allocated-clusters"), _count(evidence, "compressed-clusters")
     found = f"{compressed} of {allocated} clusters compressed" if compressed else "off"
-    # a cluster that would not shrink is stored as it is; none does so of the data written here
+    # clusters that do not shrink are stored uncompressed; the data written here all shrinks
     holds = compressed == 0 if config.compression == "off" else compressed == allocated > 0
     yield claim("compression", config.compression, found, CHECK, holds=holds)
     if config.compression != "off":
@@ -205,9 +202,9 @@ def _backing_chain(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]
 
 
 def _options_below(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]:
-    """Reads end in the images below, so that what is set on the top image alone is not in effect."""
+    """Proofs of options on the images below: reads end there, so options of the top image alone have no effect."""
     if not evidence.below:
-        yield unprovable("io", config, "QEMU's log does not tell of the backing files", where=COMMAND_LINE)
+        yield unprovable("io", config, "QEMU's log does not mention the backing files", where=COMMAND_LINE)
     for one in evidence.below:
         if "filename" in one:
             where = f"{COMMAND_LINE}, {one['filename'].rpartition('/')[2]}"
@@ -215,7 +212,7 @@ def _options_below(config: StorageConfig, evidence: Evidence) -> Iterator[Proof]
         elif combined_bytes(config) is not None:
             yield from cache_sizes(config, one, f"{COMMAND_LINE}, {one.get('node-name')}")
     if config.discard != "ignore" or config.detect_zeroes != "off":
-        # both are of writes, and these nodes are opened read-only
+        # both concern writes, and these nodes are opened read-only
         writable = [one["file"] for one in evidence.nodes[1:] if one["drv"] == "qcow2" and not one["ro"]]
         found = f"{len(writable)} backing files are writable" if writable else "all backing files are read-only"
         for field in ("discard", "detect_zeroes"):

@@ -1,4 +1,4 @@
-"""Proof of rows without a guest of ours: images, native rows, and machines that the plugin did not make."""
+"""Proofs of rows without a guest of the plugin's: images, native rows, machines that the user listed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NODE = "stat and sysfs of the image"
 
 
 def prove_image(shell: Shell, config: StorageConfig, path: str, folder: str, facts: ImageFacts) -> tuple[Proof, ...]:
-    """A proof for each field of the image, which holds data by now; `facts` are of before that.
+    """A proof for each field of the image, which holds data by now; `facts` were read before that.
 
     Raises AttestationError where a source contradicts.
     """
@@ -58,7 +58,7 @@ def _of_file(shell: Shell, config: StorageConfig, path: str, facts: ImageFacts) 
 
 
 STATED_BY = "stated by vmstorage.toml"
-"""Why a field of a machine's label is not proven: what lies below the machine cannot be seen from in it."""
+"""The reason why a field of a machine's label is not proven: the layers below it cannot be seen from inside."""
 
 
 def conclude_machine(listed: ListedMachine, disk: HostDisk, node: NodeFacts, size_bytes: int) -> tuple[Proof, ...]:
@@ -90,7 +90,7 @@ def _stated(listed: ListedMachine) -> Iterator[Proof]:
 
 
 def conclude_native(disk: HostDisk, node: NodeFacts, ground: FileSystem | None) -> tuple[Proof, ...]:
-    """A proof for each field that a row without a guest has; `ground` is what holds its file, None below a device.
+    """A proof for each field that a row without a guest has; `ground` is its file's file system, None for a device.
 
     Raises AttestationError where a source contradicts.
     """
