@@ -1,7 +1,7 @@
-"""The assertions between cells of one run: which couples each is about, and within which bounds; pure.
+"""The assertions between cells of one run: the couples of each, and their bounds; pure.
 
-None of them is silently true: what failed, was not measured in turns, or lies on both sides of a bound is INCONCLUSIVE
-with what it would take, and what was never to be measured is an error.
+No assertion is silently true. It is INCONCLUSIVE where a cell failed, rounds did not alternate, or an interval lies on
+both sides of a bound, and its text has the remedy. Cells that no test was to measure are an error.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results.run import Failure
 
 TOLERANCE = 0.02
-"""What a step of a curve may lose without being one: rounds vary by as much."""
+"""The loss of speed that a step of a curve may have: rounds vary by as much."""
 
 
 class OtherWorkload(NamedTuple):
-    """Another workload that the second side of a ratio is of: a pattern, and which of its metrics (None: the same)."""
+    """Another workload for the second side of a ratio: a pattern, and the name of its metric (None: the same)."""
 
     workload: str
     metric: str | None = None
@@ -137,7 +137,7 @@ def _with_missing(judgement: Judgement, failed: Sequence[Failure]) -> Judgement:
 
 
 def _without_couples(claim: str, scope: PairScope, kinds: Sequence[CellSelector], why: str) -> Judgement:
-    """INCONCLUSIVE where a cell failed or was left out that might have made a couple; raises ConfigError otherwise."""
+    """INCONCLUSIVE where a failed or deselected cell could have made a couple; raises ConfigError otherwise."""
     why = _absent(scope, kinds) or why
     lost = [
         failure
@@ -152,7 +152,7 @@ def _without_couples(claim: str, scope: PairScope, kinds: Sequence[CellSelector]
 
 
 def _absent(scope: PairScope, kinds: Sequence[CellSelector]) -> str:
-    """What is not among the measurements at all, as a clause; empty where all of it is."""
+    """A clause on workloads and kinds of cells without any measurement; empty where all have one."""
     measured, rows = scope.run.measurements, scope.rows()
     if not measured:
         return "this run has measured nothing"

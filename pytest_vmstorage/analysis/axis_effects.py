@@ -1,4 +1,4 @@
-"""Which axis moves which workload, and by how much: over couples of cells that differ in that axis alone; pure."""
+"""The effect of each axis on each workload: over couples of cells that differ in that axis alone; pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from pytest_vmstorage.results.run import Measurement, Run
 from pytest_vmstorage.stats import Interval, fewest_for_interval, median_interval
 
 RISK = 0.05
-"""How probably the interval of an effect is wrong, counting all pairs of values that it was chosen from."""
+"""The probability that an effect's interval is wrong, counting all pairs of values that it was chosen from."""
 
 LEAST = 1.01
-"""A smaller effect is none to a reader, however sure."""
+"""A smaller ratio matters to no reader, however sure."""
 
 
 class Effect(BaseModel):
@@ -47,19 +47,19 @@ class Effect(BaseModel):
 
     @property
     def is_sure(self) -> bool:
-        """Whether all of the interval is on its side."""
+        """Whether the whole interval is above 1."""
         return self.interval is not None and self.interval.low > 1
 
     @property
     def matters(self) -> bool:
-        """Whether it is sure, and large enough to be told."""
+        """Whether the effect is sure, and large enough for a report."""
         return self.is_sure and self.ratio >= LEAST
 
 
 class Moved(BaseModel):
-    """What moves one workload on one host: effects that matter first, the largest of them before all.
+    """The effects on one workload on one host: those that matter first, the largest before all.
 
-    `tied` are axes that vary although no two cells differ in them alone; `in_a_row` says that rounds took no turns.
+    `tied` are axes that vary although no two cells differ in them alone; `in_a_row` says that rounds did not alternate.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -72,16 +72,16 @@ class Moved(BaseModel):
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """What moves most comes first."""
+        """The sort key: the largest effect first."""
         first = self.effects[0] if self.effects else None
         return (first is None or not first.matters, -first.ratio if first else 0.0)
 
 
 def effects(run: Run) -> tuple[Moved, ...]:
-    """Each workload that was measured in two cells or more, with what moves it, most moved first.
+    """Each workload that was measured in two cells or more, with the effects on it, the largest effect first.
 
-    The figure is the primary one, where that is a rate or a time. Native and null rows are left out: what they say is
-    told beside each row. An axis's two values are those farthest apart, of those that surely are if there are any.
+    The figure is the primary one, where that is a rate or a time. Native and null rows are left out: reports compare
+    each row with them. An axis's two values are those farthest apart, among the sure ones if there are any.
     """
     groups: dict[tuple[str, str, str], list[Measurement]] = {}
     for row in PairScope(run).rows():
@@ -121,7 +121,7 @@ class _Contrast(NamedTuple):
 
     @property
     def size(self) -> tuple[bool, float]:
-        """How far apart the values are; what surely are is farther than what may not be."""
+        """The sort key of the distance between the values: sure distances count as larger."""
         return self.interval is not None and self.interval.low > 0, statistics.median(self.shifts)
 
 

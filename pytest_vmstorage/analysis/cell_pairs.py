@@ -1,4 +1,4 @@
-"""Couples of cells that one run measured: of one workload, on one host, equal in all that is not compared; pure."""
+"""Couples of cells of one run: of one workload, on one host, equal in all fields that are not compared; pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_vmstorage.results.saved import host_of
 
 
 class MeasuredCell(NamedTuple):
-    """A measurement; `test` tells it from others of that workload in that cell, where there are any."""
+    """A measurement; `test` distinguishes it from others of that workload in that cell, and is empty without any."""
 
     measurement: Measurement
     test: str
@@ -27,19 +27,19 @@ class MeasuredCell(NamedTuple):
 
     @property
     def is_yardstick(self) -> bool:
-        """Whether other rows are held against it: the host itself, a guest without storage, a machine not made here."""
+        """Whether other rows are compared with it: the host itself, a guest without storage, a foreign machine."""
         return not self.config.has_guest or self.config.is_null
 
 
 class Couple(NamedTuple):
-    """Two measurements of which the first is said to be so many times as fast as the second."""
+    """Two measurements; a ratio is the speed of the first divided by that of the second."""
 
     first: Measurement
     second: Measurement
 
 
 class PairScope(NamedTuple):
-    """What of a run is looked at: workloads that match the pattern, in cells that are meant; all of them by default.
+    """The part of a run that is compared: workloads that match the pattern, in cells that `where` matches; else all.
 
     `unmeasured` is a clause about tests that could have measured more and were not run.
     """
@@ -50,21 +50,21 @@ class PairScope(NamedTuple):
     unmeasured: str = ""
 
     def rows(self) -> tuple[MeasuredCell, ...]:
-        """All measurements that are looked at, in the order measured."""
+        """The measurements in this part, in the order measured."""
         rows = (MeasuredCell(each.measurement, each.columns[0].test) for each in place(self.run) if each.columns)
         return tuple(
             row for row in rows if fnmatchcase(row.measurement.workload, self.workload) and self.has(row.config)
         )
 
     def has(self, config: StorageConfig) -> bool:
-        """Whether that cell is looked at."""
+        """Whether that cell is in this part."""
         return self.where is None or self.where.matches(config)
 
     def failures(self, rows: Sequence[MeasuredCell]) -> tuple[Failure, ...]:
-        """Cells that would stand among these rows had their tests not failed; a cell that was skipped would not.
+        """Cells that would be among these rows if their tests had not failed; skipped cells do not count.
 
-        What a test would have measured it does not say where it failed, so it counts where its function measured
-        some of these rows, unless the same test measured something else in another cell.
+        A failed test does not show its workloads. So it counts where its function measured some of these rows, unless
+        the same test measured other workloads in another cell.
         """
         tests = {unswept(row.measurement.nodeid, row.config) for row in rows}
         others = {unswept(m.nodeid, m.config) for m in self.run.measurements} - tests
@@ -85,7 +85,7 @@ def are_alike(one: MeasuredCell, other: MeasuredCell) -> bool:
 
 
 def differ_only_in(one: StorageConfig, other: StorageConfig, names: Collection[str]) -> bool:
-    """Whether two cells are equal in all other fields; a field that one of them lacks tells nothing apart."""
+    """Whether two cells are equal in all other fields; a field that one of them lacks makes no difference."""
     return all(
         one.lacks(name) or other.lacks(name) or getattr(one, name) == getattr(other, name)
         for name in FIELDS
@@ -96,7 +96,7 @@ def differ_only_in(one: StorageConfig, other: StorageConfig, names: Collection[s
 def couples_between(
     rows: Sequence[MeasuredCell], one: CellSelector, other: CellSelector, others: Sequence[MeasuredCell] | None = None
 ) -> tuple[Couple, ...]:
-    """Each cell of one kind with each of the other that is equal in all axes which neither of them names.
+    """Each cell of one kind with each of the other kind that is equal in all axes which neither selector names.
 
     Both are of one workload and test, unless `others` are the rows of another workload.
     """
@@ -107,21 +107,20 @@ def couples_between(
         if one.matches(first.config)
         for second in (rows if others is None else others)
         if other.matches(second.config)
-        if (are_alike(first, second) if others is None else _are_apart(first, second))
+        if (
+            are_alike(first, second)
+            if others is None
+            else first.measurement.host == second.measurement.host and first.measurement is not second.measurement
+        )
         if differ_only_in(first.config, second.config, named)
     )
-
-
-def _are_apart(one: MeasuredCell, other: MeasuredCell) -> bool:
-    """Whether both are of the same host and not the same row."""
-    return one.measurement.host == other.measurement.host and one.measurement is not other.measurement
 
 
 def couples_of_rivals(rows: Sequence[MeasuredCell], chosen: CellSelector) -> tuple[Couple, ...]:
     """Each chosen cell with all others that are equal in the axes which the selector does not name.
 
-    One that is chosen alone has every other cell for a rival. A native row and a null one are rivals only where the
-    selector names `backing`: they are what others are held against.
+    A cell that is chosen alone has every other cell for a rival. Yardsticks, such as a native row, are rivals only
+    where the selector names `backing`.
     """
     couples = []
     for one in rows:
@@ -145,10 +144,8 @@ def steps_along(rows: Sequence[MeasuredCell], axis: str) -> tuple[Couple, ...]:
     """
     ladders: dict[object, dict[float, Measurement]] = {}
     for row in rows:
-        found = _place_on(row, axis)
-        if found is not None:
-            ladder, value = found
-            ladders.setdefault(ladder, {}).setdefault(value, row.measurement)
+        if found := _place_on(row, axis):
+            ladders.setdefault(found[0], {}).setdefault(found[1], row.measurement)
     return tuple(
         Couple(steps[value], steps[before])
         for steps in ladders.values()
@@ -157,7 +154,7 @@ def steps_along(rows: Sequence[MeasuredCell], axis: str) -> tuple[Couple, ...]:
 
 
 def _place_on(row: MeasuredCell, axis: str) -> tuple[object, float] | None:
-    """Which ladder the row is a rung of, and how high."""
+    """The ladder that the row is a rung of, and the rung's value; None for a row without a place on the axis."""
     m = row.measurement
     if axis in FIELDS:
         value = getattr(m.config, axis)
@@ -176,20 +173,19 @@ def has_place(rows: Sequence[MeasuredCell], axis: str) -> bool:
 
 
 def ordered_axes(rows: Sequence[MeasuredCell]) -> tuple[str, ...]:
-    """What these rows can be put in order by: options of curves, and fields of the cell, with several values there."""
+    """The axes that order these rows: options of curves and fields of the cell that have several values there."""
     values: dict[str, set[float]] = {}
     for row in rows:
         for axis in (*row.measurement.point, *FIELDS):
-            found = _place_on(row, axis)
-            if found is not None:
+            if found := _place_on(row, axis):
                 values.setdefault(axis, set()).add(found[1])
     return tuple(axis for axis, there in values.items() if len(there) > 1)
 
 
 def paired_rounds(couple: Couple) -> tuple[tuple[Sample, Sample], ...]:
-    """The n-th round of one with the n-th of the other, as far as they took turns: no pair begins before one ended.
+    """The n-th round of one with the n-th of the other, as long as they alternate: no pair begins before one ended.
 
-    Empty for rounds in a row, which a host's drift would set apart, and where nothing tells their order.
+    Empty for rounds in a row, which a host's drift would set apart, and where their order was not saved.
     """
     if any(m.hygiene.get("rounds", "").startswith("in a row") for m in couple):
         return ()
@@ -204,9 +200,9 @@ def paired_rounds(couple: Couple) -> tuple[tuple[Sample, Sample], ...]:
 
 
 def acceleration_obstacle(couple: Couple, run: Run) -> str:
-    """Why two rows cannot be compared for what they ran under, as a clause; empty where they can.
+    """A clause why the accelerations of two rows rule out a comparison; empty where they do not.
 
-    A guest under KVM beside the host itself says what virtualization costs; one under emulation says nothing.
+    A guest under KVM beside the host itself shows the cost of virtualization; one under emulation shows nothing.
     """
     first, second = (host_of(run, m.host).accel_of(m.config, on_host=m.on_host) for m in couple)
     if first == second or "tcg" not in (first, second):

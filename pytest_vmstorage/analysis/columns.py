@@ -1,4 +1,4 @@
-"""Which column of a table a measurement stands in, and how far a figure's rounds lie apart; pure."""
+"""The columns of a table for each measurement, and the text of a figure's spread; pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pytest_vmstorage.results.saved import CellKey, keyed
 class Column(BaseModel):
     """A workload's metric; `test` is set where several tests measured that workload in the same cell.
 
-    `options` are those in which workloads of one name differ, as how long they ran. `metric` is None for a test that
-    failed in every cell, whose workload nobody knows.
+    `options` are those in which workloads of one name differ, such as the runtime. `metric` is None for a test that
+    failed in every cell, whose workload is unknown.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -28,7 +28,7 @@ class Column(BaseModel):
 
     @property
     def heading(self) -> tuple[str, ...]:
-        """What stands above it: the workload, the test, the metric with its unit, which way is better."""
+        """The lines above the column: the workload, the test, the metric with its unit, the better direction."""
         name = f"{self.workload} {self.options}".rstrip()
         head = (name, self.test) if self.test else (name,)
         if self.metric is None:
@@ -60,40 +60,35 @@ def place(run: Run) -> tuple[Placed, ...]:
         for workload in dict.fromkeys(key.workload for key, _ in pairs)
     }
     options = _differing_options(run.measurements)
-    return tuple(
-        Placed(
-            key=key,
-            measurement=m,
-            columns=tuple(
-                Column(workload=m.workload, test=tags[m.workload](key), options=said, metric=m.metric(name))
-                for name in m.shown
-            ),
-        )
-        for (key, m), said in zip(pairs, options, strict=True)
-    )
+    placed = []
+    for (key, m), differing in zip(pairs, options, strict=True):
+        test = tags[m.workload](key)
+        columns = [Column(workload=m.workload, test=test, options=differing, metric=m.metric(one)) for one in m.shown]
+        placed.append(Placed(key=key, measurement=m, columns=tuple(columns)))
+    return tuple(placed)
 
 
 _OF_ITS_PLACE = ("--filename", "--offset", "--output")
 
 
 def _differing_options(measurements: Sequence[Measurement]) -> list[str]:
-    """Of each measurement the fio options that not all of its name have: no name says how long it ran."""
+    """For each measurement the fio options that not all of its name share, such as the runtime, which no name has."""
     given = [_options_of(m) for m in measurements]
     common: dict[str, frozenset[str]] = {}
     for m, options in zip(measurements, given, strict=True):
         common[m.workload] = common.get(m.workload, frozenset(options)) & frozenset(options)
     return [
-        " ".join(_said(word) for word in options if word not in common[m.workload])
+        " ".join(
+            word.removeprefix("--").replace("time_based=1", "time_based")
+            for word in options
+            if word not in common[m.workload]
+        )
         for m, options in zip(measurements, given, strict=True)
     ]
 
 
-def _said(word: str) -> str:
-    return word.removeprefix("--").replace("time_based=1", "time_based")
-
-
 def _options_of(m: Measurement) -> tuple[str, ...]:
-    """The options on fio's command line, but for where it ran."""
+    """The options on fio's command line, without those of its place."""
     words = m.command.split() if m.tool == "fio" else ()
     return tuple(word for word in words if word.startswith("--") and word.partition("=")[0] not in _OF_ITS_PLACE)
 
@@ -103,7 +98,7 @@ def columns_of(placed: Sequence[Placed], failures: Sequence[Failure]) -> tuple[C
     first: dict[tuple[str, ...], int] = {}
     for each in placed:
         first.setdefault(_group(each), len(first))
-    # where rows have some of a workload's metrics, the row that has the most tells their order
+    # where rows have only some of a workload's metrics, the row with the most gives their order
     ordered = sorted(placed, key=lambda each: (first[_group(each)], -len(each.columns)))
     there = [column for each in ordered for column in each.columns]
     measured = {function_of(each.key.nodeid) for each in placed}
@@ -115,10 +110,7 @@ def _group(each: Placed) -> tuple[str, ...]:
     return (each.measurement.workload, each.columns[0].options, each.columns[0].test)
 
 
-Tag = Callable[[CellKey], str]
-
-
-def _telling_apart(pairs: Sequence[tuple[CellKey, Measurement]]) -> Tag:
+def _telling_apart(pairs: Sequence[tuple[CellKey, Measurement]]) -> Callable[[CellKey], str]:
     """The shortest naming of tests under which no two measurements of one cell have the same name."""
     for tag in (_nothing, _function, _function_and_parameters):
         names = [(tag(key), key.config, measurement.host) for key, measurement in pairs]
@@ -145,7 +137,7 @@ def _nodeid(key: CellKey) -> str:
 
 
 def unswept(nodeid: str, config: StorageConfig) -> str:
-    """The node id without the values of the axes, which are the row already."""
+    """The node id without the values of the axes, which the row names already."""
     name, bracket, parameters = nodeid.partition("[")
     words = parameters.removesuffix("]")
     cell = config.model_dump(mode="json")

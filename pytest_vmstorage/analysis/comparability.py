@@ -1,4 +1,4 @@
-"""Whether two measurements of a cell may be compared: what must be the same then and now, and what may differ; pure."""
+"""Rules for comparing two measurements of a cell: the facts that must be the same, and those that may differ; pure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _HOST = (
     ("device below the disks", "device"),
     ("CPU governor", "governor"),
 )
-"""Of the host what must be the same: a figure of another machine says nothing about a change."""
+"""Facts of the host that must be the same: a figure of another machine says nothing about a change."""
 
 _STACK = (("kernel", "kernel"), ("QEMU", "qemu"), ("libvirt", "libvirt"))
-"""Of the host what may differ: it is what a comparison is made for, and it is said."""
+"""Facts of the host that may differ, because comparisons are made for them; reports name the differences."""
 
 _UNKNOWN = ("unknown", 0, "")
 
 _MEMORY = 1 / 16
-"""By so much of it a host's memory may differ: what Linux says is less what each kernel keeps for itself."""
+"""A host's memory may differ by this fraction: each kernel keeps another part of it for itself."""
 
 
 def flaw(figure: Figure) -> str:
-    """Why the figure cannot be one, in a clause, or an empty text."""
+    """A clause why the figure is impossible, or an empty text."""
     if not all(math.isfinite(value) for value in figure.values):
         return "a round gave no number"
     # metrics in % and in bytes may be zero or negative
@@ -40,7 +40,7 @@ def flaw(figure: Figure) -> str:
 
 
 def no_ratio(figure: Figure) -> str:
-    """Why its rounds cannot be held against others as factors, in a clause, or an empty text."""
+    """A clause why its rounds have no ratio to others, or an empty text."""
     least = min(figure.values)
     if least > 0:
         return ""
@@ -48,25 +48,17 @@ def no_ratio(figure: Figure) -> str:
 
 
 def obstacle(then: Measurement, now: Measurement, before: HostFacts, today: HostFacts, metric: Metric) -> str:
-    """Why `now` is not to be compared with the saved `then`, in a clause, or an empty text.
+    """A clause why `now` cannot be compared with the saved `then`, or an empty text.
 
     `before` and `today` are the hosts they were measured on.
     """
-    return next(_obstacles(then, now, before, today, metric), "")
-
-
-def _obstacles(
-    then: Measurement, now: Measurement, before: HostFacts, today: HostFacts, metric: Metric
-) -> Iterator[str]:
-    yield from _of_hosts(then, now, before, today)
-    yield from _of_tools(then, now)
+    if found := next(_of_hosts(then, now, before, today), "") or next(_of_tools(then, now), ""):
+        return found
     if metric not in then.metrics:
-        yield f"the baseline has no {metric.name} in {metric.unit} for this cell"
-        return
+        return f"the baseline has no {metric.name} in {metric.unit} for this cell"
     figure = then.figure(metric.name)
     found = flaw(figure) or ("a change from 0 has no percentage" if float(figure) == 0 else "")
-    if found:
-        yield f"the saved figure is invalid: {found}"
+    return f"the saved figure is invalid: {found}" if found else ""
 
 
 def _of_hosts(then: Measurement, now: Measurement, before: HostFacts, today: HostFacts) -> Iterator[str]:
@@ -87,7 +79,7 @@ def _of_tools(then: Measurement, now: Measurement) -> Iterator[str]:
         if now.guest.get(tool, old) != old:
             whose = "the guest's " if now.config.has_guest and not now.on_host else ""
             yield f"{whose}{tool} was {old} and is {now.guest[tool]} now"
-    # without a guest of ours the line names files and devices that are others in each run
+    # without a guest of ours the command names files and devices, which differ in each run
     if then.command != now.command and now.config.has_guest and not now.on_host:
         yield f"it was measured with `{then.command}` and is with `{now.command}` now"
     if matters(then.without) != matters(now.without):
@@ -112,9 +104,9 @@ _MADE_FROM = (
 
 
 def other_parts(then: Measurement, now: Measurement) -> tuple[str, ...]:
-    """What the cell's guest was made from that has other bytes than then, and whether it began otherwise, in words.
+    """The parts of the cell's guest that have other bytes than then, and a change in how the guest started, in words.
 
-    Hashes and beginnings that are unknown are not judged.
+    Unknown hashes and starts count as equal.
     """
     pairs = ((what, then.made_from.get(key), now.made_from.get(key)) for key, what in _MADE_FROM)
     parts = tuple(what for what, old, new in pairs if old and new and old != new)
@@ -123,6 +115,6 @@ def other_parts(then: Measurement, now: Measurement) -> tuple[str, ...]:
 
 
 def stack_changes(before: HostFacts, today: HostFacts) -> tuple[str, ...]:
-    """What of the host's software is another one than then, each in a clause."""
+    """A clause for each part of the host's software that changed."""
     pairs = ((what, getattr(before, name), getattr(today, name)) for what, name in _STACK)
     return tuple(f"{what} was {old} and is {new} now" for what, old, new in pairs if old != new)

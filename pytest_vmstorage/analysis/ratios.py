@@ -1,8 +1,8 @@
-"""How many times as fast one cell is as another, by pairs of their rounds, and whether bounds hold; pure.
+"""The ratio of two cells' speeds by pairs of their rounds, and whether bounds hold; pure.
 
-A ratio is one of speeds: of rates as they are, of times inverted, so that above 1 is always faster. It is the
+A ratio is one of speeds: IOPS and MiB/s as they are, times inverted, so that above 1 is always faster. It is the
 Hodges-Lehmann estimate of the shift between the logarithms of paired rounds, with the exact interval of the signed
-ranks. An assertion over several couples of cells says something of all of them: with k of them each interval is one of
+ranks. An assertion over several couples of cells is about all of them: with k of them each interval is one of
 1 - 0.05/k, so that all of them are right at once in 95 of 100 such assertions (Bonferroni).
 """
 
@@ -31,11 +31,11 @@ from pytest_vmstorage.stats import (
 )
 
 ROUNDING = 1e-9
-"""A ratio of just the bound keeps it, whatever binary fractions make of its logarithm."""
+"""Tolerance: a ratio exactly at the bound keeps it despite rounding of its logarithm."""
 
 
 class Outcome(StrEnum):
-    """What an assertion came to: all of the interval keeps the bounds, all of it breaks one, or neither."""
+    """The result of an assertion: the whole interval keeps the bounds, the whole of it breaks one, or neither."""
 
     HOLDS = "HOLDS"
     FAILS = "FAILS"
@@ -43,7 +43,7 @@ class Outcome(StrEnum):
 
 
 class Bounds(BaseModel):
-    """Within which a ratio of speeds is to lie; either may be None. Raises ConfigError where none or nothing can."""
+    """Bounds of a ratio of speeds; either may be None. Raises ConfigError for none, and where no ratio keeps both."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -66,7 +66,7 @@ class Bounds(BaseModel):
         return self
 
     def outcome(self, interval: Interval) -> Outcome:
-        """What an interval of logarithms says."""
+        """The result for an interval of logarithms."""
         low, high = self._logs
         if low - ROUNDING <= interval.low and interval.high <= high + ROUNDING:
             return Outcome.HOLDS
@@ -89,16 +89,16 @@ class Bounds(BaseModel):
 
 
 RISK = 0.05
-"""How probably any interval of an assertion is wrong."""
+"""The probability that any interval of an assertion is wrong."""
 
 _SHOWN = 8
 
 
 class Ratio(BaseModel):
-    """How many times as fast the first cell of a couple is, from so many pairs of rounds; `text` is the sentence.
+    """The ratio of a couple's speeds, from so many pairs of rounds; `text` is the sentence.
 
-    `interval` is the one that decided, None where there is none; `needed` is how many rounds would decide in four of
-    five cases, None where nobody would run so many, or where rounds are not what is missing.
+    `interval` decided the outcome, None where there is none; `needed` is the number of rounds that would decide in four
+    of five cases, None where nobody would run so many, or where more rounds would not help.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -112,9 +112,9 @@ class Ratio(BaseModel):
 
 
 class Judgement(BaseModel):
-    """An assertion and what it came to: a ratio for each couple, and cells that are missing from it, as clauses.
+    """An assertion and its result: a ratio for each couple, and clauses on cells that are missing.
 
-    The ratios that speak most against it come first; `notes` say on what host it was, and what intervals do not tell.
+    The ratios that speak most against it come first; `notes` name the host and the limits of the intervals.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -134,12 +134,12 @@ class Judgement(BaseModel):
 
     @property
     def sentence(self) -> str:
-        """The assertion, how many of its couples are as it is, and the first of them, on one line."""
+        """The assertion, the number of couples with its outcome, and the first of them, on one line."""
         return "; ".join([self._head, *self._deciding[:1]])
 
     @property
     def text(self) -> str:
-        """The same over several lines, with each couple that does not hold, as far as there are few, and the notes."""
+        """The same over several lines, with the first couples that do not hold, and the notes."""
         deciding = self._deciding
         more = [f"and {len(deciding) - _SHOWN} more"] if len(deciding) > _SHOWN else []
         lines = [self._head, *(f"  {line}" for line in [*deciding[:_SHOWN], *more, *self.notes])]
@@ -158,7 +158,7 @@ class Judgement(BaseModel):
 
     @property
     def _deciding(self) -> list[str]:
-        """What the outcome rests on: the couples that fail, or else what is missing and undecided, or the nearest."""
+        """The texts behind the outcome: couples that fail, or missing cells and open couples, or the nearest couple."""
         texts = [ratio.text for ratio in self.ratios if ratio.outcome is self.outcome]
         if self.outcome is Outcome.INCONCLUSIVE:
             return [*self.missing, *texts]
@@ -173,7 +173,7 @@ def weigh(
     metric: str | None = None,
     other_metric: str | None = None,
 ) -> Judgement:
-    """Every couple's ratio held against the bounds; `metric` is a metric's name, None for each one's primary.
+    """Every couple's ratio against the bounds; `metric` is a metric's name, None for each couple's primary.
 
     `other_metric` is that of the second side, None where it is the same. Raises ConfigError for a metric that they
     have not, that is neither a rate nor a time, or that counts something else on the other side.
@@ -190,7 +190,7 @@ def missing_cell(failure: Failure) -> str:
 
 
 class _Pairs(NamedTuple):
-    """What is known of a couple: how its text begins, and the log ratios of its paired rounds or why there are none."""
+    """A couple's data: the beginning of its text, and the log ratios of its paired rounds or why there are none."""
 
     begin: str
     shifts: tuple[float, ...] = ()
@@ -198,7 +198,7 @@ class _Pairs(NamedTuple):
 
 
 _Names = tuple[str | None, str | None]
-"""Of both sides: which metric."""
+"""The metric of each side."""
 
 
 def _ratio(couple: Couple, bounds: Bounds, run: Run, metrics: _Names, confidence: float) -> Ratio:
@@ -287,7 +287,7 @@ def _interval_text(interval: Interval | None, confidence: float, pairs: int) -> 
 
 
 def _needed(shifts: Sequence[float], distance: float, confidence: float) -> int | None:
-    """How many pairs of that spread would tell the estimate from the bound."""
+    """The number of pairs of that spread that would separate the estimate from the bound."""
     fewest = fewest_for_interval(confidence)
     if len(shifts) < 2:
         return fewest
@@ -306,7 +306,7 @@ def _wanted(needed: int | None, interval: Interval | None) -> str:
 
 
 def _notes(couples: Sequence[Couple], run: Run) -> Iterator[str]:
-    """What the intervals are of, and on what host it was, under what acceleration."""
+    """Sentences on the intervals, the host and its acceleration."""
     rows = [m for couple in couples for m in couple]
     if len(couples) > 1:
         yield f"the intervals of all {len(couples)} couples are right at once with 95 %"

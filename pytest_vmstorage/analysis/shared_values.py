@@ -1,4 +1,4 @@
-"""What cells that regressed have in common: the fewest values of axes that all of them share; pure."""
+"""Values that cells which regressed have in common: the fewest values of axes that all of them share; pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 _LISTED = 3
-"""So few cells are named where nothing is common to them."""
+"""Up to this number cells are named where they have nothing in common."""
 
 
 class Compared(NamedTuple):
@@ -18,26 +18,25 @@ class Compared(NamedTuple):
 
 
 Condition = tuple[tuple[str, str], ...]
-"""Axes, each with a value: what a cell must have."""
-
+"""Axes, each with the value that a cell must have."""
 
 Values = Mapping[str, None]
 """Values of an axis, each once, in the order met."""
 
 
 class Shared(NamedTuple):
-    """A condition that all regressions meet, and other conditions of as many axes that tell them apart as well."""
+    """A condition that all regressions meet, and other conditions of as many axes that separate them as well."""
 
     condition: Condition
     equally: tuple[Condition, ...]
 
 
 def shared_by(cells: Sequence[Compared]) -> str:
-    """What the regressions among these cells share, as a sentence without a full stop; empty without a regression.
+    """The values that regressions among these cells share, as a sentence without full stop; empty without a regression.
 
-    All cells name the same axes. What is told is the condition of fewest axes that all regressions meet and that leaves
-    as few other cells as possible; how many cells meet it and regressed or not; which axes do not matter, because
-    there are regressions at each of their values that meet it, and at which values there are none.
+    All cells name the same axes. The sentence has the condition of fewest axes that all regressions meet and that the
+    fewest other cells meet; the counts of cells that meet it and regressed or not; the axes that do not matter, because
+    there are regressions at each of their values that meet it; and the values without a regression.
     """
     bad = [cell for cell in cells if cell.regressed]
     axes = [axis for axis in (cells[0].values if cells else ()) if len(_values(cells, axis)) > 1]
@@ -74,7 +73,7 @@ def find_shared(cells: Sequence[Compared]) -> Shared | None:
     ]
     if not common:
         return None
-    # all common values together exclude the most other cells; the smallest condition that excludes as many is sought
+    # all common values together exclude the most other cells: find the smallest condition that excludes as many
     fewest = _met(cells, tuple(common))
     for size in range(1, len(common) + 1):
         found = [condition for condition in itertools.combinations(common, size) if _met(cells, condition) == fewest]
@@ -101,7 +100,7 @@ def _text(condition: Condition) -> str:
 
 
 def _rest(cells: Sequence[Compared], condition: Condition) -> str:
-    """What the other axes have to do with it, among the cells that meet the condition."""
+    """Clauses on the other axes, among the cells that meet the condition."""
     idle = idle_axes(cells, condition)
     do = "does" if len(idle) == 1 else "do"
     spared = [

@@ -1,4 +1,4 @@
-"""What speaks against a figure though it is valid: its host's state, and caches that can hold what it moves; pure."""
+"""Doubts about a valid figure: its host's state, and caches that can hold the working set; pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pytest_vmstorage.results.host import UNKNOWN, HostState
 from pytest_vmstorage.units import format_about, format_size
 
 PRESSURE = 0.10
-"""More of the rounds' time than this may no task of the host wait for a CPU or, where others cause it, for I/O."""
+"""The largest part of the rounds in which tasks of the host may wait for a CPU or, because of others, for I/O."""
 
 OTHERS_IO = 0.20
 """Less than this fraction of the device's bytes is file system metadata and log, and nobody else's I/O."""
 
 OTHERS_CPU = 0.05
-"""Of one CPU: more than this is a guest at work; a paused or idle one takes less."""
+"""Part of one CPU: a guest at work takes more than this, a paused or idle one less."""
 
 
 class Caution(BaseModel):
-    """One thing that speaks against a measurement's figure; `share` is the fraction that was found, where it is one."""
+    """A doubt about a measurement's figure; `share` is the fraction that was found, where it is one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,9 +33,9 @@ class Caution(BaseModel):
 
 
 def host_cautions(state: HostState, pressed: Sequence[Mapping[str, float]], moved: IoCounters) -> Iterator[Caution]:
-    """What the host's state says against it; `pressed` has each round's pressure, `moved` is that of all rounds.
+    """The doubts from the host's state; `pressed` has each round's pressure, `moved` the bytes of all rounds.
 
-    I/O pressure is what storage workloads make by themselves, so that it counts only where others used the device.
+    Storage workloads cause I/O pressure by themselves, so it counts only where others used the device.
     """
     if state.governor not in (UNKNOWN, "performance"):
         yield Caution(says=f"the CPU governor was {state.governor}, not performance")
@@ -59,7 +59,7 @@ def _mean(pressed: Sequence[Mapping[str, float]], name: str) -> float | None:
 
 
 def others_io(moved: IoCounters) -> float | None:
-    """The fraction of what the host's device moved that QEMU did not; None where little moved or nobody can tell."""
+    """The fraction of the device's bytes that QEMU did not move; None where little moved or a counter is unknown."""
     device = (moved.device_read_bytes, moved.device_written_bytes)
     qemu = (moved.host_read_bytes, moved.host_written_bytes)
     if device[0] is None or device[1] is None or qemu[0] is None or qemu[1] is None:
@@ -69,15 +69,15 @@ def others_io(moved: IoCounters) -> float | None:
 
 
 def _uses_host_cache(config: StorageConfig) -> bool:
-    """Whether what the guest moves goes through the host's page cache: nothing does without storage."""
+    """Whether the guest's I/O goes through the host's page cache: without storage it does not."""
     return not CACHES[config.cache].direct and not config.is_null
 
 
 class WorkingSet(BaseModel):
-    """What a workload works on, in bytes (None where its tool makes files of its own), and whether it is direct.
+    """The data that a workload uses, in bytes (None where its tool makes files of its own), and whether it is direct.
 
-    `is_direct` says that it goes past the page cache of the system on which its tool runs. `through_arc` says that a
-    ZFS volume lies below: its reads are cached in the ARC whether they are direct or not (zfsprops(7), primarycache).
+    With `is_direct` I/O bypasses the page cache of the system on which the tool runs. With `through_arc` a ZFS volume
+    lies below: its reads are cached in the ARC whether they are direct or not (zfsprops(7), primarycache).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -87,17 +87,14 @@ class WorkingSet(BaseModel):
     is_direct: bool
     through_arc: bool = False
 
-    def _at_most(self, config: StorageConfig) -> int:
-        return config.size if self.size_bytes is None else self.size_bytes
-
     @property
     def size(self) -> str:
         """Its size in words."""
         return "unknown" if self.size_bytes is None else format_size(self.size_bytes)
 
     def holders(self, config: StorageConfig, host_memory: int | None) -> tuple[str, ...]:
-        """Which caches in the way can hold all of it (facts: a buffered working set is larger than memory)."""
-        size = self._at_most(config)
+        """The caches on the I/O path that can hold all of it."""
+        size = config.size if self.size_bytes is None else self.size_bytes
         through_host = (not self.is_direct) if not config.has_guest else _uses_host_cache(config)
         found = []
         if config.has_guest and not self.is_direct and size <= config.memory:
@@ -110,12 +107,10 @@ class WorkingSet(BaseModel):
 
     def note(self, config: StorageConfig, host_memory: int | None) -> str:
         """A few words for the row's hygiene."""
-        size = self.size
-        holders = self.holders(config, host_memory)
-        if holders:
-            return f"{size}, which {' and '.join(holders)} can hold"
+        if holders := self.holders(config, host_memory):
+            return f"{self.size}, which {' and '.join(holders)} can hold"
         unsure = host_memory is None and _uses_host_cache(config)
-        return f"{size}, and the host's memory is unknown" if unsure else size
+        return f"{self.size}, and the host's memory is unknown" if unsure else self.size
 
     def cautions(self, config: StorageConfig, host_memory: int | None) -> Iterator[Caution]:
         """A sentence for each cache that can hold it."""

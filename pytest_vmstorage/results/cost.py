@@ -1,4 +1,4 @@
-"""What a round cost beside its time: CPU time of QEMU by thread class, context switches, flushes, bytes; pure.
+"""The cost of a round in addition to its time: CPU time of QEMU by thread class, switches, flushes, bytes; pure.
 
 Two configurations with one speed are not equal where one of them takes twice the host's CPU for it.
 """
@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.results.counters import IoCounters, guest_ios
 
 CLASSES = ("vCPU", "iothread", "worker", "main loop", "other", "ended", "all threads")
-"""Thread classes in the order in which they are told.
+"""Thread classes in the order of reports.
 
-vCPU runs the guest, its tool included; workers do what io=threads and io_uring hand to a pool; other is QEMU's
-monitor, RCU and display; ended is what threads took that were gone at the second look, nearly always workers;
+vCPU runs the guest with its tool; workers run the I/O that io=threads and io_uring hand to a pool; other is QEMU's
+monitor, RCU and display; ended is the time of threads that were gone at the second look, nearly always workers;
 all threads stands alone where the kernel does not count by thread.
 """
 
@@ -50,9 +50,9 @@ class Process(BaseModel):
 
 
 class Cost(BaseModel):
-    """What QEMU took between two looks: CPU seconds by class, seconds its threads waited for a CPU, switches.
+    """The time of QEMU between two looks: CPU seconds by class, seconds its threads waited for a CPU, switches.
 
-    Empty and None where nobody could look. Threads that ended in between are in no count but `cpu_s`.
+    Empty and None where the counters are unknown. Threads that ended in between are in no count but `cpu_s`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -77,7 +77,7 @@ def thread_class(name: str, *, is_first: bool) -> str:
 def read_process(stat: str, threads: Mapping[int, tuple[str, str]], pid: int) -> Process | None:
     """QEMU from /proc/PID/stat, and from `comm` and `schedstat` of each thread by its id; None without a stat.
 
-    A kernel that keeps no schedstat has zeros there: no thread is told then.
+    A kernel without schedstat has zeros there: then the result has no threads.
     """
     fields = stat.rpartition(")")[2].split()
     if len(fields) < 13:
@@ -98,10 +98,10 @@ def _thread(name: str, schedstat: str, *, is_first: bool) -> Thread | None:
 
 
 def spent(before: Process | None, after: Process | None) -> Cost:
-    """What QEMU took between two looks; nothing is known where one is missing.
+    """The cost between two looks; empty where one is missing.
 
-    A thread that is new at the second look took all it has in between. What the process took more than its threads,
-    beyond two ticks of rounding, is that of threads which ended.
+    A thread that is new at the second look spent all its time in between. Time of the process beyond that of its
+    threads, and beyond two ticks of rounding, belongs to threads that ended.
     """
     if before is None or after is None:
         return Cost()
@@ -135,7 +135,7 @@ def _step(before: Thread | None, after: Thread) -> Thread:
 
 
 def total_cost(rounds: Iterable[Cost]) -> Cost:
-    """What several rounds took together; nothing is known where one of them has nothing."""
+    """The cost of several rounds together; empty where one of them is empty."""
     costs = list(rounds)
     if not costs or not all(one.cpu_s for one in costs):
         return Cost()
@@ -178,7 +178,7 @@ def host_flushes_per_write(moved: IoCounters) -> float | None:
 
 
 def host_bytes_per_guest_byte(moved: IoCounters) -> float | None:
-    """What QEMU made the host's devices move for each byte that the guest's disk moved, reads and writes together."""
+    """Bytes that QEMU moved on the host's devices for each byte of the guest's disk, reads and writes together."""
     sides = (moved.guest_read_bytes, moved.guest_written_bytes, moved.host_read_bytes, moved.host_written_bytes)
     guest_read, guest_written, host_read, host_written = sides
     if guest_read is None or guest_written is None or host_read is None or host_written is None:

@@ -21,12 +21,11 @@ _SECTOR_BYTES = 512
 
 
 class IoCounters(BaseModel):
-    """What each layer has moved since it began, in bytes, and the flushes QEMU's block layer was asked for.
+    """The bytes that each layer has moved since it began, and the flushes.
 
-    guest: its kernel's of the disk, by the agent or /sys/block/X/stat; layer: QMP query-blockstats of the disk, with
-    the guest's reads and writes one by one; host: /proc/PID/io of QEMU, what it made the host's devices read and write;
-    device: /sys/block/X/stat of the host's device below, with the flushes that it completed, by whomever. None where a
-    layer cannot be asked.
+    guest: the guest kernel's count for the disk, from the agent or /sys/block/X/stat; layer: QMP query-blockstats of
+    the disk, with the numbers of reads, writes and flushes; host: /proc/PID/io of QEMU, its I/O on the host's devices;
+    device: /sys/block/X/stat of the host's device below, with all flushes that it completed. None for an unknown count.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -45,13 +44,13 @@ class IoCounters(BaseModel):
     host_flushes: int | None = None
 
     def since(self, before: IoCounters) -> IoCounters:
-        """What was moved between two looks; None where either is."""
+        """The difference of two looks; None where either is."""
         pairs = {name: (getattr(before, name), getattr(self, name)) for name in type(self).model_fields}
         return IoCounters(**{name: None if None in pair else pair[1] - pair[0] for name, pair in pairs.items()})
 
 
 def total(rounds: Iterable[IoCounters]) -> IoCounters:
-    """What several rounds moved together; None where one of them has nothing."""
+    """The sum of several rounds; None where one of them is None."""
     looks = list(rounds)
     columns = {name: [getattr(look, name) for look in looks] for name in IoCounters.model_fields}
     return IoCounters(**{name: None if None in column else sum(column) for name, column in columns.items()})
@@ -64,7 +63,7 @@ def read_guest_stat(text: str) -> Mapping[str, int]:
 
 
 def guest_counters(read_sectors: int, written_sectors: int) -> Mapping[str, int]:
-    """The guest's counters from its disk's, which are in sectors of 512 bytes."""
+    """The guest's counters from those of its disk, in sectors of 512 bytes."""
     return {
         "guest_read_bytes": read_sectors * _SECTOR_BYTES,
         "guest_written_bytes": written_sectors * _SECTOR_BYTES,
@@ -91,7 +90,7 @@ def read_process_io(text: str) -> Mapping[str, int]:
 
 
 def host_cache_share(moved: IoCounters) -> float | None:
-    """The fraction of what QEMU read that no device of the host gave: its page cache. None where nothing was read."""
+    """The fraction of QEMU's reads that came from the host's page cache and no device; None where nothing was read."""
     if not moved.layer_read_bytes or moved.host_read_bytes is None:
         return None
     return max(0.0, 1 - moved.host_read_bytes / moved.layer_read_bytes)
@@ -105,9 +104,9 @@ def write_amplification(moved: IoCounters) -> float | None:
 
 
 def guest_ios(moved: IoCounters) -> int | None:
-    """Reads and writes that the guest gave to QEMU; None where QEMU was not asked.
+    """Reads and writes that the guest gave to QEMU; None where QEMU's counters are unknown.
 
-    The guest's own count is no good for it: Linux counts a flush without data as a write (tried on 6.1).
+    The guest's own count does not serve: Linux counts a flush without data as a write (tried on 6.1).
     """
     return _sum(moved.layer_reads, moved.layer_writes)
 
@@ -117,7 +116,7 @@ NO_STORAGE = "QEMU's null driver answered, and there was no storage"
 
 
 def served_by(moved: IoCounters) -> str:
-    """Which layer served the round of a disk with storage, in a clause; empty where nothing can be said."""
+    """A clause on the layer that served the round of a disk with storage; empty where the counters are unknown."""
     said = []
     share = host_cache_share(moved)
     if share is not None and moved.layer_read_bytes and moved.layer_read_bytes > SLACK_BYTES:
@@ -130,9 +129,9 @@ def served_by(moved: IoCounters) -> str:
 
 
 def impossible(moved: IoCounters, tool_bytes: int | None) -> str:
-    """Why the round's figure cannot be, in a clause; empty where nothing speaks against it.
+    """A clause why the round's figure is impossible; empty where the counters agree.
 
-    `tool_bytes` is what the tool says it moved past the guest's page cache, None where it went through it.
+    `tool_bytes` are the bytes that the tool reports past the guest's page cache, None where it went through it.
     """
     guest = _sum(moved.guest_read_bytes, moved.guest_written_bytes)
     layer = _sum(moved.layer_read_bytes, moved.layer_written_bytes)
@@ -155,10 +154,10 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 
 def unflushed(moved: IoCounters, cache: str) -> str:
-    """Why a round's writes were less durable than its cache mode promises, in a clause; empty where they were not.
+    """A clause why a round's writes were less durable than its cache mode promises; empty where they were not.
 
-    Write-through modes promise a flush for each write, none and writeback one for each flush of the guest. Only
-    "not a single one reached the device" is said: others use it too. `unsafe` promises nothing.
+    Write-through modes promise a flush for each write, none and writeback one for each flush of the guest. Others use
+    the device too, so only a count of zero is evidence. `unsafe` promises nothing.
     """
     if cache == "unsafe" or moved.host_flushes is None or moved.host_flushes > 0:
         return ""
@@ -173,9 +172,9 @@ def unflushed(moved: IoCounters, cache: str) -> str:
 
 
 def stored(moved: IoCounters) -> str:
-    """Why a round cannot have been without storage, in a clause; empty where nothing speaks against it.
+    """A clause why a round cannot have been without storage; empty where the counters agree.
 
-    What QEMU reads counts for nothing: the guest's tools come from the host too.
+    QEMU's reads do not count: the guest's tools come from the host too.
     """
     written = moved.host_written_bytes or 0
     if written <= SLACK_BYTES + SLACK_FRACTION * (moved.layer_written_bytes or 0):
@@ -188,10 +187,10 @@ NATIVE_MARGIN = 0.25
 
 
 def above_native(rate: float, native: float, moved: IoCounters, cache: str) -> str:
-    """Why a rate cannot be the device's, in a clause: it lies above the native row's, and no cache explains it.
+    """A clause why a rate cannot be the device's: it lies above the native row's, and no cache explains it.
 
     `rate` is the cell's and `native` the best round of the same workload on the same device without a guest, both in
-    one unit. What the host's page cache took up or gave counts as explained.
+    one unit. Bytes that the host's page cache took or gave count as explained.
     """
     asked = _sum(moved.layer_read_bytes, moved.layer_written_bytes)
     written = moved.host_written_bytes

@@ -1,4 +1,4 @@
-"""What became of a cell whose round failed: a name and the evidence, from guest, QEMU and host; pure."""
+"""The outcome of a cell whose round failed: a name and the evidence, from guest, QEMU and host; pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pytest_vmstorage.errors import (
 from pytest_vmstorage.units import format_about
 
 LITTLE_BYTES = 2**20
-"""With less than this free no image grows, and no file."""
+"""With less free space than this, no image and no file can grow."""
 
 
 class Room(BaseModel):
-    """What is free on a file system for anybody: bytes, and inodes (None where it counts none)."""
+    """The free space of a file system: bytes, and inodes (None where it has no count of them)."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -42,11 +42,11 @@ class Room(BaseModel):
 
 
 class Symptoms(BaseModel):
-    """What was found after a failure: QEMU's reasons for I/O errors, the guest's kernel log, mounts, room, its agent.
+    """The evidence after a failure: QEMU's reasons for I/O errors, the guest's kernel log, mounts, room, its agent.
 
     `io_errors` are QEMU's words ("" where it has none); `free_bytes` is of the image's folder, None below a block
     device. `room` is on the guest's file system under test, None without one. `agent` is a predicate ("answers"), ""
-    where nobody is there to be asked. With `is_native` there is no guest.
+    where there is no agent. With `is_native` there is no guest.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -75,15 +75,15 @@ OUTCOMES = (
     *(NO_SPACE, NO_SPACE_ON_DEVICE, NO_SPACE_IN_GUEST, READ_ONLY, IO_ERROR),
     *(ENDED, NO_ANSWER, SILENT, NO_DISK, LATE, LOST),
 )
-"""Every name there is; it begins the sentence and stands in the matrix."""
+"""All names of outcomes; a name begins the sentence and stands in the matrix."""
 
-# what strerror(3), SQLite, LVM and ZFS say
+# the messages of strerror(3), SQLite, LVM and ZFS
 _NO_SPACE_LEFT = "No space left on device"
 _FULL = (_NO_SPACE_LEFT, "database or disk is full", "insufficient free space", "out of space")
 
 
 def outcome_of(error: VmStorageError, seen: Symptoms) -> str:
-    """The name of what happened, the cause before its effects; "" for what failed for reasons of its own."""
+    """The name of the outcome, the cause before its effects; "" for an error with a reason of its own."""
     return next((name for name, is_so in _causes(error, seen) if is_so), "")
 
 
@@ -114,11 +114,10 @@ def _is_full(error: VmStorageError, seen: Symptoms) -> bool:
 def named(error: VmStorageError, seen: Symptoms) -> VmStorageError:
     """A copy of the error with its outcome's name before the sentence and the evidence behind it."""
     name = outcome_of(error, seen)
-    told = "; ".join(_told(seen)) if name else ""
-    what = f"{name}: {error.what}" if name else error.what
-    if told:
-        what = f"{what.rstrip('.')} ({told})."
-    return error.retold(what)
+    if not name:
+        return error.retold(error.what)
+    what, evidence = f"{name}: {error.what}", "; ".join(_told(seen))
+    return error.retold(f"{what.rstrip('.')} ({evidence})." if evidence else what)
 
 
 def _told(seen: Symptoms) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What is known of a host: its facts, and its state around the rounds of a measurement; frozen values."""
+"""The facts of a host, and its state around the rounds of a measurement; frozen values."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pytest_vmstorage.config.cell import StorageConfig
 
 UNKNOWN = "unknown"
 NO_DEVICE = "none"
-"""What stands for the device, and what is its, where a disk has no storage."""
+"""The device, and each fact of it, of a disk without storage."""
 
 
 class HostState(BaseModel):
-    """What the host was like around the rounds of a measurement; each text is "unknown" where it cannot be read.
+    """The state of the host around the rounds of a measurement; each text is "unknown" where it cannot be read.
 
     `governor`: of all CPUs; `turbo`: "on" or "off"; `scheduler` and `write_cache`: of `device`, which is below the
     disk; `temperature`: of the hottest sensor after the last round; `numa`: nodes with their CPUs; `may_run`: CPUs on
-    which QEMU's threads may run. `others_cpu` is how much of one CPU all other QEMU processes together took from
-    before the first round to after the last, `others` how many there were. `recent` is the kernel's avg10 of
+    which QEMU's threads may run. `others_cpu` is the part of one CPU that all other QEMU processes together took from
+    before the first round to after the last, `others` their number. `recent` is the kernel's avg10 of
     pressure before the first round. `memory_bytes` is MemTotal.
     """
 
@@ -44,9 +44,9 @@ EMULATED = "Guests ran under software emulation (TCG): these figures say nothing
 
 
 class HostFacts(BaseModel):
-    """What the rows were measured on; a fact that the host hides is "unknown", never left out.
+    """The facts of the host of some rows; a fact that the host hides is "unknown", never left out.
 
-    `stated` is what vmstorage.toml says of a machine that the plugin did not make, by field; nothing proves it.
+    `stated` are the facts in vmstorage.toml about a foreign machine, by field; nothing proves them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -69,9 +69,9 @@ class HostFacts(BaseModel):
     is_machine: bool = False
 
     def accel_of(self, config: StorageConfig, *, on_host: bool = False) -> str:
-        """What a cell's row was measured under: this host's acceleration, or "native" without a guest.
+        """The acceleration of a cell's row: this host's, or "native" without a guest.
 
-        A machine that the plugin did not make is a host of its own, with what it says of itself.
+        A foreign machine is a host of its own, with an acceleration of its own.
         """
         return "native" if config.is_native or on_host else self.accel
 

@@ -1,4 +1,4 @@
-"""The journal of a run: each finished sample on disk before the next begins, and what earlier runs say of a test."""
+"""The journal of a run: each finished sample on disk before the next begins, and the times of tests in earlier runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pytest_vmstorage.results.timeline import Span, Timeline
 class Journal:
     """An append-only file of samples, and of the spans of time around them; made with the first sample.
 
-    `spans` gives those that ended since it was asked last, as plain JSON values.
+    `spans` returns the spans that ended since its last call, as plain JSON values.
     """
 
     def __init__(self, path: Path, spans: Callable[[], Sequence[Mapping[str, Any]]] = tuple) -> None:
@@ -51,7 +51,7 @@ class Journal:
     def close(self) -> None:
         """Close the file, if one was made, with the spans since the last sample."""
         if self._file is not None:
-            # nothing is lost with them but where the time of the run's end went
+            # only the times of the run's end are lost with these spans
             with contextlib.suppress(OSError):
                 self._append(self._timed().encode())
             os.close(self._file)
@@ -65,14 +65,14 @@ class Journal:
         file = self._open()
         written = os.write(file, line)
         while written < len(line):
-            # a disk that is nearly full takes a part; the next call says why
+            # a disk that is nearly full takes a part; the next call raises the reason
             written += os.write(file, line[written:])
         os.fsync(file)
 
     def _open(self) -> int:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # as pytest's own cache does: results are nobody's to commit by accident
+            # as in pytest's own cache: nobody should commit results by accident
             ignore = self.path.parent / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n")
@@ -81,9 +81,9 @@ class Journal:
 
 
 def read_timelines(lines: Iterable[str]) -> tuple[Timeline, ...]:
-    """Where the time of a run went, by its journal: one timeline for each process, until its last span ended.
+    """The timelines in a run's journal: one for each process, until its last span ended.
 
-    A line that is no span, such as one cut short by a crash, is passed over.
+    Lines without a span, such as one cut short by a crash, are skipped.
     """
     found: dict[tuple[str, str], list[Span]] = {}
     for line in lines:
@@ -93,14 +93,9 @@ def read_timelines(lines: Iterable[str]) -> tuple[Timeline, ...]:
         except (ValueError, TypeError, KeyError):
             continue
         found.setdefault(key, []).append(span)
+    walls = {key: max(one.begin_s + one.seconds for one in spans) for key, spans in found.items()}
     return tuple(
-        Timeline(
-            process=process,
-            began=began,
-            wall_s=max(one.begin_s + one.seconds for one in spans),
-            spans=tuple(spans),
-        )
-        for (process, began), spans in found.items()
+        Timeline(process=key[0], began=key[1], wall_s=walls[key], spans=tuple(spans)) for key, spans in found.items()
     )
 
 
@@ -114,9 +109,9 @@ WARMUP_ROUNDS = 1
 
 
 class Past(BaseModel):
-    """How a test went when it was last measured: seconds a round of all its workloads, and how many rounds.
+    """The last measurement of a test: seconds a round of all its workloads, and the number of rounds.
 
-    `last` is when its last round began: UTC, ISO 8601.
+    `last` is the begin of its last round: UTC, ISO 8601.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -127,7 +122,7 @@ class Past(BaseModel):
 
 
 class Estimate(NamedTuple):
-    """About how long a test takes in seconds, guest not counted, and what says so."""
+    """The expected seconds of a test, without its guest, and the basis of that."""
 
     seconds: float
     basis: Literal["measured", "other cells", "assumed"]
@@ -167,9 +162,9 @@ def stem_of(nodeid: str) -> str:
 
 
 def read_history(journals: Iterable[Iterable[str]]) -> History:
-    """The history that journals tell, each given by its lines; the journal that measured a test last speaks for it.
+    """The history in journals, each given by its lines; for each test the journal that measured it last counts.
 
-    A line that is no sample, such as one cut short by a crash, is passed over.
+    Lines without a sample, such as one cut short by a crash, are skipped.
     """
     tests: dict[str, Past] = {}
     for lines in journals:

@@ -1,4 +1,4 @@
-"""What was measured: metrics with unit and direction, samples, measurements, their proof, and the run that holds them.
+"""The values of a run: metrics with unit and direction, samples, measurements, their proof, and the run itself.
 
 Source: the SNIA's Solid State Storage Performance Test Specification, "steady state": over a measurement window of five
 rounds the figure's range is at most 20 % of its mean, and the least-squares line through it rises or falls by at most
@@ -24,7 +24,7 @@ from pytest_vmstorage.results.timeline import Timeline
 from pytest_vmstorage.units import format_figure
 
 ROUNDS = 5
-"""Fewer rounds are not judged."""
+"""The least number of rounds whose steadiness is judged."""
 
 RANGE = 0.20
 SLOPE = 0.10
@@ -33,9 +33,9 @@ _EXACT = 1e-9
 
 
 class Steadiness(BaseModel):
-    """How far rounds went apart, as fractions of their mean: largest less smallest, and end of the line less start.
+    """The spread of rounds as fractions of their mean: largest less smallest, and end of the fitted line less start.
 
-    None where there are too few rounds to judge, where their mean is 0, or where nothing was to be judged, for `why`.
+    None for too few rounds, for a mean of 0, and where the user left the judgement out, for the reason in `why`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -52,7 +52,7 @@ class Steadiness(BaseModel):
 
     @property
     def is_steady(self) -> bool:
-        """Whether both are within their limits; False where nothing was judged."""
+        """Whether range and slope are within their limits; False where nothing was judged."""
         return self.is_judged and self._is_near and self._is_level
 
     @property
@@ -67,17 +67,15 @@ class Steadiness(BaseModel):
         if self.range is None or self.slope is None:
             return f"not judged ({self.why or f'{self.rounds} round' + 's' * (self.rounds != 1)})"
         if self.is_steady:
-            said = (
-                f"range {self.range:.1%} of the mean (limit {RANGE:.0%}), slope {self.slope:+.1%} (limit {SLOPE:.0%})"
-            )
-            return f"steady over {self.rounds} rounds: {said}"
+            limits = f"of the mean (limit {RANGE:.0%}), slope {self.slope:+.1%} (limit {SLOPE:.0%})"
+            return f"steady over {self.rounds} rounds: range {self.range:.1%} {limits}"
         over = [f"a range of {self.range:.1%} of the mean is over the limit of {RANGE:.0%}"] * (not self._is_near)
         over += [f"a slope of {self.slope:+.1%} is over the limit of {SLOPE:.0%}"] * (not self._is_level)
         return f"not steady over {self.rounds} rounds: {' and '.join(over)}"
 
 
 def steadiness(figures: Sequence[float]) -> Steadiness:
-    """Judge a figure of each round, in the order measured."""
+    """The steadiness of figures, one for each round in the order measured."""
     rounds = len(figures)
     mean = statistics.fmean(figures) if figures else 0.0
     if rounds < ROUNDS or not mean:
@@ -91,9 +89,9 @@ def steadiness(figures: Sequence[float]) -> Steadiness:
 
 
 class Ending(BaseModel):
-    """Why a measurement has no further round; `half_width` is that of its 95 % interval, as a fraction of the median.
+    """The reason for the last round; `half_width` is half of the 95 % interval, as a fraction of the median.
 
-    None where there are too few rounds for one, or where a number of rounds was asked for.
+    None where there are too few rounds for one, or where the user set the number of rounds.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -106,10 +104,10 @@ SCHEMA = 1
 """Version of the saved form; a reader refuses one that is newer."""
 
 Better = Literal["higher", "lower", "neither"]
-"""Which way is better; neither of a figure that tells something and ranks nothing, as how long a timed job ran."""
+"""The better direction; "neither" for a figure that informs and ranks nothing, such as the runtime of a timed job."""
 
 Outcome = Literal["", "passed", "failed", "error", "skipped", "xfailed", "xpassed"]
-"""What became of a test, in pytest's words; "" where it came to no report, or an earlier version saved it."""
+"""The outcome of a test, in pytest's words; "" where it has no report, or an earlier version saved it."""
 
 
 class Metric(BaseModel):
@@ -123,7 +121,7 @@ class Metric(BaseModel):
 
     @property
     def is_rate(self) -> bool:
-        """Whether it counts something per second."""
+        """Whether the metric is a count per second."""
         return self.unit == "IOPS" or self.unit.endswith("/s")
 
     def seconds_per_operation(self, value: float) -> float:
@@ -139,7 +137,7 @@ class Metric(BaseModel):
 
 
 class Figure(float):
-    """A float that knows its name, unit, direction, samples and configuration; the value is their median."""
+    """A float with its metric, samples and configuration; the value is the median of the samples."""
 
     metric: Metric
     values: tuple[float, ...]
@@ -155,7 +153,7 @@ class Figure(float):
 
     @property
     def spread(self) -> str:
-        """Smallest to largest sample with the unit, or that there was one round only."""
+        """Smallest to largest sample with the unit, or a note that there was one round only."""
         if len(self.values) == 1:
             return "1 round, spread unknown"
         low, high = (format_figure(edge, self.metric.unit) for edge in (min(self.values), max(self.values)))
@@ -174,8 +172,8 @@ class Figure(float):
 class Sample(BaseModel):
     """One round's figures by metric name, when it began (UTC, ISO 8601), how long it took, the tool's raw output.
 
-    `moved` and `cost` are what the layers moved and QEMU took meanwhile; `pressed` is for which fraction of the time
-    some task of the host waited for "cpu", "io", "memory" (/proc/pressure), {} where the host does not say.
+    `moved` and `cost` are bytes moved by the layers and CPU time of QEMU in the round; `pressed` is the fraction of the
+    time in which some task of the host waited for "cpu", "io", "memory" (/proc/pressure), {} where it is unknown.
     `order` is the round's place among all of the run's, from 1, and `boot` tells one guest's life from another ("" for
     a native row); an earlier version saved neither.
     """
@@ -194,9 +192,9 @@ class Sample(BaseModel):
 
 
 class Proof(BaseModel):
-    """What one source says of one field of a cell: `asked` and `found` in its words, `where` it was read.
+    """The evidence of one source on one field of a cell: `asked` and `found` in its words, `where` it was read.
 
-    `why` says what keeps a field from being proven there, or that a proven one cannot show anything.
+    `why` is the reason that the field cannot be proven there, or that a proven one cannot show anything.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -210,7 +208,7 @@ class Proof(BaseModel):
 
 
 class LeftOut(BaseModel):
-    """A metric without a figure, because nothing there can do what it is of, and why in a clause."""
+    """A metric without a figure, because the cell cannot do that operation, and why in a clause."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -219,10 +217,10 @@ class LeftOut(BaseModel):
 
 
 def _lacks(config: StorageConfig, name: str, *, on_host: bool) -> bool:
-    """Whether a row has nothing of that field: its cell has not, or no guest was part of it, or no file.
+    """Whether a row lacks that field: its cell lacks it, or no guest or no file was part of it.
 
-    What a host does to whole images has nothing of a guest, whatever its cell names; and a native row on a device is
-    of no file whose blocks could be preallocated.
+    Operations of the host on whole images have no guest, whatever the cell names; and a native row on a device has no
+    file whose blocks could be preallocated.
     """
     is_device = config.is_native and bool(config.backing_name) and config.host_fs == "as-found"
     return (
@@ -233,26 +231,23 @@ def _lacks(config: StorageConfig, name: str, *, on_host: bool) -> bool:
 
 
 def _with_its_cell(saved: object) -> object:
-    """What a JSON report says of a row, whose `config` has nothing of what had no part in it, with its whole cell."""
+    """A row of a JSON report with its whole cell: its `config` leaves out fields that had no part in the row."""
     return {**saved, "config": saved["cell"]} if isinstance(saved, Mapping) and "cell" in saved else saved
 
 
 class Measurement(BaseModel):
     """All samples of one workload in one cell on one host; metrics are also attributes: `result.iops`.
 
-    `workload` is the column it stands in, `command` the line the tool was run with, `hygiene` what was done
-    before each round, `guest` the guest's kernel and tool versions, `proof` that the cell is what its id says,
-    `around` what the host was like (None where an earlier version saved it), `cautions` what speaks against the figure,
-    `ended` why there are no more rounds,
-    `without` which steps of the hygiene the user left out, `fresh` how many of the last samples were taken, in guests
-    of their own, to confirm that the others looked slow, `tolerated` what the test's mark says that it may lose,
-    `notes` what its marks say that a reader must know of the row.
-    `made_from` are hashes of what its last guest was made from (see `Provenance`); empty without a guest, and where an
-    earlier version saved it.
-    `point` is where it stands on the curve that is called `shape`, such as {"iodepth": 8, "numjobs": 1} on
-    "fio randread 4k"; empty for a workload that is on none, or saved by an earlier version.
+    `workload` is the name of its column, `command` the tool's command line, `hygiene` the steps before each round,
+    `guest` the versions of the guest's kernel and tools, `proof` the evidence for the cell's fields, `around` the state
+    of the host (None in earlier versions), `cautions` the doubts about the figure, `ended` the reason for the last
+    round, `without` the steps of the hygiene that the user left out. `fresh` is the number of the last samples that
+    were taken in guests of their own to confirm that the others looked slow, `tolerated` the loss in the test's mark,
+    `notes` the remarks on the row in its marks. `made_from` are hashes of the parts of its last guest (see
+    `Provenance`); empty without a guest, and in earlier versions. `point` is its place on the curve `shape`, such as
+    {"iodepth": 8, "numjobs": 1} on "fio randread 4k"; empty for a workload without a curve, and in earlier versions.
     With `on_host` no guest was part of it; `left_out` are metrics that the workload has elsewhere, and why not here.
-    `outcome` is what became of its test, and `message` the first line of why, where it did not just pass.
+    `outcome` is that of its test, and `message` the first line of its reason, where it did not just pass.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -288,7 +283,7 @@ class Measurement(BaseModel):
     _saved = model_validator(mode="before")(_with_its_cell)
 
     def lacks(self, name: str) -> bool:
-        """Whether nothing of that field of its cell was part of the measurement."""
+        """Whether that field of its cell had no part in the measurement."""
         return _lacks(self.config, name, on_host=self.on_host)
 
     def metric(self, name: str) -> Metric:
@@ -318,22 +313,22 @@ class Measurement(BaseModel):
 
     @property
     def served_by(self) -> str:
-        """Which layer served the rounds, in a clause; empty where the layers could not be asked."""
+        """A clause on the layer that served the rounds; empty where the layers' counters are unknown."""
         return NO_STORAGE if self.config.is_null else served_by(self.moved)
 
     @property
     def moved(self) -> IoCounters:
-        """What each layer moved in all rounds together."""
+        """The bytes that each layer moved in all rounds together."""
         return total(sample.moved for sample in self.samples)
 
     @property
     def cost(self) -> Cost:
-        """What QEMU took in all rounds together."""
+        """The CPU time of QEMU in all rounds together."""
         return total_cost(sample.cost for sample in self.samples)
 
     @property
     def steadiness(self) -> Steadiness:
-        """Whether the rounds' primary figures were in a steady state; not judged where the user left that out."""
+        """The steadiness of the rounds' primary figures; not judged where the user left that out."""
         if "steady-state" in self.without:
             return Steadiness(rounds=len(self.samples), why="--vm-without=steady-state")
         return steadiness(self.values(self.primary))
@@ -359,7 +354,7 @@ class Failure(BaseModel):
     _saved = model_validator(mode="before")(_with_its_cell)
 
     def lacks(self, name: str) -> bool:
-        """Whether nothing of that field of its cell was to be part of it."""
+        """Whether that field of its cell would have had no part in it."""
         return _lacks(self.config, name, on_host=self.on_host)
 
 
@@ -384,7 +379,7 @@ class Run(BaseModel):
 
 
 IDLE = "this axis cannot show anything here"
-"""How the `why` of a field begins that is in effect, and yet makes no difference."""
+"""The beginning of `why` for a field that is in effect, and yet makes no difference."""
 
 
 def proven_fields(proofs: Sequence[Proof]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ _NUMBERED = re.compile(rf"[0-9]{{1,{_LONGEST_NUMBER}}}_")
 
 
 class CellKey(NamedTuple):
-    """What makes two measurements the same one in two runs; `nth` counts repeats within one test, from 0."""
+    """The identity of a measurement across runs; `nth` counts repeats within one test, from 0."""
 
     nodeid: str
     workload: str
@@ -36,9 +36,9 @@ class CellKey(NamedTuple):
 
 
 class Baseline(BaseModel):
-    """A saved run under the name it was asked for by, and the file it came from.
+    """A saved run, the name that the user gave for it, and its file.
 
-    `earlier` are the runs that were saved under that name before, oldest first, as far back as one that was promoted:
+    `earlier` are the runs that were saved under that name before, oldest first, back to the last one that was promoted:
     with it the name begins anew.
     """
 
@@ -61,7 +61,7 @@ class Baseline(BaseModel):
 
     @property
     def nodeids(self) -> frozenset[str]:
-        """The tests that it has figures of."""
+        """The tests that have figures in it."""
         return frozenset(measurement.nodeid for measurement in self.run.measurements)
 
     def history(self, key: CellKey, host: str) -> list[tuple[Run, Measurement]]:
@@ -93,7 +93,7 @@ def keyed(measurements: Iterable[Measurement]) -> list[tuple[CellKey, Measuremen
 
 
 def host_of(run: Run, name: str) -> HostFacts:
-    """What that run recorded about the host; all "unknown" where it recorded nothing."""
+    """The facts of the host in that run; all "unknown" where the run has none."""
     return next((host for host in run.hosts if host.name == name), HostFacts(name=name))
 
 
@@ -119,7 +119,7 @@ def load_baseline(name_or_path: str, storage_folder: Path) -> Baseline:
 def saved_files(storage_folder: Path) -> list[Path]:
     """All runs that pytest-benchmark saved there, by machine and number."""
     found = sorted(storage_folder.glob("*/[0-9]*_*.json")) + sorted(storage_folder.glob("[0-9]*_*.json"))
-    # others lie there as well: what pytest-benchmark saves begins with its number
+    # the folder may hold other files: those of pytest-benchmark begin with a number
     return [path for path in found if _NUMBERED.match(path.name) and path.is_file()]
 
 
@@ -131,7 +131,7 @@ def name_of(path: Path) -> str:
 def _before_it(paths: Sequence[Path]) -> tuple[Run, ...]:
     """The runs of these files but the last, oldest first, from the last file that was promoted.
 
-    Runs of that name that were saved without us are no days of ours, and in nobody's way.
+    Files of that name that were saved without this plugin are skipped.
     """
     contents = [_parse(path) for path in paths]
     first = max((place for place, content in enumerate(contents) if content.get(PROMOTED)), default=0)
@@ -140,13 +140,13 @@ def _before_it(paths: Sequence[Path]) -> tuple[Run, ...]:
 
 def _matches(wanted: str, path: Path) -> bool:
     number, _, name = path.stem.partition("_")
-    # nothing is saved under a number: 4 is 0004
+    # numbers in file names have leading zeros: 4 is 0004
     is_number = wanted.isascii() and wanted.isdecimal() and len(wanted) <= _LONGEST_NUMBER
     return wanted.removesuffix(".json") in (name, path.stem) or (is_number and int(wanted) == int(number))
 
 
 def _age(path: Path) -> tuple[str, int]:
-    """When it was saved, as it says itself: file times do not survive a git checkout; then its number."""
+    """The time of saving in the file, as file times do not survive a git checkout; then its number."""
     return str(_parse(path).get("datetime", "")), int(path.stem.partition("_")[0])
 
 
@@ -168,7 +168,7 @@ def _parse(path: Path) -> Mapping[str, Any]:
 
 
 def _lacks(measured: Measurement) -> str:
-    """What a measurement lacks to be compared with: whoever wrote the file, no such one is saved by us."""
+    """A sentence on figures that a measurement lacks, or an empty text; no version of the plugin saves such a file."""
     known = {metric.name for metric in measured.metrics}
     if not measured.samples:
         return f"{measured.nodeid} has no rounds."
@@ -179,7 +179,7 @@ def _lacks(measured: Measurement) -> str:
 
 def _read(path: Path) -> Run:
     content = _parse(path)
-    # A --vm-report=FILE.json holds the run itself; it is as good a baseline.
+    # a --vm-report=FILE.json holds the run itself and serves as a baseline too
     block = content if "schema_version" in content else content.get("vmstorage")
     if not isinstance(block, dict):
         raise ConfigError(

@@ -1,6 +1,6 @@
-"""Times the steps of a run as they happen, and says when one takes far longer than usual.
+"""The recorder that times the steps of a run as they happen, and reports one that takes far longer than usual.
 
-What is timed stands all over the project, so the recorder is the process's own, as a logger is: `span` costs a few
+Steps are timed in many modules, so the recorder belongs to the process, as a logger does: `span` costs a few
 microseconds, and does nothing where no run records.
 """
 
@@ -12,7 +12,7 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_vmstorage.progress import Progress
@@ -20,7 +20,7 @@ from pytest_vmstorage.results.timeline import MEANINGS, STEPS, Span, Timeline
 
 SLOW_FACTOR = 10
 SLOW_S = 5.0
-"""A step is slow that takes so many times its usual, and so long at least."""
+"""A slow step takes more than so many times its usual time, and more than so many seconds."""
 
 _LOOK_S = 0.5
 _DIGITS = 6
@@ -39,17 +39,17 @@ class _Open:
     is_told: bool = False
 
 
+@dataclass
 class _Thread:
-    """What one thread is in: its open steps, the innermost last, and what it waits for."""
+    """The state of one thread: its open steps, the innermost last, and the names of things that it waits for."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.open: list[_Open] = []
-        self.waits: list[str] = []
+    name: str
+    open: list[_Open] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)
 
 
 class SpanRecorder:
-    """The spans of one process, whose time began at that time.monotonic(), in seconds; any thread may add to them."""
+    """The spans of one process, which began at `begin`, a time.monotonic(); any thread may add to them."""
 
     def __init__(self, process: str = "pytest", begin: float | None = None) -> None:
         self._process = process
@@ -64,7 +64,7 @@ class SpanRecorder:
 
     @contextlib.contextmanager
     def span(self, step: str, cell: str, workload: str, number: int | None) -> Iterator[None]:
-        """Time what is done within it; what is not said of it is as in the step around it."""
+        """Time the block; empty arguments are taken from the step around it."""
         stack = self._thread().open
         around = stack[-1] if stack else None
         opened = _Open(
@@ -92,7 +92,7 @@ class SpanRecorder:
 
     @contextlib.contextmanager
     def waiting_for(self, what: str) -> Iterator[None]:
-        """Within it the thread waits for that."""
+        """Name what the thread waits for in the block."""
         waits = self._thread().waits
         waits.append(what)
         try:
@@ -113,13 +113,13 @@ class SpanRecorder:
         return Timeline(process=self._process, began=self._began, wall_s=wall_s, spans=spans)
 
     def unwritten(self) -> list[dict[str, Any]]:
-        """The spans that ended since this was asked last, as plain JSON values with what their times count from."""
+        """The spans that ended since the last call, as plain JSON values with the begin of their times."""
         new = self._spans[self._unwritten :]
         self._unwritten += len(new)
         return [{"process": self._process, "began": self._began, "span": one.model_dump(mode="json")} for one in new]
 
     def slow(self) -> list[str]:
-        """A sentence for each step that goes on far longer than usual, once for each."""
+        """A sentence for each open step that takes far longer than usual, once for each."""
         now = time.monotonic()
         found = []
         for thread in list(self._threads.values()):
@@ -137,7 +137,7 @@ class SpanRecorder:
         return found
 
     def _usual_s(self, opened: _Open) -> float | None:
-        """What the step is held against, None where nobody can tell; the slower of what is usual and was seen."""
+        """The step's usual time: the longer of the table's and the median of this run; None where both are unknown."""
         step, seen = STEPS[opened.step], self._took.get((opened.step, opened.workload), [])
         if step.usual_s is None and not (step.repeats and seen):
             return None
@@ -172,7 +172,7 @@ _RECORDERS: list[SpanRecorder] = []
 
 @contextlib.contextmanager
 def recording(recorder: SpanRecorder, say: Progress) -> Iterator[None]:
-    """Within it steps are recorded there, and `say` is told of each that is slow while it goes on."""
+    """Record steps in the block; `say` gets a sentence for each slow step while it goes on."""
     _RECORDERS.append(recorder)
     is_over = threading.Event()
     watcher = threading.Thread(target=_watch, args=(recorder, say, is_over), name="vmstorage-watch", daemon=True)
@@ -194,9 +194,9 @@ def _watch(recorder: SpanRecorder, say: Progress, is_over: threading.Event) -> N
 def span(
     step: str, *, cell: object = "", workload: str = "", number: int | None = None
 ) -> contextlib.AbstractContextManager[None]:
-    """Time what is done within it, as a step of STEPS; of a cell, a workload and a round if it is of one.
+    """Time the block as a step of STEPS, with its cell, workload and round where it has them.
 
-    What is not said is as in the step around it. Nothing is done where no run records.
+    Empty arguments are taken from the step around it. Nothing is timed where no run records.
     """
     if not _RECORDERS:
         return contextlib.nullcontext()
@@ -204,5 +204,5 @@ def span(
 
 
 def waiting_for(what: str) -> contextlib.AbstractContextManager[None]:
-    """Within it this thread waits for that, which is said where it takes too long."""
+    """Name what this thread waits for in the block; a sentence on a slow step has that name."""
     return _RECORDERS[-1].waiting_for(what) if _RECORDERS else contextlib.nullcontext()

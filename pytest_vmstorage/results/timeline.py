@@ -1,4 +1,4 @@
-"""Where the time of a run went, as values: steps, spans of them, and their sums."""
+"""The time of a run as values: steps, spans of them, and their sums."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model
 
 
 class Step(NamedTuple):
-    """A step of a run: what it is summed up under, and what it is held against when it takes long.
+    """A step of a run: the group of its sum, and its usual time, from which a slow one is known.
 
-    `usual_s` is how long it takes on most hosts, None where that depends on what is asked for. One that `repeats` takes
-    as long each time for one workload: it is held against what the run has seen of it. One with neither is never slow.
+    `usual_s` is the time on most hosts, None where it depends on the test. A step that `repeats` takes equally long
+    each time for one workload: the run's own times are its usual. A step with neither is never slow.
     """
 
     group: str
@@ -25,13 +25,13 @@ STEPS: Mapping[str, Step] = {
     "opening": Step("opening the lab", 3.0),
     "appliance": Step("opening the lab"),
     "canary": Step("opening the lab", 3.0),
-    # what has the lease is said by who waits for it
+    # whoever waits for the lease names its holder
     "lease": Step("waiting for the host's lease"),
     "disk": Step("guests"),
     "boot": Step("guests", 4.0),
     "restore": Step("guests", 0.7),
     "save": Step("guests", 8.0),
-    # never slow: where it takes long the guest that is waited for is
+    # never slow itself: the guest that it waits for is
     "queue": Step("guests"),
     "beside": Step("guests"),
     "file system": Step("guests"),
@@ -76,7 +76,7 @@ MEANINGS: Mapping[str, str] = {
     "test": "the test functions, their fixtures and pytest around them",
     "report": "writing the report and saving the run",
 }
-"""What is done in each step."""
+"""The meaning of each step, in words."""
 
 
 class Span(BaseModel):
@@ -99,7 +99,7 @@ class Span(BaseModel):
 
     @model_serializer(mode="wrap")
     def _short(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what a run has thousands of times and says nothing."""
+        """Without empty values, of which a run has thousands."""
         return {name: value for name, value in handler(self).items() if value not in ("", None)}
 
 
@@ -115,7 +115,7 @@ class Timeline(BaseModel):
 
     @property
     def own(self) -> tuple[Span, ...]:
-        """The spans of pytest's own thread: those of others go on beside them, and take no time of the run's."""
+        """The spans of pytest's own thread: other threads work in parallel and take no time of the run."""
         return tuple(span for span in self.spans if not span.thread)
 
     @property

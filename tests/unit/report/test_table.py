@@ -1,4 +1,7 @@
-"""The matrix as a value: rows, columns, marks, changes, failures, and what stands below."""
+"""The matrix as a value: rows, columns, marks, changes, failures, and the sections below.
+
+Tests of `report.table` and `analysis.columns`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Metrics, figures, measurements: units, direction, and what a figure says of itself."""
+"""Metrics, figures, measurements: units, direction, and what a figure says of itself.
+
+Tests of `results.run` and `results.host`.
+"""
 
 from __future__ import annotations
 

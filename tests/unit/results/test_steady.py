@@ -1,4 +1,4 @@
-"""The steady state of rounds, by the SNIA's two limits."""
+"""The steady state of rounds, by the SNIA's two limits. Tests of `results.run`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The gate on saved days: which verdict a figure gets, and the sentence that says so."""
+"""The gate on saved days: which verdict a figure gets, and the sentence that says so.
+
+Tests of `analysis.gate.by_days`, `analysis.gate.verdicts` and `analysis.comparability`.
+"""
 
 from __future__ import annotations
 

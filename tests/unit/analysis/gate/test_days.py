@@ -1,4 +1,7 @@
-"""Today against saved days: what can pass, what can be suspected, and what cannot be said."""
+"""Today against saved days: what can pass, what can be suspected, and what cannot be said.
+
+Tests of `analysis.gate.by_days`.
+"""
 
 from __future__ import annotations
 

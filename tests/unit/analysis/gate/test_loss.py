@@ -1,4 +1,7 @@
-"""The rules of tolerated loss, and figures as logarithms of seconds per operation."""
+"""The rules of tolerated loss, and figures as logarithms of seconds per operation.
+
+Tests of `analysis.gate.policy`.
+"""
 
 from __future__ import annotations
 

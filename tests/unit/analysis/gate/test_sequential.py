@@ -1,4 +1,7 @@
-"""Pairs screened and suspects confirmed: each way a cell can go, and the error rates of a whole job."""
+"""Pairs screened and suspects confirmed: each way a cell can go, and the error rates of a whole job.
+
+Tests of `analysis.gate.by_pairs`.
+"""
 
 from __future__ import annotations
 
