@@ -1,4 +1,4 @@
-"""KVM or software emulation: found by booting this run's kernel, never by looking at /dev/kvm alone.
+"""KVM or software emulation: decided by a boot of this run's kernel, never by /dev/kvm alone.
 
 On a host with a paravirtual or nested KVM every cheap test says yes, and a stock kernel still crawls
 (facts: a kernel that boots in 2.3 s under TCG was in its decompressor after 24 s).
@@ -19,13 +19,13 @@ from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.leftovers import write_whole
 
 CANARY_S = 15.0
-"""Time a KVM guest gets to answer: hardware needs 1 to 2 s, software emulation here 2 to 3 s."""
+"""Time that a KVM guest has to answer: hardware needs 1 to 2 s, software emulation here 2 to 3 s."""
 
 
 def choose_accel(
     requested: AccelRequest, *, kvm_refusal: Callable[[], str], try_kvm: Callable[[], float | str]
 ) -> AccelChoice:
-    """Decide once for a run; `try_kvm` boots a KVM guest and says how long it took, or why it did not.
+    """Decide once for a run; `try_kvm` boots a KVM guest and returns its boot time in s, or the reason of its failure.
 
     Raises HostError where KVM was demanded and does not work.
     """
@@ -44,23 +44,23 @@ def choose_accel(
 
 
 def device_refusal(shell: Shell) -> str:
-    """Why /dev/kvm cannot be opened on the host, or an empty text; opening proves nothing more."""
+    """The reason why /dev/kvm cannot be opened on the host, "" where it can, which proves nothing more."""
     if not shell.run(["test", "-e", "/dev/kvm"]).ok:
         return "there is no /dev/kvm"
-    # opened, and not `test -r`: a container's device filter refuses only the open
+    # not `test -r`: a container's device filter refuses only the open
     if not shell.run(["sh", "-c", "exec 3<>/dev/kvm"]).ok:
         return "/dev/kvm cannot be opened by this user"
     return ""
 
 
 class CanaryCache:
-    """Canary results by host, boot, QEMU and kernel, so that a slow no is waited for once a boot."""
+    """Canary results by host, boot, QEMU and kernel, so that a run waits for a slow refusal once per boot."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def get(self, key: str) -> AccelChoice | None:
-        """The remembered choice, None where there is none or it cannot be read."""
+        """The remembered choice, None where it is missing or unreadable."""
         try:
             return AccelChoice.model_validate(self._entries()[key])
         except (KeyError, ValidationError):

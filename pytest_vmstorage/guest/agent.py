@@ -1,7 +1,7 @@
 """A shell in a guest through its agent: no network, no keys, any libvirt URI.
 
-Output goes to files in the guest and is fetched in pieces: captured output over 2 MiB is lost, and messages
-over 64 KiB corrupt the channel (tried on libvirt 9.0 with QEMU 7.2).
+Output goes to files in the guest and is fetched in pieces: captured output over 2 MiB is lost, and messages over
+64 KiB corrupt the channel (tried on libvirt 9.0 with QEMU 7.2).
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ CALL_S = 10.0
 """Time limit of one agent command; the agent answers in milliseconds, or the guest is stuck."""
 
 GRACE_S = 20.0
-"""How much longer than the command's own time limit its end is waited for."""
+"""Time after a command's own time limit in which its end is still waited for."""
 
 _FIRST_POLL_S = 0.004
 _POLL_GROWTH = 1.15
 _LAST_POLL_S = 0.25
 """Polling costs the guest's CPU time: a command's end is seen an eighth of its time late, and a long measurement is
-asked after four times a second."""
+polled four times a second."""
 
 _LAST_BRIEF_POLL_S = 0.04
-"""What says little is no measurement, and others wait for its end."""
+"""The pause for brief commands: none is a measurement, and other work waits for their end."""
 
 _UNASKED_SHARE = 0.85
-"""For that share of the shortest time that the same line ever took nobody asks whether it has ended.
+"""Share of the shortest time that the same line ever took in which its end is not polled.
 
-Each answer takes an emulated guest 3 to 4 ms, and dozens a third of the time of what drops its caches.
+Each answer takes an emulated guest 3 to 4 ms, and dozens of answers a third of the time of dropping its caches.
 """
 
 _UNSEEN_SHARE = 0.7
-"""What had ended before anybody asked is taken to have needed that share of the time, until it is seen to need more.
+"""Share of the time that a line is assumed to take where it had ended before the first poll.
 
 Else a line that ran cold once would be waited for long after it has ended, each time a little less.
 """
 
 _FOLLOW_S = 0.02
-"""How often a file is looked at that is written within a fraction of a second; a look takes the guest 3 ms."""
+"""Pause between two reads of a file that is written within a fraction of a second; a read takes the guest 3 ms."""
 
 KILL = 'kill -KILL "$1" $(cat "/proc/$1/task/$1/children")'
 """Line of sh that ends a process and its children."""
@@ -90,9 +90,9 @@ class AgentShell:
                 return ""
 
     def reread(self, path: str) -> str:
-        """The text of a file of /sys or /proc as it is now, "" where there is none; it stays open for the next time.
+        """The present text of a file of /sys or /proc, "" where there is none; the file stays open for the next time.
 
-        That saves an answer of three. A piece is larger than the agent's own buffer, so that nothing is left in that.
+        That saves one answer of three. A piece is larger than the agent's own buffer, so that this keeps nothing.
         """
         with self._lock:
             try:
@@ -103,14 +103,14 @@ class AgentShell:
                     handle = self._open[path] = self._call("guest-file-open", path=path, mode="r")
                 return self._rest(handle).decode(errors="replace")
             except HypervisorError:
-                # what it belonged to is gone, and may be there anew
+                # the file's device is gone, and may have come back
                 self._open.pop(path, None)
         return self.read(path)
 
     def disk_sectors(self, name: str) -> tuple[int, int] | None:
-        """Sectors of 512 bytes that the guest's disk of that name, as vdb, has read and written so far.
+        """Sectors of 512 bytes that the guest's disk of a name such as vdb has read and written so far.
 
-        None where the agent cannot tell: guest-get-diskstats came with QEMU 7.1. It is one answer, a file's text three.
+        None where the agent cannot tell: guest-get-diskstats came with QEMU 7.1. It takes one answer, a file three.
         """
         if not self._tells_disks:
             return None
@@ -121,12 +121,12 @@ class AgentShell:
             self._tells_disks = False
             return None
         stats: Mapping[str, int] = next((one["stats"] for one in told if one["name"] == name), {})
-        # what the guest's kernel does not count is left out
+        # the agent leaves out counters that the guest's kernel does not have
         read, written = stats.get("read-sectors"), stats.get("write-sectors")
         return None if read is None or written is None else (read, written)
 
     def write(self, path: str, data: bytes) -> None:
-        """Write that into a file in the guest, which may be one of /sys; no process is started for it.
+        """Write data into a file in the guest, also of /sys, without a process there.
 
         Raises HypervisorError where the guest's kernel refuses, GuestError.
         """
@@ -134,7 +134,7 @@ class AgentShell:
             self._write(path, data)
 
     def follow(self, path: str, until: str, *, timeout_s: float) -> str:
-        """The text of a file in the guest that somebody there is writing, when it ends so, or as it is at the limit.
+        """The text of a file that is being written in the guest, once it ends with `until`, or at the time limit.
 
         Raises HypervisorError where it cannot be opened, GuestError.
         """
@@ -151,10 +151,10 @@ class AgentShell:
                 self._call("guest-file-close", handle=handle)
 
     def brief(self, line: str, *words: str, timeout_s: float) -> CommandResult:
-        """Run a line of sh with these words after it; the result and the errors are those of `run`.
+        """Run a line of sh with these words as its parameters; the result and the errors are those of `run`.
 
-        What it says comes with the word that it ended, and not through files, which take the agent six answers more.
-        Over 2 MiB would be lost. It is killed from here: timeout(1) takes an emulated guest a quarter of the time.
+        Its output comes with its exit status, and not through files, which take the agent six answers more; over 2 MiB
+        would be lost. It is killed from here: timeout(1) takes an emulated guest a quarter of the time.
         """
         begin, argv = time.monotonic(), ("/bin/sh", "-c", line, "sh", *words)
         with self._lock:
@@ -182,7 +182,8 @@ class AgentShell:
         if stdin is not None:
             feed = f"{_FILES}.in"
             self._write(feed, stdin)
-        path, *arg = [*_limit(timeout_s), *_redirected(argv, f"<{feed} >{_FILES}.out 2>{_FILES}.err")]
+        limit = [] if timeout_s is None else ["timeout", "-s", "KILL", f"{timeout_s:.3f}"]
+        path, *arg = [*limit, *_redirected(argv, f"<{feed} >{_FILES}.out 2>{_FILES}.err")]
         pid = self._call("guest-exec", path=path, arg=arg)["pid"]
         code = _code(self._wait(pid, timeout_s), timeout_s, time.monotonic() - begin)
         return make_result(argv, code, self._read(f"{_FILES}.out"), self._read(f"{_FILES}.err"), begin)
@@ -195,7 +196,7 @@ class AgentShell:
         return status
 
     def _status_by(self, pid: int, deadline: float | None, last_poll_s: float) -> Mapping[str, Any] | None:
-        """How a command ended, None if it has not by then."""
+        """The status of a command that ended, None at the deadline."""
         pause = _FIRST_POLL_S
         while True:
             status: Mapping[str, Any] = self._call("guest-exec-status", pid=pid)
@@ -214,13 +215,12 @@ class AgentShell:
             self._call("guest-file-close", handle=handle)
 
     def _rest(self, handle: int) -> bytes:
-        """What is in an open file from where it is at."""
-        parts = []
-        while True:
+        """The content of an open file from its present position."""
+        parts, is_last = [], False
+        while not is_last:
             part, is_last = self._piece(handle)
             parts.append(part)
-            if is_last:
-                return b"".join(parts)
+        return b"".join(parts)
 
     def _piece(self, handle: int) -> tuple[bytes, bool]:
         """The next piece of an open file, and whether it is the last one for now."""
@@ -244,12 +244,8 @@ class AgentShell:
         return self._domain.agent(command, arguments, CALL_S)
 
 
-def _limit(timeout_s: float | None) -> list[str]:
-    return [] if timeout_s is None else ["timeout", "-s", "KILL", f"{timeout_s:.3f}"]
-
-
 def _code(status: Mapping[str, Any], timeout_s: float | None, took_s: float) -> int:
-    """The return code of a process that ended after so long; TIMED_OUT of one that was killed at its time limit."""
+    """The return code of a process that ended after `took_s`; TIMED_OUT where its time limit killed it."""
     # a process that died of a signal has no exitcode key
     code = int(status["exitcode"]) if "exitcode" in status else 128 + int(status.get("signal", 0))
     # timeout(1) with KILL dies of it as well, and the agent says so by signal; the kernel kills so too when memory
@@ -259,7 +255,7 @@ def _code(status: Mapping[str, Any], timeout_s: float | None, took_s: float) -> 
 
 
 def _redirected(argv: Sequence[str], files: str) -> list[str]:
-    """That argv with its input and output in files, for which it takes a shell: its own, if it is a line of sh."""
+    """The argv with its input and output in files, by a shell: its own, where it is a line of sh."""
     if tuple(argv[:2]) in _LINES_OF_SH:
         return ["/bin/sh", "-c", f"exec {files}\n{argv[2]}", *argv[3:]]
     return ["/bin/sh", "-c", f'exec "$@" {files}', "sh", *argv]

@@ -1,4 +1,4 @@
-"""What guests on a lab host boot with: QEMU's path there, and the appliance's files where that QEMU reads them."""
+"""Boot files on a lab host: QEMU's path there, and the appliance's files where that QEMU reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pytest_vmstorage.config.buses import BUSES
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.config.settings import Accel
-from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.guest.appliance.build import Appliance
 from pytest_vmstorage.guest.appliance.recipe import kernel_cmdline
 from pytest_vmstorage.guest.cloud_image.image import ImageBoot, PlacedImage, boot_of, make_boot, remove_boot
@@ -22,17 +21,11 @@ from pytest_vmstorage.progress import Progress
 from pytest_vmstorage.units import format_about
 
 PROGRESS_S = 5.0
-"""How often a copy that lasts says how far it is."""
-
-# the second is where RHEL and its kin have it, outside PATH
-_FIND_EMULATOR = "command -v qemu-system-x86_64 || ls /usr/libexec/qemu-kvm"
+"""Time between two reports on a long copy."""
 
 
 class BootFiles(BaseModel):
-    """Paths on the lab host of QEMU and of what a guest boots from: the appliance, or an image of the user's.
-
-    `root_sha256` is that of the file which guests have as their root.
-    """
+    """Paths on the lab host of QEMU and of the appliance or the user's image, with the SHA-256 of the root's file."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,42 +37,31 @@ class BootFiles(BaseModel):
     image: PlacedImage | None = None
 
     def cmdline(self, config: StorageConfig | None, accel: Accel) -> str:
-        """The kernel command line of a cell's guest: it loads the driver of the disk's bus and no other."""
+        """The kernel command line of a cell's guest, which loads only the driver of the disk's bus."""
         return kernel_cmdline(BUSES[config.bus].modules if config else (), is_emulated=accel == "tcg")
 
     def image_boot(self, config: StorageConfig | None, folder: str, name: str) -> ImageBoot | None:
-        """What a cell's guest boots from where the user has an image; a canary boots the appliance in any case."""
+        """Boot disks of a cell's guest from the user's image, None without one; a canary always boots the appliance."""
         return boot_of(self.image, folder, name) if self.image is not None and config is not None else None
 
     def make(self, shell: Shell, config: StorageConfig | None, folder: str, name: str) -> None:
-        """Make what belongs to that guest of a cell alone, in the run's folder; raises ProvisionError."""
+        """Make the boot disks of one guest of a cell in the run's folder; raises ProvisionError."""
         if self.image is not None and config is not None:
             make_boot(shell, self.image, folder, name)
 
     def remove(self, shell: Shell, folder: str, name: str) -> None:
-        """Remove what `make` made; raises ProvisionError."""
+        """Remove the boot disks of one guest; raises ProvisionError."""
         if self.image is not None:
             remove_boot(shell, self.image, folder, name)
-
-
-def find_emulator(shell: Shell, host: str) -> str:
-    """Path of QEMU on the host; raises HostError that names the package."""
-    done = shell.run(["sh", "-c", _FIND_EMULATOR])
-    if not done.ok:
-        raise HostError(
-            f"There is no QEMU on {host}: qemu-system-x86_64 is not in PATH.",
-            hint="Install qemu-system-x86 and qemu-utils there (Debian), or name another host with --vm-host.",
-        )
-    return done.stdout.strip()
 
 
 def place_appliance(
     host: LabHost, shell: Shell, appliance: Appliance, emulator: str, *, draft: str, say: Progress
 ) -> BootFiles:
-    """The appliance's files as the host's QEMU sees them.
+    """The appliance's files as the host's QEMU sees them; raises ProvisionError, HostError.
 
-    To another machine they are copied once, by way of the folder `draft` there, and kept under a name that is made of
-    their checksums; these are checked at each run. Raises ProvisionError, HostError.
+    They are copied once to another machine, through the folder `draft` there, and kept under a name made of their
+    checksums, which are checked at each run.
     """
     paths = {"kernel": appliance.kernel, "initrd": appliance.initrd, "root": appliance.root}
     known = {"emulator": emulator, "root_sha256": appliance.manifest.files[appliance.root.name].sha256}
@@ -112,27 +94,19 @@ def _summed(shell: Shell, folder: str, sums: str) -> CommandResult:
 
 
 def _copy(shell: Shell, paths: Sequence[Path], folder: str, host: str, say: Progress) -> None:
-    """Copy files into a folder that is made; QEMU may run as another user there, and is let read them."""
+    """Copy files into a new folder, readable for all: QEMU may run as another user there."""
     total = sum(path.stat().st_size for path in paths)
     say(f"copying the guest appliance to {host} ({format_about(total)})")
     check(shell.run(["mkdir", "-p", "-m", "755", "--", folder]), f"making {folder} on {host}")
-    progress = _Progress(total, say)
+    copied, said_at = 0, time.monotonic()
+
+    def moved(size: int) -> None:
+        nonlocal copied, said_at
+        copied += size
+        if time.monotonic() - said_at > PROGRESS_S:
+            said_at = time.monotonic()
+            say(f"copied {format_about(copied)} of {format_about(total)}")
+
     for path in paths:
-        shell.put(path, f"{folder}/{path.name}", moved=progress.moved)
+        shell.put(path, f"{folder}/{path.name}", moved=moved)
     check(shell.run(["chmod", "644", "--", *(f"{folder}/{path.name}" for path in paths)]), "copying the appliance")
-
-
-class _Progress:
-    """Says how far a copy has come, every few seconds."""
-
-    def __init__(self, total: int, say: Progress) -> None:
-        self._total = total
-        self._say = say
-        self._done = 0
-        self._said = time.monotonic()
-
-    def moved(self, size: int) -> None:
-        self._done += size
-        if time.monotonic() - self._said > PROGRESS_S:
-            self._said = time.monotonic()
-            self._say(f"copied {format_about(self._done)} of {format_about(self._total)}")

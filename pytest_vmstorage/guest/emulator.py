@@ -1,4 +1,4 @@
-"""A QEMU binary that a cell names: looked at before a guest is made, and found again as what runs that guest."""
+"""QEMU binaries on a host: found by name, checked before a guest is made, and identified in the guest's process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import re
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.errors import ConfigError, HostError
 from pytest_vmstorage.host.shell import TIMED_OUT, Shell, check
 
 _TIME_LIMIT_S = 20.0
+
+# RHEL and its kin have it at the second place, outside PATH
+_FIND_EMULATOR = "command -v qemu-system-x86_64 || ls /usr/libexec/qemu-kvm"
 
 _LOOK = """# reads
 [ -e "$1" ] || { echo 'there is no such file' >&2; exit 1; }
@@ -32,11 +35,10 @@ _VERSION = re.compile(r"^QEMU emulator version (.+)$", re.MULTILINE)
 
 
 class RunningEmulator(BaseModel):
-    """What runs a guest, beside the binary that its cell names.
+    """The program of a guest's process, compared with the binary that its cell names.
 
-    `exe` is the file that QEMU's process runs, "" where the host does not tell this user; `is_named` whether that is
-    the named one, `is_script` whether the named one is a script, which starts another. `version` is what the named one
-    says of itself.
+    `exe` is the file that QEMU's process runs, "" where this user may not see it. `is_named` says whether it is the
+    named file, `is_script` whether the named file is a script, which starts another. `version` is the named file's.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -47,8 +49,19 @@ class RunningEmulator(BaseModel):
     version: str
 
 
+def find_emulator(shell: Shell, host: str) -> str:
+    """Path of QEMU on the host; raises HostError that names the package."""
+    done = shell.run(["sh", "-c", _FIND_EMULATOR])
+    if not done.ok:
+        raise HostError(
+            f"There is no QEMU on {host}: qemu-system-x86_64 is not in PATH.",
+            hint="Install qemu-system-x86 and qemu-utils there (Debian), or name another host with --vm-host.",
+        )
+    return done.stdout.strip()
+
+
 def check_emulator(shell: Shell, path: str, host: str) -> str:
-    """The version of the QEMU binary at that path on the host; raises ConfigError where it is none or does not run."""
+    """Version of the QEMU binary at a path on the host; raises ConfigError where it is not QEMU or does not run."""
     done = shell.run(["sh", "-c", _LOOK, "sh", path], timeout_s=_TIME_LIMIT_S)
     version = read_version(done.stdout)
     if done.ok and version:
@@ -67,7 +80,7 @@ def check_emulator(shell: Shell, path: str, host: str) -> str:
 
 
 def read_version(text: str) -> str:
-    """The version in what `qemu-system-x86_64 --version` prints, with its package's; "" where there is none."""
+    """The version, with its package's, in the output of `qemu-system-x86_64 --version`; "" where there is none."""
     found = _VERSION.search(text)
     return found[1].strip() if found else ""
 

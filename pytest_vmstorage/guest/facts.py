@@ -1,4 +1,4 @@
-"""What a guest says of itself and of its disk, and the script that asks it; the reading is pure."""
+"""Facts of a guest and its disk: the script that prints them, and its pure reader."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _MOUNT = "mount|"
 
 
 class GuestFacts(BaseModel):
-    """What the guest says of itself and of the disk under test; memory in KiB as its kernel has it, sizes in bytes.
+    """Facts of the guest and of the disk under test; memory in KiB as its kernel has it, sizes in bytes.
 
     `host_driver` drives the disk's SCSI or ATA host ("" without one); `queues` are the hardware queues in use.
-    `mounted` is what is mounted of the disk; None where the guest did not tell.
+    `mounted` are the disk's mounted file systems; None where the guest did not tell.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -84,15 +84,15 @@ class GuestFacts(BaseModel):
 def read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> GuestFacts:
     """Facts from the probe's lines; raises GuestError for lines of another kind.
 
-    Raises DiskMissingError unless exactly one disk beside the root has the cell's size.
+    Raises DiskMissingError unless exactly one disk other than the root has the cell's size.
     """
     try:
-        return _read_facts(text, config, tools)
+        return _facts_of(text, config, tools)
     except (ValueError, IndexError):
         raise GuestError(f"The guest of {config} answered the question for its facts with: {text!r}.") from None
 
 
-def _read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> GuestFacts:
+def _facts_of(text: str, config: StorageConfig, tools: Mapping[str, str]) -> GuestFacts:
     lines = [line for line in text.splitlines() if line.strip()]
     mounts = read_mounts("\n".join(line.partition("|")[2] for line in lines if line.startswith(_MOUNT)))
     head, *disks = [line.split("|") for line in lines if not line.startswith(_MOUNT)]
@@ -118,12 +118,12 @@ def _read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> G
         host_driver=host_driver,
         queues=int(queues),
         discard_max_bytes=int(discard),
-        # a kernel has mounts, or it has not told of them
+        # every kernel has mounts: an empty list means that the guest did not tell
         mounted=tuple(one for one in mounts if one.device == f"/dev/{name}") if mounts else None,
         tools=dict(tools),
     )
 
 
 def chosen_scheduler(text: str) -> str:
-    """The I/O scheduler in use: the kernel writes all there are, with that one in brackets, or one alone."""
+    """The I/O scheduler in use: the kernel lists all, with this one in brackets, or a single name."""
     return next((word.strip("[]") for word in text.split() if word.startswith("[")), text.strip())

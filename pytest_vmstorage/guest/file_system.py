@@ -11,14 +11,14 @@ from pytest_vmstorage.host.file_systems import FileSystem, asked_words, look_at,
 from pytest_vmstorage.host.shell import Shell, run_line
 
 MOUNTPOINT = "/mnt/vmstorage"
-"""Where it is mounted: /mnt is a tmpfs in the appliance, whose root is read-only."""
+"""The mount point: /mnt is a tmpfs in the appliance, whose root is read-only."""
 
 FILE_NAME = "test"
 FREE_PERCENT = 5
-"""Left free beside the test file: file systems that are full behave like no other."""
+"""Room left free by the test file: a full file system behaves differently."""
 
 FREE_PERCENT_COW = 60
-"""Left free where every write goes elsewhere: btrfs keeps an extent until its last block was written anew.
+"""Room left free where each write goes to a new place: btrfs keeps an extent until its last block was rewritten.
 
 Tried: a file of 95 % written sequentially, then at random, ends in ENOSPC; one of 40 % does not.
 """
@@ -26,14 +26,14 @@ Tried: a file of 95 % written sequentially, then at random, ends in ENOSPC; one 
 _WHERE = "in the guest"
 _MIB = 2**20
 
-# a guest that booted just now has no entropy yet, and each UUID that mkfs wants would wait 2 s for some: the host's
-# fills it at once (0.3 s); where there is none a reader that blocks makes the kernel collect it (1.6 s)
+# a guest that has just booted has no entropy yet, and each UUID of mkfs would wait 2 s for it: virtio_rng fills it
+# from the host in 0.3 s; without that a reader that blocks makes the kernel collect it in 1.6 s
 _ENTROPY = (
     'read -r bits </proc/sys/kernel/random/entropy_avail; [ "$bits" -ge 256 ]'
     " || { modprobe -q virtio_rng; head -c 1 /dev/random >/dev/null; }"
 )
 
-# modprobe has nothing to do where the kind is built in; the file gets its size and no block
+# the file gets its size and no block
 _TEST_FILE = r"""
 set -e
 set -- "$@" $(stat -f -c '%a %S' -- "$1")
@@ -44,7 +44,7 @@ echo "$size"
 
 
 class GuestFs(BaseModel):
-    """A file system made in a guest: `path` is the test file of `size_bytes`, `found` what was mounted there."""
+    """A file system made in a guest: `path` is the test file of `size_bytes`, `found` the file system mounted there."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -62,9 +62,9 @@ class GuestFs(BaseModel):
 
 
 def make_guest_fs(shell: Shell, disk: str, config: StorageConfig) -> GuestFs:
-    """Make and mount the cell's file system on that disk, with a sparse test file that leaves 5 % free (btrfs: 60 %).
+    """Make and mount the cell's file system on a disk, with a sparse test file that leaves 5 % free (btrfs: 60 %).
 
-    The disk is not discarded: its blocks below stay as they were. Raises ConfigError with mkfs's or mount's words
+    The disk is not discarded: its blocks on the host stay as they were. Raises ConfigError with mkfs's or mount's words
     for options they refuse, UnsupportedError where the guest lacks tool or driver, GuestError for a disk too small.
     """
     options = mount_options(config.guest_fs, config.guest_mount, field="guest_mount")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -85,9 +86,9 @@ cat "$file"; exit 1
 
 
 def set_scheduler(shell: Shell, disk: str, config: StorageConfig) -> None:
-    """Choose the cell's scheduler for that disk of the guest; "default" leaves what is there.
+    """Choose the cell's scheduler for a disk of the guest, unless it is "default".
 
-    Raises UnsupportedError where the guest's kernel has none of that name.
+    Raises UnsupportedError where the guest's kernel has no scheduler of that name.
     """
     if config.scheduler == "default":
         return
@@ -108,31 +109,22 @@ DISK_S = 10.0
 """How long after its agent a guest's disk may appear."""
 
 
+@dataclass(eq=False, repr=False)
 class Guest:
-    """A running guest with the disk under test: `disk` is its device path there, `facts` what it found.
+    """A running guest with the disk under test, and its facts.
 
-    `file_system` is what was made on the disk, None where the cell's guest_fs is none.
-
-    `ready_seconds` is how long `connect` waited for the answer to its first command, `proof` what shows that the
-    guest is the cell it is taken for. `qemu` is the version of what runs it where its cell names an emulator, else "".
+    `file_system` is the one made on the disk, None where the cell's guest_fs is none. `ready_seconds` is the time that
+    `connect` waited for the answer to the first command. `proof` shows that the guest is the cell it is taken for.
+    `qemu` is the version of its emulator where its cell names one, else "".
     """
 
+    machine: StartedGuest
+    shell: Shell
+    facts: GuestFacts
+    ready_seconds: float
+    file_system: GuestFs | None = None
     proof: tuple[Proof, ...] = ()
     qemu: str = ""
-
-    def __init__(
-        self,
-        machine: StartedGuest,
-        shell: Shell,
-        facts: GuestFacts,
-        ready_seconds: float,
-        file_system: GuestFs | None = None,
-    ) -> None:
-        self.machine = machine
-        self.shell = shell
-        self.facts = facts
-        self.ready_seconds = ready_seconds
-        self.file_system = file_system
 
     @property
     def config(self) -> StorageConfig:
@@ -141,7 +133,7 @@ class Guest:
 
     @property
     def image(self) -> str:
-        """The user's image that it was booted from, with its checksum; "" of the appliance."""
+        """The user's image that the guest booted, with its checksum; "" for the appliance."""
         return self.machine.spec.image.description if self.machine.spec.image is not None else ""
 
     def check_tool(self, tool: str) -> None:
@@ -171,8 +163,8 @@ class Guest:
 def connect(machine: StartedGuest, *, timeout_s: float, tools: Mapping[str, str], say: Progress = silent) -> Guest:
     """Wait until the guest answers its first command, then give it the cell's scheduler and file system.
 
-    Raises BootTimeoutError, GuestError with the console's tail; ConfigError and UnsupportedError for what the guest
-    cannot have.
+    Raises BootTimeoutError, GuestError with the console's tail; ConfigError and UnsupportedError for a scheduler or
+    file system that the guest cannot have.
     """
     begin, image = time.monotonic(), machine.spec.image
     try:
@@ -195,7 +187,7 @@ def connect(machine: StartedGuest, *, timeout_s: float, tools: Mapping[str, str]
 def _furnish(
     machine: StartedGuest, shell: Shell, facts: GuestFacts, say: Progress
 ) -> tuple[GuestFs | None, GuestFacts]:
-    """Choose the cell's scheduler and make its file system; the facts are those found afterwards."""
+    """Choose the cell's scheduler and make its file system; the facts are read again afterwards."""
     config = machine.config
     if config.scheduler == "default" and config.guest_fs == "none":
         return None, facts
@@ -208,7 +200,7 @@ def _furnish(
 
 
 def _look(facts: GuestFacts, shell: Shell, config: StorageConfig) -> GuestFacts:
-    """The facts with the scheduler and the mounts of now; a closer look at these: with defaults, and what mkfs made.
+    """The facts with the present scheduler and mounts, these with their default options and what mkfs made.
 
     Files are read through the agent: a process takes an emulated guest several times as long.
     """
@@ -221,29 +213,26 @@ def _look(facts: GuestFacts, shell: Shell, config: StorageConfig) -> GuestFacts:
 
 
 def _probe(machine: StartedGuest, shell: Shell, tools: Mapping[str, str], told: str | None) -> GuestFacts:
-    """The guest's facts; `told` is what it said already of its own accord."""
+    """The guest's facts; `told` is the output of PROBE where a restored guest has sent it already."""
     deadline = time.monotonic() + DISK_S
     while True:
-        said = _ask(machine, shell) if told is None else told
+        if told is None:
+            done = shell.run(["/bin/sh", "-c", PROBE], timeout_s=COMMAND_S)
+            if not done.ok:
+                raise GuestError(f"The guest of {machine.config} could not be asked for its facts: {done.tail(1)}.")
+            told = done.stdout
         try:
-            return read_facts(said, machine.config, tools)
+            return read_facts(told, machine.config, tools)
         except GuestError:
-            # SATA and SCSI disks are probed in the background, and may come after the agent or be half there
+            # the kernel probes SATA and SCSI disks in the background: they may come after the agent, or be half there
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
             told = None
 
 
-def _ask(machine: StartedGuest, shell: Shell) -> str:
-    done = shell.run(["/bin/sh", "-c", PROBE], timeout_s=COMMAND_S)
-    if not done.ok:
-        raise GuestError(f"The guest of {machine.config} could not be asked for its facts: {done.tail(1)}.")
-    return done.stdout
-
-
 def testinfra_host(name: str, run_line: Callable[[str], CommandResult]) -> Host:
-    """A testinfra Host of that name whose commands, lines of sh, are run by that function."""
+    """A testinfra Host with that name; `run_line` runs its commands, which are lines of sh."""
     # testinfra has no entry point for backends (pytest-testinfra#10), so the Host is made here;
     # Host.get_host would cache one per name for the whole process, and guests come and go
     from testinfra.backend.base import BaseBackend

@@ -1,4 +1,4 @@
-"""A guest that was started, and what is known of it without asking it."""
+"""A guest that was started, and the facts about it that need no answer of the guest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONSOLE_LINES = 20
 
 @dataclass(frozen=True)
 class Begun:
-    """A guest that begins, by a boot or restored from a saved one."""
+    """A guest that begins, booted or restored from a saved guest."""
 
     domain: Domain
     is_restored: bool = False
@@ -35,24 +35,24 @@ class StartedGuest:
 
     @property
     def host_disk(self) -> HostDisk:
-        """The cell's disk on the host; a canary has none and is never asked."""
+        """The cell's disk on the host; a canary has no disk, and nothing asks for it."""
         assert self.disk is not None
         return self.disk
 
     @property
     def notes(self) -> Mapping[str, str]:
-        """What a reader of its row must know of how it was made."""
+        """Notes on how the guest was made, for the readers of its row."""
         pinned = {"pinning": str(self.spec.pinning)} if self.spec.pinning is not None else {}
         return {"boot": "restored" if self.is_restored else "fresh", **self.host_disk.notes, **pinned}
 
     @property
     def image(self) -> ImageFacts | None:
-        """What the disk's image takes on the host; a canary has none."""
+        """Facts of the disk's image on the host; None for a canary."""
         return self.disk.image if self.disk is not None else None
 
     @property
     def config(self) -> StorageConfig:
-        """The cell; a canary has none and is never asked."""
+        """The cell; a canary has no cell, and nothing asks for it."""
         assert self.spec.config is not None
         return self.spec.config
 

@@ -1,4 +1,4 @@
-"""What a guest's kernel logged of trouble with its disks: a figure of such a round is none of the disk's."""
+"""Disk trouble in a guest's kernel log: a round with such trouble does not measure the disk."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def disk_trouble(shell: Shell) -> str:
 
 
 def last_error(shell: Shell) -> str:
-    """The last line of the guest's kernel log that is an error of any kind, "" where there is none."""
+    """The last error of any kind in the guest's kernel log, "" where there is none."""
     done = shell.run(["/bin/sh", "-c", "dmesg --level=emerg,alert,crit,err | tail -n 1"], timeout_s=60)
     return done.stdout.strip() if done.ok else ""
 
 
 def read_only_mount(shell: Shell) -> str:
-    """Where the file system under test is mounted read-only by now, "" where it is not: ext4 does so after an error."""
+    """The mount point under test if it has become read-only, as ext4 does after an error, else ""."""
     done = shell.run(["/bin/sh", "-c", _READ_ONLY, "sh", MOUNTPOINT], timeout_s=60)
     return done.stdout.strip() if done.ok else ""

@@ -27,10 +27,10 @@ for id; do echo "$id $(sed -n 's/^Cpus_allowed_list:\t*//p' "/proc/$id/status")"
 
 
 class Pinning(BaseModel):
-    """Where QEMU's threads may run, a CPU each: of every vCPU, the I/O thread (None without one), and all others.
+    """The CPU of each of QEMU's threads: every vCPU, the I/O thread (None without one), and all others.
 
-    `why_not` says why they were left to the host's scheduler, and `shares` that the others are on the I/O thread's CPU.
-    `within` are the CPUs on which all of them may run where none has one of its own.
+    `why_not` is the reason why they were left to the host's scheduler. `within` are the CPUs on which all of them may
+    run where none has its own.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -61,9 +61,9 @@ class Pinning(BaseModel):
 
 
 class HostCpus(BaseModel):
-    """By NUMA node ("" where the host tells none): a CPU of each core on which guests may run, in order.
+    """By NUMA node ("" where the host has none): a CPU of each core on which guests may run, in order.
 
-    `allowed` are all CPUs that this user's processes may have.
+    `allowed` are all CPUs that this user's processes may use.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -80,12 +80,12 @@ class Monitored(Protocol):
 
 
 def host_cpus(shell: Shell, within: Collection[int] = ()) -> HostCpus:
-    """Look at the host: nodes, cores, and the CPUs that this user's processes may have; of `within` alone if any."""
+    """The nodes, cores and allowed CPUs of the host; only CPUs of `within` count where it lists any."""
     return read_cpus(read_files(shell.run(["sh", "-c", _CPUS]).stdout), within)
 
 
 def read_cpus(files: Files, within: Collection[int] = ()) -> HostCpus:
-    """From the files of a look; of a core's threads (SMT) the first one that may be used stands for it."""
+    """The CPUs in the files of a look; the first usable thread of a core (SMT) stands for the core."""
     there = cpu_list(first_line(files, "/proc/self/status").partition(":")[2])
     allowed = [cpu for cpu in there if not within or cpu in within]
     named = re.compile(r"/node/node(\d+)/cpulist$")
@@ -102,9 +102,9 @@ def _core(files: Files, cpu: int) -> str:
 
 
 def choose(cpus: HostCpus, *, vcpus: int, iothreads: int) -> Pinning:
-    """A core for each thread, all on one node: the one with most. Where one is missing an I/O thread shares its own.
+    """A core for each thread, all on the node with most cores; the I/O thread shares one where one core is missing.
 
-    The others come first, where the host's own work mostly is (CPU 0).
+    QEMU's other threads get the first core, where the host's own work mostly is (CPU 0).
     """
     node, cores = max(cpus.cores.items(), key=lambda item: len(item[1]))
     wanted = vcpus + iothreads + 1
@@ -119,20 +119,17 @@ def choose(cpus: HostCpus, *, vcpus: int, iothreads: int) -> Pinning:
 
 
 class Pinner:
-    """Chooses for each guest of a run; the host is looked at once. `strict` refuses what cannot be pinned.
+    """Chooses the CPUs of each guest of a run, and looks at the host once; `strict` refuses guests that get no cores.
 
-    With `apart` each thread gets a core; without it all of them have what `within` says. CPUs of `within` that
-    `where`, a host's place in a file, does not have are an error.
+    With `apart` each thread gets a core; without it all threads share the CPUs of `within`. `where` names the place of
+    `within` in a file, for the error about CPUs that the host lacks.
     """
 
     def __init__(
         self, shell: Shell, *, strict: bool = False, apart: bool = True, within: Sequence[int] = (), where: str = ""
     ) -> None:
-        self._shell = shell
-        self._strict = strict
-        self._apart = apart
+        self._shell, self._strict, self._apart, self._where = shell, strict, apart, where
         self._within = tuple(within)
-        self._where = where
         self._cpus: HostCpus | None = None
 
     def check(self) -> None:
@@ -145,24 +142,17 @@ class Pinner:
                 hint="List those on which QEMU may run.",
             )
 
-    def __call__(self, *, vcpus: int, iothreads: int) -> Pinning:
-        """Where that guest's threads go; raises UnsupportedError where there are too few cores and it is strict."""
-        if not self._apart:
-            return self.together()
-        chosen = choose(self._look(), vcpus=vcpus, iothreads=iothreads)
+    def of(self, config: StorageConfig | None) -> Pinning:
+        """The CPUs of a cell's guest; a canary, which has no cell, gets no cores of its own.
+
+        Raises UnsupportedError where there are too few cores and the pinner is strict.
+        """
+        if config is None or not self._apart:
+            return Pinning(within=self._within)
+        chosen = choose(self._look(), vcpus=config.vcpus, iothreads=int(config.iothread))
         if chosen.why_not and self._strict:
             raise UnsupportedError(f"--vm-pin cannot be had: {chosen.why_not}.")
         return chosen.model_copy(update={"within": self._within}) if chosen.why_not else chosen
-
-    def of(self, config: StorageConfig | None) -> Pinning:
-        """The same for a cell's guest; a canary, which has none, gets no cores of its own."""
-        if config is None:
-            return self.together()
-        return self(vcpus=config.vcpus, iothreads=int(config.iothread))
-
-    def together(self) -> Pinning:
-        """Where a guest's threads go that get no cores of their own."""
-        return Pinning(within=self._within)
 
     def _look(self) -> HostCpus:
         self._cpus = self._cpus or host_cpus(self._shell, self._within)
@@ -170,7 +160,7 @@ class Pinner:
 
 
 def check_pinning(shell: Shell, guest: Monitored, pinning: Pinning) -> None:
-    """Read back where the threads may run; raises AttestationError with both lists of CPUs where it is elsewhere."""
+    """Read back where the threads may run; raises AttestationError with both lists of CPUs where they differ."""
     if pinning.why_not and not pinning.within:
         return
     vcpus, iothreads = _ids(guest.monitor("query-cpus-fast")), _ids(guest.monitor("query-iothreads"))

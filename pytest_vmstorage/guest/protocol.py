@@ -1,4 +1,4 @@
-"""What is asked of a hypervisor and of its guests, whatever library stands behind it."""
+"""Protocols of a hypervisor and its guests, for libvirt and for the fakes."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ class Domain(Protocol):
         """One QMP command and its return value; raises HypervisorError."""
 
     def xml(self) -> str:
-        """The live XML, as libvirt made it of ours."""
+        """The live XML, which libvirt made from ours."""
 
     def is_active(self) -> bool:
         """Whether QEMU still runs it."""
 
     def io_errors(self) -> tuple[str, ...]:
-        """Why QEMU could not read or write for it, in QEMU's words, such as "No space left on device"."""
+        """Reasons of failed reads and writes in QEMU's words, such as "No space left on device"."""
 
     def pause(self) -> None:
         """Stop its processors and write back what QEMU holds for its disk; raises GuestDiedError, HypervisorError."""
 
     def resume(self) -> None:
-        """Let it run on, its clock where it stopped; raises GuestDiedError, HypervisorError."""
+        """Continue the guest, its clock where it stopped; raises GuestDiedError, HypervisorError."""
 
     def save(self, path: str) -> None:
-        """Write its state into a file on its host and end it; raises GuestDiedError, HypervisorError."""
+        """Save its state to a file on its host and end it; raises GuestDiedError, HypervisorError."""
 
     def destroy(self) -> None:
         """End it at once and wait until QEMU is gone; no error if it is gone already."""
@@ -49,16 +49,13 @@ class Hypervisor(Protocol):
         """Make and start a transient guest; raises HypervisorError."""
 
     def restore(self, xml: str, path: str) -> Domain:
-        """Make a guest of that XML and let it run on from a file in which such a one was saved.
-
-        The file says so itself already. Raises HypervisorError.
-        """
+        """Continue a guest from the file in which it was saved, and which has that XML; raises HypervisorError."""
 
     def find(self, uuid: str) -> Domain | None:
         """The running guest of that UUID, None where there is none."""
 
     def forget(self, uuid: str) -> None:
-        """Forget the passphrase of the guest of that UUID, if a run that was killed left it known; it has ended."""
+        """Forget the passphrase of an ended guest, which a killed run may have left behind."""
 
     def versions(self) -> Mapping[str, str]:
         """Versions of `qemu` and `libvirt`."""
@@ -67,10 +64,10 @@ class Hypervisor(Protocol):
         """Whether libvirt would start a KVM guest at all."""
 
     def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:
-        """libvirt's names of the buses a disk can be on in that machine type; none where there is no such machine."""
+        """libvirt's names of the disk buses of that machine type; none where there is no such machine."""
 
     def confinement(self) -> Confinement:
-        """As whom QEMU runs there, and what keeps it from files; raises HypervisorError."""
+        """The user of QEMU there, and the security model that keeps it from files; raises HypervisorError."""
 
     def close(self) -> None:
-        """Let the connection go; guests are destroyed before, by their owner."""
+        """Close the connection; the owner of the guests destroys them before."""

@@ -1,4 +1,4 @@
-"""What a guest was made from, as SHA-256: QEMU's binary, the domain's XML, the guest's image; read once each."""
+"""SHA-256 of QEMU's binary, the domain's XML and the guest's image; each is read once."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ _SUM = '# reads\nsha256sum -- "$(readlink -f -- "$1")"'
 
 
 class Provenance:
-    """Hashes of what the guests on one host are made from.
-
-    Of QEMU it is the binary alone: what that loads from elsewhere (modules, firmware, libraries) is not in it.
-    """
+    """Hashes of the parts of the guests on one host; QEMU's modules, firmware and libraries are not among them."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._binaries: dict[str, str] = {}
 
     def of(self, spec: GuestSpec) -> Mapping[str, str]:
-        """The hashes in hexadecimal, by what they are of; one that the host does not tell is left out."""
+        """The hashes in hexadecimal by field; a hash that the host does not tell is left out."""
         found = {
             "qemu_sha256": self.binary(spec.emulator),
             "domain_xml_sha256": definition_sha256(spec),
@@ -30,7 +27,7 @@ class Provenance:
         return {what: value for what, value in found.items() if value}
 
     def binary(self, path: str) -> str:
-        """That of a program on the host, "" where the host does not tell."""
+        """The hash of a program on the host, "" where the host does not tell."""
         if path not in self._binaries:
             done = self._shell.run(["sh", "-c", _SUM, "sh", path])
             self._binaries[path] = done.stdout.partition(" ")[0] if done.ok else ""

@@ -18,9 +18,10 @@ from pytest_vmstorage.guest.acceleration import CanaryCache, device_refusal
 from pytest_vmstorage.guest.agent import AgentShell
 from pytest_vmstorage.guest.appliance import build as appliances
 from pytest_vmstorage.guest.appliance.build import Appliance
-from pytest_vmstorage.guest.boot import BootFiles, find_emulator, place_appliance
+from pytest_vmstorage.guest.boot import BootFiles, place_appliance
 from pytest_vmstorage.guest.cloud_image.image import place_image
 from pytest_vmstorage.guest.cloud_image.network import ImageKeys
+from pytest_vmstorage.guest.emulator import find_emulator
 from pytest_vmstorage.guest.libvirt.confinement import Confinement
 from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtHypervisor, connect_embedded
 from pytest_vmstorage.guest.pinning import Pinner

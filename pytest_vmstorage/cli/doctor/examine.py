@@ -15,7 +15,7 @@ from pytest_vmstorage.config.inventory import Inventory, LabHost, find_host
 from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.guest.appliance.build import current_recipe
-from pytest_vmstorage.guest.boot import find_emulator
+from pytest_vmstorage.guest.emulator import find_emulator
 from pytest_vmstorage.guest.libvirt.messages import IO_HELPER, IO_HELPER_PACKAGE
 from pytest_vmstorage.host.folders import find_folder, make_run_folder
 from pytest_vmstorage.host.lease import new_lease

@@ -23,12 +23,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pytest_vmstorage.errors import ProvisionError, UnsupportedError
 from pytest_vmstorage.guest.appliance import debian, rootfs
 from pytest_vmstorage.guest.appliance.initrd import has_pvh_entry, vmlinux
-from pytest_vmstorage.guest.appliance.recipe import ROOT_FORMAT, SCHEMA, TOOLS, Recipe, kernel_cmdline, recipe
+from pytest_vmstorage.guest.appliance.recipe import ROOT_FORMAT, SCHEMA, TOOLS, Recipe, recipe
 from pytest_vmstorage.host.folders import cache_folder
 from pytest_vmstorage.host.shell import Shell, check
 from pytest_vmstorage.progress import Progress, silent
-
-__all__ = ["Appliance", "FileRecord", "Manifest", "build", "current_recipe", "ensure", "kernel_cmdline", "load"]
 
 _KERNEL: Final = "vmlinux"
 _INITRD: Final = "initrd"
@@ -38,7 +36,7 @@ _BUILD_TOOLS: Final = {"mmdebstrap": "mmdebstrap", "dpkg-deb": "dpkg", "apt-get"
 
 
 class FileRecord(BaseModel):
-    """What a file of the appliance must be: `size` in bytes and the SHA-256 in hexadecimal."""
+    """The expected `size` in bytes and SHA-256 in hexadecimal of a file of the appliance."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,7 +45,7 @@ class FileRecord(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What a built appliance is, and which versions are in it; the saved results quote it."""
+    """The identity of a built appliance and the versions in it; the saved results quote it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -63,7 +61,7 @@ class Manifest(BaseModel):
 
 
 class Appliance(BaseModel):
-    """A verified appliance: absolute paths of its three files, and what is in them."""
+    """A verified appliance: absolute paths of its three files, and its manifest."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -81,7 +79,7 @@ def current_recipe(os_release: Path = Path("/etc/os-release")) -> Recipe:
 
 
 def ensure(shell: Shell, *, folder: Path | None = None, say: Progress = silent) -> Appliance:
-    """The appliance from the cache, or built into it; `shell` is this machine's, `say` is told what takes long.
+    """The appliance from the cache, or built into it; `shell` is this machine's, `say` reports slow steps.
 
     Several processes may call it at once: one builds, the others wait for it. Raises ProvisionError.
     """
@@ -90,7 +88,7 @@ def ensure(shell: Shell, *, folder: Path | None = None, say: Progress = silent) 
     try:
         return load(place, wanted.key)
     except ProvisionError:
-        # Absent, damaged, or another process renames it just now: only who holds the lock may judge.
+        # Absent, damaged, or just being renamed by another process: only the holder of the lock can tell.
         pass
     with _locked(place, say):
         return _cached(place, wanted.key, say) or build(wanted, place, shell, say)
@@ -106,8 +104,11 @@ def discard(*, folder: Path | None = None) -> None:
 
 
 def load(folder: Path, key: str) -> Appliance:
-    """The appliance in `folder`, its files compared with the manifest; ProvisionError says what is wrong."""
-    manifest = _manifest(folder)
+    """The appliance in `folder`, whose files must agree with the manifest; raises ProvisionError."""
+    try:
+        manifest = Manifest.model_validate_json((folder / _MANIFEST).read_bytes())
+    except (OSError, ValidationError) as why:
+        raise _damaged(folder, f"{_MANIFEST} cannot be read ({type(why).__name__})") from why
     if manifest.key != key or set(manifest.files) != {_KERNEL, _INITRD, _ROOT}:
         raise _damaged(folder, "its manifest belongs to another recipe")
     for name, record in manifest.files.items():
@@ -179,17 +180,10 @@ def _cached(place: Path, key: str, say: Progress) -> Appliance | None:
         return load(place, key)
     except ProvisionError as why:
         say(f"{why} It is removed and built again.")
-    # Renamed first, so that nobody meets a folder that is half removed.
+    # Renamed first, so that no process finds a half-removed folder.
     with _scratch(place) as scratch:
         place.rename(scratch / "damaged")
     return None
-
-
-def _manifest(folder: Path) -> Manifest:
-    try:
-        return Manifest.model_validate_json((folder / _MANIFEST).read_bytes())
-    except (OSError, ValidationError) as why:
-        raise _damaged(folder, f"{_MANIFEST} cannot be read ({type(why).__name__})") from why
 
 
 def _verify(file: Path, wanted: FileRecord) -> None:
@@ -217,14 +211,14 @@ def _record(file: Path) -> FileRecord:
 
 
 def sweep(*, folder: Path | None = None, look_only: bool = False) -> list[str]:
-    """Remove what a process that was killed while it built an appliance left, of any recipe; a phrase for each."""
+    """Remove the half-made appliances of killed processes, of any recipe; returns a phrase for each."""
     said = []
     for lock in sorted(((folder or cache_folder()) / "appliance").glob("*.lock")):
         with lock.open("ab") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                # it is being built
+                # a live process builds it
                 continue
             for left in lock.parent.glob(f".{lock.stem}-*"):
                 said.append(f"half-made guest appliance {left}")
@@ -235,7 +229,7 @@ def sweep(*, folder: Path | None = None, look_only: bool = False) -> list[str]:
 
 @contextmanager
 def _scratch(place: Path) -> Iterator[Path]:
-    """A folder beside `place`, gone afterwards; what a killed process left of such a one is removed first."""
+    """A temporary folder next to `place`; those of killed processes are removed first."""
     prefix = f".{place.name}-"
     for left in place.parent.glob(f"{prefix}*"):
         shutil.rmtree(left, ignore_errors=True)

@@ -57,10 +57,9 @@ def host_sources(apt: Path = Path("/etc/apt")) -> dict[str, str]:
 
 
 def debian_sources(texts: Mapping[str, str], suite: str) -> tuple[Source, ...]:
-    """The host's own Debian mirrors for `suite` and its updates; deb.debian.org where the host names none.
+    """The host's own Debian mirrors for `suite` and its updates; deb.debian.org where the host has none.
 
-    Other vendors use Debian's suite names too, so an entry counts only with the component main and a path
-    that says debian.
+    Other vendors use Debian's suite names too, so an entry counts only with the component main and a path with debian.
     """
     wanted = {suite + pocket for pocket in _POCKETS}
     found: dict[Source, None] = {}
@@ -118,7 +117,7 @@ def _fields(stanza: str) -> dict[str, list[str]]:
 def unpack(
     packages: Sequence[str], sources: Sequence[Source], suite: str, tree: Path, shell: Shell, *, root: bool
 ) -> dict[str, str]:
-    """Extract `packages` and all they depend on into the new folder `tree`; returns all versions by name.
+    """Extract `packages` and their dependencies into the new folder `tree`; returns all versions by name.
 
     `root` says whether this process has root's rights. Raises ProvisionError with the tool's last lines.
     """
@@ -141,7 +140,7 @@ def unpack(
 
 
 def versions(listing: str) -> dict[str, str]:
-    """Package versions by name out of a listing of apt's archives folder, where a colon is written %3a."""
+    """Package versions by name in a listing of apt's archives folder, which writes a colon as %3a."""
     found: dict[str, str] = {}
     for file in listing.split():
         if file.endswith(".deb"):
@@ -151,7 +150,7 @@ def versions(listing: str) -> dict[str, str]:
 
 
 def require(programs: Mapping[str, str], shell: Shell) -> None:
-    """Raise ProvisionError naming the packages of those `programs` (program -> package) that are not there."""
+    """Raise ProvisionError that names the packages of the missing `programs` (program -> package)."""
     script = "; ".join(f"command -v {shlex.quote(name)} || echo missing {shlex.quote(name)}" for name in programs)
     lines = shell.run(["sh", "-c", script]).stdout.splitlines()
     missing = [line.split()[1] for line in lines if line.startswith("missing ")]

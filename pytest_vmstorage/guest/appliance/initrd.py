@@ -75,10 +75,6 @@ def plain_module(data: bytes) -> bytes:
         raise ProvisionError(
             "A kernel module is compressed in an unknown way.", hint="Report this with the kernel's version."
         )
-    return _unsigned(data)
-
-
-def _unsigned(data: bytes) -> bytes:
     if not data.endswith(_SIGNATURE_END):
         return data
     # struct module_signature ends in a big-endian length and stands between the signature and the end marker.
@@ -87,7 +83,7 @@ def _unsigned(data: bytes) -> bytes:
 
 
 class Module(BaseModel):
-    """One kernel module, ready to load; `needs` go first, by `aliases` the kernel asks for it."""
+    """One kernel module, ready to load after its `needs`; the kernel requests it by its `aliases`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -121,7 +117,7 @@ def _pre(words: Sequence[str]) -> list[str]:
 
 
 def load_order(wanted: Sequence[str], modules: Mapping[str, Module]) -> tuple[str, ...]:
-    """`wanted` and all they need, each once, needs first; what `modules` lacks is built in and left out."""
+    """`wanted` modules and their dependencies in load order; names missing in `modules` are built in and left out."""
     order: dict[str, None] = {}
 
     def visit(name: str, path: tuple[str, ...]) -> None:
@@ -142,7 +138,7 @@ def load_order(wanted: Sequence[str], modules: Mapping[str, Module]) -> tuple[st
 
 
 def dependency_file(modules: Mapping[str, Module]) -> str:
-    """modules.dep as modprobe reads it: each file and its needs, nearest first; all lie flat in kernel/."""
+    """modules.dep as modprobe reads it: each file in kernel/ and its dependencies, nearest first."""
     lines = []
     for name in sorted(modules):
         before = load_order([name], modules)[:-1]
@@ -173,7 +169,7 @@ def vmlinux(image: bytes, unzstd: Callable[[bytes], bytes]) -> bytes:
 
 
 def payload(image: bytes) -> bytes:
-    """The compressed kernel in a bzImage, with the four length bytes the kernel's build may put behind it."""
+    """The compressed kernel in a bzImage, with the four length bytes that the kernel's build may append."""
     if len(image) < _HEADER_BYTES or image[0x202:0x206] != b"HdrS":
         raise ProvisionError("The kernel image is no bzImage.", hint=_REPORT)
     (version,) = struct.unpack_from("<H", image, 0x206)

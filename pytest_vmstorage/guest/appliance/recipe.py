@@ -1,4 +1,4 @@
-"""What the guest appliance is made of, as data: its content decides the name of the cached folder."""
+"""The guest appliance's recipe: packages, modules and scripts, whose digest names the cached folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 SCHEMA: Final = 1
-"""Raised whenever the code makes something else out of the same packages, modules and scripts."""
+"""Number to raise whenever the code makes another appliance of the same packages, modules and scripts."""
 
 ROOT_FORMAT: Final = "erofs"
 
@@ -27,7 +27,7 @@ _PACKAGES: Final = (
 )
 
 BOOT_MODULES: Final = ("crc32c_generic", "virtio_pci", "virtio_blk", "virtio_console", ROOT_FORMAT)
-"""Loaded by the initrd: what finds the root and the agent's port."""
+"""Modules that the initrd loads to find the root and the agent's port."""
 
 _MODULES: Final = (
     *BOOT_MODULES,
@@ -57,19 +57,19 @@ _MODULES: Final = (
 _FLAGS: Final = ("console=ttyS0", "quiet", "loglevel=5", "panic=-1", "cryptomgr.notests", "no_timer_check")
 
 
-# TCG translates a program's code for the addresses where it lies: at random ones each process is translated anew, which
-# is most of what a short one takes
+# TCG translates a program's code for its addresses: with random ones it translates each process again, which is most of
+# the time of a short process
 _EMULATED: Final = ("norandmaps",)
 
 
 def kernel_cmdline(modules: Sequence[str] = (), *, is_emulated: bool) -> str:
-    """The kernel's command line; `modules` are loaded, with their needs, before the agent starts."""
+    """The kernel's command line; the guest loads `modules` and their dependencies before the agent starts."""
     emulated = _EMULATED if is_emulated else ()
     return " ".join((*_FLAGS, *emulated, f"vmstorage.modules={','.join(modules)}"))
 
 
 class Recipe(BaseModel):
-    """Everything that decides what a build makes, except which versions the archive holds on that day."""
+    """All inputs of a build, except the versions that the archive holds on that day."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -64,7 +64,7 @@ def kernel_release(tree: Path) -> str:
 
 
 def read_modules(tree: Path, wanted: tuple[str, ...]) -> dict[str, Module]:
-    """`wanted` and all they need, by name; what the tree does not have is built into the kernel."""
+    """`wanted` modules and their dependencies by name; modules missing in the tree are built into the kernel."""
     files = {module_name(file.name): file for file in (tree / "usr/lib/modules").rglob("*.ko*")}
     found: dict[str, Module] = {}
     waiting = list(wanted)
@@ -100,11 +100,12 @@ def strip(tree: Path, modules: Mapping[str, Module], recipe: Recipe) -> None:
             _remove(path)
     for name in _FOLDERS:
         (tree / name).mkdir(parents=True, exist_ok=True)
-    texts = {**_FILES, **_modules_texts(release, modules)}
-    for name, text in texts.items():
+    folder = f"usr/lib/modules/{release}"
+    texts = {f"{folder}/modules.dep": dependency_file(modules), f"{folder}/modules.alias": alias_file(modules)}
+    for name, text in {**_FILES, **texts}.items():
         _write(tree / name, text.encode())
     for found in modules.values():
-        _write(tree / f"usr/lib/modules/{release}/kernel/{found.name}.ko", found.data)
+        _write(tree / f"{folder}/kernel/{found.name}.ko", found.data)
     for name, target in _LINKS.items():
         _remove(tree / name)
         (tree / name).symlink_to(target)
@@ -119,13 +120,8 @@ def image(tree: Path, target: Path, shell: Shell) -> None:
     check(done, "writing the guest appliance's root", hint="Is the disk full? Is erofs-utils 1.5 or newer?")
 
 
-def _modules_texts(release: str, modules: Mapping[str, Module]) -> dict[str, str]:
-    folder = f"usr/lib/modules/{release}"
-    return {f"{folder}/modules.dep": dependency_file(modules), f"{folder}/modules.alias": alias_file(modules)}
-
-
 def _write(file: Path, data: bytes, mode: int = 0o644) -> None:
-    # Unlinked first: what a package left may be a link to elsewhere, even out of the tree.
+    # Unlinked first: a package may have left a link to elsewhere, even out of the tree.
     _remove(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(data)

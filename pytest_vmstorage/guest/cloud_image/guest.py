@@ -1,4 +1,4 @@
-"""A guest from a user's image after its first answer: cloud-init at its end, and what programs it has."""
+"""Guests from a user's image after their first answer: the end of cloud-init, and the programs they have."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pytest_vmstorage.host.shell import TIMED_OUT, Shell
 from pytest_vmstorage.units import format_duration
 
 _NEEDED = ("blockdev", "dd", "dmesg", "stat", "sync", "timeout", "truncate")
-"""What is run in every guest beside the workload's own tool."""
+"""Programs that run in every guest in addition to the workload's tool."""
 
 _PACKAGES = (
     "fio hdparm ioping postmark sqlite3 nginx wrk e2fsprogs xfsprogs btrfs-progs qemu-guest-agent bash coreutils tar"
     " util-linux"
 )
 
-# a package's version where one is known, and fio's own word where it was built by hand
+# the versions of packages, and fio's own output where fio was built by hand
 _VERSIONS = r"""
 fio --version 2>/dev/null | sed 's/^fio-/fio=/'
 dpkg-query -W -f '${db:Status-Status}=${Package}=${Version}\n' "$@" 2>/dev/null | sed -n 's/^installed=//p' ||:
@@ -34,9 +34,9 @@ _MISSING = 'for tool; do command -v "$tool" >/dev/null || echo "$tool"; done'
 
 
 def settle(shell: Shell, image: str, timeout_s: float) -> Mapping[str, str]:
-    """Wait until cloud-init is at its end, and check what every round needs; versions of programs by their names.
+    """Wait for the end of cloud-init, and check the programs of every round; returns versions by package.
 
-    Raises BootTimeoutError, GuestError where cloud-init failed, UnsupportedError that names what the image lacks.
+    Raises BootTimeoutError, GuestError where cloud-init failed, UnsupportedError that names the missing programs.
     """
     done = shell.run(["/bin/sh", "-c", _CLOUD_INIT], timeout_s=timeout_s)
     if done.returncode == TIMED_OUT:
@@ -55,7 +55,7 @@ def settle(shell: Shell, image: str, timeout_s: float) -> Mapping[str, str]:
 
 
 def _errors(shell: Shell) -> str:
-    """What cloud-init says that went wrong, on one line; "" where it says nothing."""
+    """The errors of cloud-init on one line, "" where it reports none."""
     try:
         errors = json.loads(shell.read(_RESULT))["v1"]["errors"]
     except (ValueError, KeyError, TypeError):
@@ -64,7 +64,7 @@ def _errors(shell: Shell) -> str:
 
 
 def check_programs(shell: Shell, image: str, programs: Iterable[str]) -> None:
-    """Raise UnsupportedError that names the programs which the guest lacks."""
+    """Raise UnsupportedError that names the programs that the guest lacks."""
     done = shell.run(["/bin/sh", "-c", _MISSING, "sh", *dict.fromkeys(programs)], timeout_s=60)
     missing = done.stdout.split()
     if not done.ok or missing:

@@ -1,6 +1,6 @@
-"""A user's own image in the appliance's place: looked at, placed on the host, and never written to.
+"""User images in place of the appliance: checked, placed on the host, and never written to.
 
-Each guest has an overlay of its own over it, and a seed that cloud-init reads.
+Each guest has its own overlay over the image, and a seed that cloud-init reads.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _COPY_S = 3600.0
 
 
 class PlacedImage(BaseModel):
-    """An image where the host's QEMU reads it; `description` is what rows say of it.
+    """An image where the host's QEMU reads it; `description` stands in the rows of its guests.
 
-    `keys` is the folder of the run's keys where guests are reached by ssh, "" where by their agents; `jump` is the ssh
+    `keys` is the folder of the run's keys where ssh reaches the guests, "" where their agents do; `jump` is the ssh
     target of a host that is another machine.
     """
 
@@ -42,10 +42,7 @@ class PlacedImage(BaseModel):
 
 
 class ImageBoot(BaseModel):
-    """What one guest boots from: the overlay over the image, and its seed, both paths on the host.
-
-    `door` is its network, and how ssh reaches it.
-    """
+    """Boot disks of one guest, the overlay and the seed, as paths on the host; `door` is its network."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -60,9 +57,8 @@ def place_image(
 ) -> PlacedImage:
     """Check the image, and copy it once to a host that is another machine, under a name made of its checksum.
 
-    The copy is the file `draft` until it is whole, in a folder of the run's own.
-
-    Raises HostError where it is not what its checksum says, or can be no root disk; ProvisionError.
+    The copy is the file `draft`, in the run's own folder, until it is complete. Raises HostError where the image
+    differs from its checksum or cannot be a root disk; ProvisionError.
     """
     check_seed_tools()
     found = _sum(image.path)
@@ -124,7 +120,7 @@ def _copied(host: LabHost, shell: Shell, image: ListedImage, draft: str, say: Pr
 
 
 def boot_of(image: PlacedImage, folder: str, name: str) -> ImageBoot:
-    """Where the overlay and the seed of the guest of that name lie."""
+    """Paths of the overlay and the seed of a guest, and its network."""
     return ImageBoot(
         overlay=f"{folder}/{name}.root",
         seed=f"{folder}/{name}.seed",
@@ -145,7 +141,7 @@ def make_boot(shell: Shell, image: PlacedImage, folder: str, name: str) -> None:
 
 
 def remove_boot(shell: Shell, image: PlacedImage, folder: str, name: str) -> None:
-    """Remove the guest's overlay and seed; none there is no error."""
+    """Remove the guest's overlay and seed, where they exist; raises ProvisionError."""
     made = boot_of(image, folder, name)
     done = shell.run(["rm", "-f", "--", made.overlay, made.seed])
     if not done.ok:

@@ -1,8 +1,8 @@
-"""The network of a guest from a user's image, and how ssh finds the way in: keys made for the run, and a port.
+"""The network of a guest from a user's image, and the keys and port by which ssh reaches it.
 
-Cloud images wait for a network as they boot, for two minutes where there is none. So each guest has one device, behind
-which there is nothing: QEMU's user network, restricted, which forwards one port where ssh is to come in. Both keys are
-told by the seed, so that no key of the guest is taken on trust.
+Cloud images wait for a network as they boot, for two minutes where there is none. So each guest has one device with
+nothing behind it: QEMU's user network, restricted, which forwards one port where ssh is wanted. The seed brings both
+keys, so that no key of the guest is taken on trust.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _FIRST_PORT, _PORTS = 20000, 40000
 
 
 class ImageKeys:
-    """Two pairs of keys in a folder of this process, gone at its end: the user's, and that of every guest of the run.
+    """Two key pairs in a folder that goes with this process: the user's, and that of every guest of the run.
 
-    Raises HostError where ssh-keygen is not there.
+    Raises HostError where ssh-keygen is missing.
     """
 
     def __init__(self) -> None:
@@ -42,15 +42,15 @@ class ImageKeys:
         (self.folder / "known_hosts").write_text(f"{_ALIAS} {kind} {key}\n")
 
     def text(self, name: str) -> str:
-        """The text of one of its files: user, user.pub, guest, guest.pub."""
+        """The text of a key file: user, user.pub, guest or guest.pub."""
         return (self.folder / name).read_text()
 
 
 class Door(BaseModel):
-    """One guest's network device by its address, and the way in: a port of its host's loopback, over another host.
+    """One guest's network device with its MAC address, and the port of its host's loopback that leads to its sshd.
 
-    `folder` holds the keys, on this machine, "" where ssh is not to come in; `jump` is the ssh target of a lab host, ""
-    for this machine.
+    `folder` holds the keys on this machine, "" where ssh is not wanted; `jump` is the ssh target of a lab host, "" for
+    this machine.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -62,17 +62,17 @@ class Door(BaseModel):
 
     @property
     def is_open(self) -> bool:
-        """Whether ssh is to come in."""
+        """Whether ssh reaches the guest."""
         return bool(self.folder)
 
     @property
     def target(self) -> str:
-        """Whom ssh is to reach."""
+        """The ssh target."""
         return "root@127.0.0.1"
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What ssh is to be told beside: this run's keys and no others, and no file of the user's about hosts."""
+        """Options of ssh: only this run's keys, and none of the user's known hosts."""
         told = {
             "Port": str(self.port),
             "IdentityFile": f"{self.folder}/user",
@@ -86,7 +86,7 @@ class Door(BaseModel):
         return (*words, *(("-J", self.jump) if self.jump else ()))
 
     def arguments(self, machine_type: str) -> tuple[str, ...]:
-        """QEMU's options for the network device, at an address that libvirt does not give away."""
+        """QEMU's options for the network device, at a PCI address that libvirt never assigns."""
         bus = "pci.0" if machine_type == "pc" else "pcie.0"
         forward = f",hostfwd=tcp:127.0.0.1:{self.port}-:22" if self.is_open else ""
         return (
@@ -96,7 +96,7 @@ class Door(BaseModel):
 
 
 def door_of(name: str, folder: str, jump: str) -> Door:
-    """The way into the guest of that name, which tells its port and address: no other guest's, unless by chance."""
+    """The door of the guest of that name, whose digest gives a port and address that hardly any other guest has."""
     digest = hashlib.sha256(name.encode()).digest()
     mac = ":".join(["52:54:00", *(f"{byte:02x}" for byte in digest[:3])])
     return Door(port=_FIRST_PORT + int.from_bytes(digest[3:7]) % _PORTS, mac=mac, folder=folder, jump=jump)

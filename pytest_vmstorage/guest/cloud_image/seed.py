@@ -1,4 +1,4 @@
-"""What a guest from a user's image is told by cloud-init: a small disk in the form that NoCloud reads.
+"""The seed of a guest from a user's image: a small disk in the form that cloud-init's NoCloud reads.
 
 Source: cloud-init's documentation of the NoCloud datasource: a vfat file system labelled CIDATA with user-data,
 meta-data and network-config.
@@ -17,7 +17,7 @@ from pytest_vmstorage.leftovers import temporary
 LABEL = "CIDATA"
 _TOOLS = ("mformat", "mcopy")
 
-# what would write to a disk or take a CPU while a workload is measured; none of it is in every image
+# these would write to a disk or take a CPU while a workload is measured; no image has all of them
 _TIMERS = "apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer man-db.timer"
 
 _USER_DATA = f"""#cloud-config
@@ -26,7 +26,7 @@ ssh_genkeytypes: [ed25519]
 locale: false
 package_update: false
 package_upgrade: false
-# a guest that lives for a measurement needs no more of cloud-init's later stages
+# a guest that lives for a measurement needs none of cloud-init's other late modules
 cloud_config_modules: [runcmd]
 cloud_final_modules: [scripts-user]
 runcmd:
@@ -56,7 +56,7 @@ def _ssh_user_data(keys: Path) -> str:
 
 
 def check_seed_tools() -> None:
-    """Raise HostError where this machine cannot make a seed."""
+    """Raise HostError where this machine lacks the tools for a seed."""
     shell = LocalShell()
     missing = [tool for tool in _TOOLS if shell.run([tool, "--version"]).returncode == NOT_FOUND]
     if missing:

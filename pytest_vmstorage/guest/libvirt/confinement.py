@@ -1,7 +1,8 @@
-"""As whom a lab host's QEMU runs, and what keeps it from files of which libvirt does not know.
+"""QEMU's user on a lab host, and the security model that keeps it from files unknown to libvirt.
 
 libvirt gives QEMU's user the files of the disks in its XML, and writes them into that guest's profile. NVMe disks are
-on the command line, as libvirt before 11.5 has none; a profile keeps QEMU from them (tried with AppArmor, libvirt 9.0).
+on the command line, as libvirt before 11.5 does not have the bus; a profile keeps QEMU from them (tried with AppArmor,
+libvirt 9.0).
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ _PROFILES = {"apparmor": "AppArmor", "selinux": "SELinux"}
 
 
 class Confinement(BaseModel):
-    """`owner` is the user and group as which QEMU runs, in chown's words, "" where it is this process's.
+    """QEMU's `owner`, a user and group as chown takes them, "" if it is this process's.
 
-    `profiles` names what gives each guest a profile of its own, "" where nothing does.
+    `profiles` names the security model that gives each guest its own profile, "" where there is none.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -31,7 +32,7 @@ class Confinement(BaseModel):
 
 
 def read_confinement(capabilities: str) -> Confinement:
-    """From libvirt's capabilities, which have a security model for each driver at work."""
+    """The confinement in libvirt's capabilities, which have a security model for each driver in use."""
     models = {one.findtext("model", ""): one for one in ET.fromstring(capabilities).iterfind("host/secmodel")}  # noqa: S314 (libvirt's own)
     labels = {one.get("type"): one.text or "" for one in models["dac"].iterfind("baselabel")} if "dac" in models else {}
     # "+64055:+64055": numbers, and no names
@@ -45,7 +46,7 @@ def is_unknown(config: StorageConfig) -> bool:
 
 
 def check_opens(config: StorageConfig, found: Confinement, host: str, *, is_block: bool) -> None:
-    """Raise UnsupportedError for a disk that QEMU on that host would not be let open."""
+    """Raise UnsupportedError for a disk that QEMU on that host may not open."""
     if found.profiles:
         raise UnsupportedError(
             f"{config} cannot be had on {host}: libvirt before 11.5 knows no NVMe disk, so the profile of the guest"
@@ -61,7 +62,7 @@ def check_opens(config: StorageConfig, found: Confinement, host: str, *, is_bloc
 
 
 def let_open(shell: Shell, found: Confinement, path: str) -> None:
-    """Give the files of a disk to QEMU's user, as libvirt does with those that it knows; raises ProvisionError."""
+    """Give a disk's files to QEMU's user, as libvirt does for disks that it knows; raises ProvisionError."""
     if found.owner:
         stem = str(PurePosixPath(path).with_suffix(""))
         # the image, its extents, what is below it

@@ -14,10 +14,10 @@ from pytest_vmstorage.guest.libvirt.messages import connection_error, io_error_r
 
 SILENCE_S = 3
 SILENCES = 3
-"""A daemon that is silent for so long, so many times, is lost: libvirt notices after 9 to 12 s."""
+"""A daemon that misses so many keep-alives, so many seconds apart, is lost: libvirt notices after 9 to 12 s."""
 
 AGAIN_S = 5.0
-"""How long a daemon gets to be there again, as one that is restarted."""
+"""Time for a daemon to come back, as after a restart."""
 
 _REASONS = {1: "it ended", 2: f"no answer for {SILENCE_S * SILENCES} s"}
 
@@ -93,7 +93,7 @@ class Connection:
         self._conn = self._open()
 
     def current(self) -> Any:
-        """The connection, made again if it was lost; raises LostError, at once where that failed before."""
+        """The connection, made again if it was lost; raises LostError, at once after a first failure."""
         with self._lock:
             if self._gone is not None:
                 raise self._gone
@@ -107,14 +107,14 @@ class Connection:
         return not self._uri.startswith("qemu:///embed")
 
     def is_alive(self, conn: Any) -> bool:
-        """Whether that connection stands, as far as libvirt knows."""
+        """Whether a connection is alive, as far as libvirt knows."""
         try:
             return bool(conn.isAlive())
         except self._libvirt.libvirtError:
             return False
 
     def lost(self, doing: str) -> LostError:
-        """What to raise where a connection was lost in the middle of something."""
+        """The error of a connection that was lost while it was used."""
         why = f" ({self._why})" if self._why else ""
         place = self._uri.partition("?")[0]
         return LostError(
@@ -123,7 +123,7 @@ class Connection:
         )
 
     def close(self) -> None:
-        """Let it go; errors at this point help nobody."""
+        """Close the connection; errors at this point help nobody."""
         with contextlib.suppress(self._libvirt.libvirtError):
             self._conn.unregisterCloseCallback()
         with contextlib.suppress(self._libvirt.libvirtError):
@@ -139,7 +139,7 @@ class Connection:
             # remote only
             conn.setKeepAlive(SILENCE_S, SILENCES)
         with contextlib.suppress(lib.libvirtError):
-            # not for the embedded driver, which has nothing to lose
+            # not for the embedded driver, which has no connection to lose
             conn.registerCloseCallback(self._on_close, None)
         self._events.watch(conn)
         return conn
@@ -151,7 +151,7 @@ class Connection:
     def _open_again(self) -> None:
         try:
             self._reach()
-            self._conn = self._patiently()
+            self._conn = self._open_by(time.monotonic() + AGAIN_S)
         except HostError as error:
             self._gone = self.lost("the run").retold(
                 f"The connection to libvirt at {self._uri.partition('?')[0]} was lost and cannot be made again:"
@@ -160,8 +160,7 @@ class Connection:
             self._gone.hint = error.hint
             raise self._gone from None
 
-    def _patiently(self) -> Any:
-        deadline = time.monotonic() + AGAIN_S
+    def _open_by(self, deadline: float) -> Any:
         while True:
             try:
                 return self._open()

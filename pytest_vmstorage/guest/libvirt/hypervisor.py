@@ -1,4 +1,4 @@
-"""The only `import libvirt`: connections, guests and their agents; libvirtError is translated in one place."""
+"""The only `import libvirt`: hypervisors and their guests; libvirtError is translated in one place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pytest_vmstorage.results.spans import waiting_for
 from pytest_vmstorage.storage.encryption import secrets_of
 
 AGENT_AGAIN_S = 10.0
-"""How long libvirtd, restarted, may take to find the agent of a guest that it has already."""
+"""Time for a restarted libvirtd to find the agent of a guest that it already has."""
 
 EMBED_CONF = """\
 stdio_handler = "file"
@@ -36,7 +36,7 @@ remember_owner = 0
 
 
 class LibvirtHypervisor:
-    """A libvirt connection with its event loop; one for the life of a run, made again if it is lost.
+    """A libvirt connection with its event loop for the life of a run, made again if it is lost.
 
     `pids` is the folder of QEMU's pid files where this process itself starts QEMU, else None. `reach` raises HostError
     where the host cannot be reached.
@@ -48,7 +48,7 @@ class LibvirtHypervisor:
 
         self.qemu = libvirt_qemu
         if pids is not None:
-            # before the first look at what libvirt knows of QEMU
+            # before libvirt first reads its cache of QEMU's capabilities
             count_all_modules()
         start_event_loop(self._libvirt)
         self.events = GuestEvents(self._libvirt, libvirt_qemu)
@@ -67,7 +67,7 @@ class LibvirtHypervisor:
         return LibvirtDomain(self, handle, conn)
 
     def restore(self, xml: str, path: str) -> LibvirtDomain:
-        """Let a saved guest run on, whose file has that XML already; raises HypervisorError."""
+        """Continue a saved guest whose file already has that XML; raises HypervisorError."""
         conn = self.connection.current()
         with self._beginning("restoring the guest", xml, conn):
             conn.restoreFlags(path, None, self._libvirt.VIR_DOMAIN_SAVE_RUNNING)
@@ -80,7 +80,7 @@ class LibvirtHypervisor:
         name, emulator = tree.findtext("name", ""), tree.findtext("devices/emulator", "")
         secrets = secrets_of(tree)
         with (
-            # passphrases are known by the process, and not by the thread
+            # a passphrase is known to the whole process, not to one thread
             self._starts.one(name, emulator, alone=bool(secrets)),
             self._translated(doing, conn),
             self._passphrases.known(secrets),
@@ -116,14 +116,14 @@ class LibvirtHypervisor:
         return True
 
     def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:
-        """From libvirt's domain capabilities."""
+        """The disk buses in libvirt's domain capabilities; none where libvirt does not know the machine type."""
         try:
             return bus_names(self.connection.current().getDomainCapabilities(emulator, "x86_64", machine, "qemu"))
         except self._libvirt.libvirtError:
             return frozenset()
 
     def confinement(self) -> Confinement:
-        """From libvirt's capabilities."""
+        """The confinement in libvirt's capabilities."""
         conn = self.connection.current()
         with self._translated("asking for security models", conn):
             return read_confinement(conn.getCapabilities())
@@ -135,20 +135,20 @@ class LibvirtHypervisor:
 
 
 def connect_embedded(root: Path, cache: Path, *, as_root: bool) -> LibvirtHypervisor:
-    """The embedded driver with its state below root, a short private folder: no daemon is needed.
+    """libvirt's embedded driver, without a daemon and without root; its state is below `root`, a short private folder.
 
-    `cache` outlives the run: what libvirt found out about QEMU takes it seconds to find again. Raises HostError
-    where libvirt's Python binding, its QEMU driver or QEMU itself is missing.
+    `cache` outlives the run, because libvirt needs seconds to probe QEMU again. Raises HostError where libvirt's Python
+    binding, its QEMU driver or QEMU itself is missing.
     """
     conf = root / "etc" / "qemu.conf"
     conf.parent.mkdir(parents=True, exist_ok=True)
-    # an ordinary user may not name one: QEMU then runs as that user anyway
+    # an ordinary user may not set these: QEMU then runs as that user anyway
     user = 'user = "root"\ngroup = "root"\n' if as_root else ""
     conf.write_text(EMBED_CONF + user)
     cache.mkdir(parents=True, exist_ok=True)
     if not (root / "cache").exists():
         (root / "cache").symlink_to(cache)
-    # the driver logs from inside this process; read when libvirt is first imported
+    # the driver logs from inside this process; libvirt reads this when it is first imported
     os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", f"3:file:{root}/libvirt.log")
     return LibvirtHypervisor(f"qemu:///embed?root={root}", pids=root / "run" / "qemu")
 
@@ -169,7 +169,7 @@ class LibvirtDomain:
 
     @property
     def _handle(self) -> Any:
-        """The guest in the connection of now; raises libvirtError where it is gone, LostError."""
+        """The guest in the present connection; raises libvirtError where it is gone, LostError."""
         conn = self._connection.current()
         if conn is not self._conn:
             self._of_connection, self._conn = conn.lookupByUUIDString(self.uuid), conn
@@ -182,7 +182,7 @@ class LibvirtDomain:
             ended=self._ended,
             patience_s=patience_s,
             connection=self._connection,
-            # not of the latest one: another thread may have made that in the meantime
+            # not the present connection, which another thread may have made in the meantime
             is_lost=lambda: not self._connection.is_alive(self._conn),
         )
 
@@ -196,7 +196,7 @@ class LibvirtDomain:
         return came
 
     def answers(self, timeout_s: float) -> bool:
-        """Whether the agent answers within the time; for a guest that was running before this connection."""
+        """Whether the agent answers within the time; for a guest that ran before this connection was made."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             try:
@@ -220,7 +220,7 @@ class LibvirtDomain:
         return json.loads(answer)["return"]
 
     def _wait_for_its_agent(self, handle: Any) -> None:
-        """Wait until libvirtd, restarted, has the agent of a guest that it has already; raises libvirtError."""
+        """Wait until a restarted libvirtd has found the guest's agent; raises libvirtError."""
         libvirt = load_libvirt()
         deadline = time.monotonic() + AGENT_AGAIN_S
         while True:
@@ -239,7 +239,7 @@ class LibvirtDomain:
         with self._translated(f"monitor command {command}", patience_s=1.0):
             answer = json.loads(self._qemu.qemuMonitorCommand(self._handle, request, 0))
         if "error" in answer:
-            # what QEMU refuses libvirt hands on as an answer like any other
+            # libvirt returns QEMU's refusal like any other answer
             raise HypervisorError(f"monitor command {command} failed: {answer['error']['desc'].rstrip('.')}.")
         return answer["return"]
 
@@ -253,21 +253,21 @@ class LibvirtDomain:
         return not self._ended.is_set()
 
     def io_errors(self) -> tuple[str, ...]:
-        """By the events that QEMU sent."""
+        """The reasons in QEMU's events."""
         return tuple(self._io_errors)
 
     def pause(self) -> None:
-        """With QEMU's stop, which flushes."""
+        """Pause the guest by QEMU's stop, which flushes."""
         with self._translated("pausing the guest"):
             self._handle.suspend()
 
     def resume(self) -> None:
-        """With QEMU's cont."""
+        """Continue the guest by QEMU's cont."""
         with self._translated("resuming the guest"):
             self._handle.resume()
 
     def save(self, path: str) -> None:
-        """Into a file of libvirt's own format; the guest ends."""
+        """Save the guest into a file of libvirt's own format, and end it."""
         with self._translated("saving the guest"):
             self._handle.save(path)
 
@@ -300,7 +300,7 @@ def translated(
 ) -> Iterator[None]:
     """Turn libvirtError into HypervisorError, GuestSilentError (agent), GuestDiedError (domain gone) or LostError.
 
-    `is_lost` says of the connection of which `connection` is the latest whether it was lost meanwhile.
+    `is_lost` returns whether the connection in use was lost; `connection` may have made another one since.
     """
     # agent and monitor may break before the event comes that says why
     libvirt = load_libvirt()
@@ -314,7 +314,7 @@ def translated(
         message = one_line(error)
         gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
         silent = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
-        # where QEMU was killed the agent's channel breaks first, and its end is told a moment later
+        # where QEMU was killed the agent's channel breaks first, and the event of its end comes a moment later
         ends_soon = code in silent or is_broken_channel(message)
         if ended is not None and (code in gone or ended.wait(1.0 if ends_soon else patience_s)):
             raise GuestDiedError(f"The guest ended during: {doing}.") from None
@@ -323,5 +323,5 @@ def translated(
         hint = refusal_hint(message) if connection is not None and connection.is_to_daemon else ""
         raise HypervisorError(f"{doing} failed: {message}.", hint=hint, code=code) from None
     except SystemError as error:
-        # seen once with a damaged saved guest: libvirt's binding failed, and gave Python no reason
+        # seen once with a damaged saved guest: libvirt's binding failed without a reason
         raise HypervisorError(f"{doing} failed, and libvirt's Python binding gave no reason ({error}).") from None

@@ -1,4 +1,4 @@
-"""What libvirt says, as values and sentences; pure."""
+"""libvirt's messages as values and sentences; pure."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from pytest_vmstorage.errors import HostError
 
 _START = "`systemctl enable --now libvirtd` (Debian: libvirt-daemon-system)"
 _WHY_NO_CONNECTION = (
-    # what is left to try where there is no virt-ssh-helper
+    # libvirt's fallback where there is no virt-ssh-helper
     (r"\bnc: ", f"libvirt is not installed there, or is too old. Install it and start its daemon: {_START}."),
     ("connect socket", f"libvirtd does not run there, or this user may not use it. To start it: {_START}."),
     ("", "Check the name given to --vm-host, that ssh to it works without a password, and that libvirtd runs."),
 )
-"""What to do, by a part of libvirt's sentence."""
+"""Remedies by a pattern of libvirt's sentence."""
 
 
 def bus_names(capabilities: str) -> frozenset[str]:
-    """libvirt's names of the buses a disk can be on, from domain capabilities' XML."""
+    """libvirt's names of the disk buses in the XML of domain capabilities."""
     tree = ElementTree.fromstring(capabilities)  # noqa: S314 (libvirt's own)
     return frozenset(value.text or "" for value in tree.iterfind("devices/disk/enum[@name='bus']/value"))
 
 
 def one_line(error: Any) -> str:
-    """libvirt's sentence on one line, without the timestamps that QEMU's own lines in it begin with."""
+    """libvirt's sentence on one line, without the timestamps of QEMU's own lines in it."""
     text = " ".join(str(error.get_error_message() or error).split())
     return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z ", "", text)
 
 
 def connection_error(uri: str, error: Any) -> HostError:
-    """What to say and do where a connection to that URI failed."""
-    # what ssh or its program on the host said last is wrapped in what that meant for libvirt
+    """The error, with its remedy, of a connection to that URI that failed."""
+    # libvirt wraps the last line of ssh or of its program on the host
     message = re.sub(r"^End of file while reading data: (.+): Input/output error$", r"\1", one_line(error))
     if uri.startswith("qemu:///embed"):
         if "Failed to parse user" in message:
@@ -50,12 +50,12 @@ def connection_error(uri: str, error: Any) -> HostError:
 
 
 def is_broken_channel(message: str) -> bool:
-    """Whether that is libvirt's sentence on an agent's channel at whose other end nobody is any more (qemu_agent.c)."""
+    """Whether libvirt's sentence says that the other end of an agent's channel is gone (qemu_agent.c)."""
     return re.search("from agent socket|(read from|write to) agent", message) is not None
 
 
 def refusal_hint(message: str) -> str:
-    """What to do where a daemon's QEMU could not open a file, "" for another refusal."""
+    """The remedy where a daemon's QEMU could not open a file, "" for another refusal."""
     if "Permission denied" not in message and "Operation not permitted" not in message:
         return ""
     return (
@@ -71,28 +71,28 @@ IO_HELPER_PACKAGE = "libvirt-daemon (Debian 12, Ubuntu) or libvirt-daemon-common
 
 
 def lacks_io_helper(sentence: str) -> bool:
-    """Whether libvirt says that it has no program to save and restore guests with."""
+    """Whether libvirt's sentence says that its program to save and restore guests is missing."""
     return re.search(rf"cannot execute binary \S*{IO_HELPER}\b", sentence) is not None
 
 
 def io_error_reason(details: str | None) -> str:
-    """Why an I/O failed, from QEMU's BLOCK_IO_ERROR as JSON: its words, "" where it has none."""
+    """The reason of a failed I/O in the JSON of QEMU's BLOCK_IO_ERROR, "" where it has none."""
     return str(json.loads(details or "{}").get("reason", ""))
 
 
 def version_text(number: int) -> str:
-    """A version as libvirt has them: 7002022 is 7.2.22."""
+    """The text of libvirt's version number: 7002022 is 7.2.22."""
     return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
 
 
 def is_since(version: str, first: tuple[int, int]) -> bool:
-    """Whether a version such as "11.5.0" is that one or later; False for one that cannot be read."""
+    """Whether a version such as "11.5.0" is `first` or later; False for an unreadable one."""
     words = version.split(".")
     return len(words) > 1 and all(map(str.isdigit, words[:2])) and (int(words[0]), int(words[1])) >= first
 
 
 def null_lacks(bus: str, version: str) -> str:
-    """Why a libvirt of that version cannot put a disk on that bus on QEMU's null driver, "" where it can.
+    """The reason why a libvirt of that version cannot use QEMU's null driver on that bus, "" where it can.
 
     qemu:override is there since 8.2, and any use of it ended libvirt's process as late as 8.4
     (gitlab.com/libvirt/libvirt/-/issues/321). NVMe disks have a command line of their own.

@@ -1,4 +1,4 @@
-"""libvirt's knowledge of encrypted disks' passphrases, while their guests start."""
+"""Passphrases of encrypted disks in libvirt's secret store, while their guests start."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from pytest_vmstorage.storage.encryption import PASSPHRASE, secret_xml
 
 
 class Passphrases:
-    """Tells a libvirt connection the passphrases that a domain's XML names by UUID; `current` gives the connection.
+    """Stores the passphrases that a domain's XML names by UUID; `current` returns the libvirt connection.
 
-    `embedded` is the URI of an embedded driver, else "": its secrets are kept by a driver of their own, below the
-    same root.
+    `embedded` is the URI of an embedded driver, else "": a driver of its own, below the same root, keeps its secrets.
     """
 
     def __init__(self, libvirt: Any, current: Callable[[], Any], embedded: str) -> None:
-        self._libvirt = libvirt
-        self._current = current
-        self._embedded = embedded
+        self._libvirt, self._current, self._embedded = libvirt, current, embedded
         self._own: Any = None
 
     @contextlib.contextmanager
     def known(self, secrets: Sequence[str]) -> Iterator[None]:
-        """Within it libvirt knows them; QEMU keeps a copy of its own. Raises libvirtError."""
+        """Context in which libvirt knows the passphrases; QEMU keeps its own copy. Raises libvirtError."""
         with contextlib.ExitStack() as undo:
             if secrets and self._embedded:
                 undo.enter_context(_identity())
@@ -39,7 +36,7 @@ class Passphrases:
             yield
 
     def forget(self, secret: str) -> None:
-        """Forget what a killed run told: a daemon keeps it until it ends, an embedded driver in its own folder."""
+        """Remove a killed run's passphrase: a daemon keeps it until it ends, an embedded driver in its own folder."""
         with contextlib.suppress(self._libvirt.libvirtError):
             self._current().secretLookupByUUIDString(secret).undefine()
 
@@ -49,7 +46,7 @@ class Passphrases:
         return self._own or self._current()
 
     def close(self) -> None:
-        """Let the connection to the secrets go, if there was need of one."""
+        """Close the connection to the secret store, if there is one."""
         if self._own is not None:
             with contextlib.suppress(self._libvirt.libvirtError):
                 self._own.close()
@@ -57,11 +54,11 @@ class Passphrases:
 
 @contextlib.contextmanager
 def _identity() -> Iterator[None]:
-    """Within it this thread asks libvirt's embedded drivers as the system itself.
+    """Context in which this thread calls libvirt's embedded drivers with the system's identity.
 
-    A daemon knows who asks it; of this process nobody said it, and libvirt 9.0 then refuses to look a secret up ("No
-    current identity to elevate", tried). What says it is exported by its library, and no part of its public API;
-    where it is missing, libvirt's own error stands.
+    A daemon knows the identity of its clients; this process has none, and libvirt 9.0 then refuses to look a secret up
+    ("No current identity to elevate", tried). The library exports the functions that set it, outside of its public
+    API; where they are missing, libvirt's own error stands.
     """
     library = ctypes.CDLL("libvirt.so.0")
     try:

@@ -1,4 +1,4 @@
-"""Starts of guests by one process: side by side but for what has to be alone, and each orphaned QEMU is adopted.
+"""Starts of guests by one process: in parallel unless a start has to be alone; each orphaned QEMU is adopted.
 
 Where process 1 does not ask (a container without an init), or asks rarely, libvirt waits 1 to 80 s for a QEMU that
 has already ended. So an orphan made while a guest starts becomes this process's child, and a thread waits for it: for
@@ -24,7 +24,7 @@ _POLL_S = 0.02
 
 
 class _Adoption:
-    """How many threads want orphans adopted: the kernel is told so for the process, and not for a thread."""
+    """Counts the threads that want orphans adopted: the kernel has one setting for the whole process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class _Adoption:
         self._awaited: set[int] = set()
 
     def change(self, by: int) -> None:
-        """So many more want it; the kernel hears of it."""
+        """Count that many more threads, and tell the kernel whether there are any."""
         with self._lock:
             self._wanted += by
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(self._wanted > 0), 0, 0, 0)
@@ -42,7 +42,7 @@ class _Adoption:
                 threading.Thread(target=self._look, name="vmstorage-adopt", daemon=True).start()
 
     def _look(self) -> None:
-        """Have each daemon that was adopted waited for; a last time when nobody wants any more, as none come then."""
+        """Start a waiting thread for each adopted daemon, until no thread wants adoption; look once more then."""
         while True:
             with self._lock:
                 is_last = not self._wanted
@@ -66,15 +66,14 @@ _ADOPTION = _Adoption()
 
 
 def adopted_daemons() -> set[int]:
-    """Pids of this process's children, dead ones too, that were made as daemons by somebody who has ended."""
+    """Pids of this process's children, dead or alive, that became daemons and whose parent has ended."""
     own_session = os.getsid(0)
     found = set()
     for pid in _children():
-        # session 0 is one of outside of the container
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            session = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
-            if session not in (0, own_session, pid):
-                found.add(pid)
+        # session 0 is outside of the container
+        session = _stat_field(pid, 3)
+        if session not in (None, 0, own_session, pid):
+            found.add(pid)
     return found
 
 
@@ -82,7 +81,8 @@ def _children() -> list[int]:
     """Pids of the children of all threads of this process; not every kernel lists them (CONFIG_PROC_CHILDREN)."""
     lists = list(Path("/proc/self/task").glob("*/children"))
     if not lists:
-        return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _parent(path) == os.getpid()]
+        pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+        return [pid for pid in pids if _stat_field(pid, 1) == os.getpid()]
     texts = []
     for path in lists:
         # a thread may end meanwhile; its children are another one's then, and are found the next time
@@ -91,9 +91,10 @@ def _children() -> list[int]:
     return [int(pid) for text in texts for pid in text.split()]
 
 
-def _parent(path: Path) -> int | None:
+def _stat_field(pid: int, number: int) -> int | None:
+    """A number in /proc/PID/stat after the program's name: 1 is the parent, 3 the session; None if it is gone."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return int((path / "stat").read_text().rpartition(")")[2].split()[1])
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[number])
     return None
 
 
@@ -131,10 +132,10 @@ def _wait(pid_file: Path, started: threading.Event) -> None:
 
 
 class Starts:
-    """Any number of threads begin a guest at once, or a single one that has to be alone; each waits for the others.
+    """Lets any number of threads start guests at once, or one thread alone; each kind waits for the other.
 
-    Where this process itself starts QEMU, `pids` is the folder of its pid files, else None, and `probe` has libvirt ask
-    the QEMU at a path what it can.
+    `pids` is the folder of QEMU's pid files where this process itself starts QEMU, else None. `probe` makes libvirt
+    learn the capabilities of the QEMU at a path.
     """
 
     def __init__(self, pids: Path | None, probe: Callable[[str], object]) -> None:
@@ -147,7 +148,7 @@ class Starts:
 
     @contextlib.contextmanager
     def one(self, name: str, emulator: str, *, alone: bool = False) -> Iterator[None]:
-        """Within it that guest is begun; nobody else begins one if it is to be alone."""
+        """Context in which the caller starts that guest; no other guest starts meanwhile if it is to be alone."""
         if self._pids is not None:
             self._learn(emulator)
         adopted = adopting(self._pids / f"{name}.pid") if self._pids is not None else contextlib.nullcontext()
@@ -155,8 +156,8 @@ class Starts:
             yield
 
     def _learn(self, emulator: str) -> None:
-        """Have a QEMU that libvirt does not know asked, while none is adopted: that one would be waited for 80 s."""
-        # libvirt, too, knows by its change that it is another one now; where there is none, libvirt says so
+        """Probe a QEMU that libvirt does not know, while no QEMU is adopted: it would be waited for 80 s."""
+        # libvirt, too, sees by the change time that the binary is new; libvirt reports a missing one
         with contextlib.suppress(OSError):
             binary = (emulator, Path(emulator).stat().st_ctime_ns)
             with self._learning:
@@ -180,5 +181,5 @@ class Starts:
     def _alone(self) -> Iterator[None]:
         with self._change:
             self._change.wait_for(lambda: self._count == 0)
-            # who would begin meanwhile waits for the condition's own lock
+            # other threads wait for the condition's own lock
             yield

@@ -1,13 +1,13 @@
-"""What waits in a guest while it is saved: a disk that the guest lets go and looks at afresh, and a fio that has begun.
+"""Parking: before a guest is saved it releases its disk and starts a fio that waits, and a restored guest uses both.
 
-What the guest knows of a disk it learns when its driver is bound: size, write cache, queues. A guest that was saved
-without it therefore has nothing of a disk from its state, and all of it from the disk that it then has.
+A guest learns a disk's size, write cache and queues when the driver is bound. A guest that was saved without a bound
+driver therefore has nothing of a disk from its state, and everything from the disk that it then has.
 
-The shell that lets the disk go is saved with the guest, and waits. When it is told what time it is, it sets the clock,
-binds the driver and answers what every guest is asked first: an emulated guest that was just restored takes long to
-begin its first process, and this one is there.
+The shell that releases the disk is saved with the guest, and waits. When it gets the time of day, it sets the clock,
+binds the driver and prints the facts that every guest is asked for first: an emulated guest that was just restored
+takes long to start its first process, and this one runs already.
 
-To begin fio takes an emulated guest a second, most of it for the linking of its 62 libraries: as long as it takes to
+To start fio takes an emulated guest a second, most of it for the linking of its 62 libraries: as long as it takes to
 fill a disk of 300 MiB.
 """
 
@@ -26,7 +26,7 @@ from pytest_vmstorage.host.shell import TIMED_OUT, CommandResult, Shell, check_t
 
 _END_S = 20.0
 _FIO_FILES = "/run/vmstorage-parked-fio"
-# the pid is there as long as there is something to wait for, or to end
+# the file has the pid as long as there is a fio to wait for, or to end
 _PID, _JOB, _CODE, _FIO_SAID = (f"{_FIO_FILES}.{what}" for what in ("pid", "job", "code", "said"))
 
 PARK_FIO = f"""
@@ -44,7 +44,7 @@ until [ -s {_PID} ] && read -r pid <{_PID} && grep -qs partner /proc/$pid/wchan 
 done
 [ -d /proc/$pid ] || {{ echo "no fio waits there: $(cat {_FIO_SAID})" >&2; exit 1; }}
 """
-"""Lines of sh, for `set -e`, that begin it and wait until it waits for who writes its job file, which is a pipe."""
+"""Lines of sh, for `set -e`, that start fio and wait until it waits for a writer of its job file, which is a pipe."""
 
 _BY_PARKED_FIO = f"""
 # one that was killed and not asked for yet still has its pid, but no program any more, and reads nothing
@@ -71,23 +71,23 @@ if [ -s {_PID} ]; then
     kill -KILL "$pid" $(cat "/proc/$pid/task/$pid/children") 2>/dev/null || :
 fi
 """
-"""Lines of sh that end one which nobody needs, or that did not end in time."""
+"""Lines of sh that end a parked fio that is not needed, or that did not end in time."""
 
 
 def run_fio(shell: Shell, words: Sequence[str], *, is_parked: bool, timeout_s: float) -> CommandResult:
-    """What fio says with these words, of which it is the first; where one is parked, the first time by that one."""
+    """Run fio, the first of these words, with the others; a parked fio does the first run. Returns its output."""
     if not is_parked:
         return run_line(shell, 'exec "$@"', *words, timeout_s=timeout_s)
     done = run_line(shell, _BY_PARKED_FIO, *words, timeout_s=timeout_s)
     if done.returncode == TIMED_OUT:
-        # what was ended is who waited for it, and that is what is told
+        # the time limit ended the shell that waits for fio, and its result is the one to return
         with contextlib.suppress(WorkloadError):
             end_parked_fio(shell)
     return done
 
 
 def end_parked_fio(shell: Shell) -> None:
-    """End it where it still waits, or works: it would take its memory from what is measured. Raises WorkloadError."""
+    """End a parked fio that waits or works: its memory would be missing in the measurement. Raises WorkloadError."""
     done = run_line(shell, END_PARKED_FIO, timeout_s=_END_S)
     what = "Ending the fio that waits in the guest"
     check_time(done, what)
@@ -96,17 +96,17 @@ def end_parked_fio(shell: Shell) -> None:
 
 
 PARK_S = 15.0
-"""How long a guest that was just booted may take until its disk is there, and is let go."""
+"""Time that a guest that was just booted has to find and release its disk."""
 
 WAKE_S = 20.0
 READY_S = 2.0
-"""How long a restored guest's shell may take until it listens: it was saved as it was about to, or did already."""
+"""Time until a restored guest's shell listens: it was saved while it listened, or just before."""
 
 WARM = ("date", "timeout", "fio", "dd", "blockdev", "mkfs.ext4", "mount", "stat", "truncate")
-"""Programs that are in a saved guest's cache: what nearly every guest runs."""
+"""Programs in a saved guest's page cache, because nearly every guest runs them."""
 
 WARM_MODULE = "ext4"
-"""Driver of the file system that most guests with one have; it has nothing of a disk before it mounts one."""
+"""Driver of the most frequent file system; it holds nothing of a disk before it mounts one."""
 
 _FILES = "/run/vmstorage-parked"
 _WAKE, _SAID, _ERRORS = (f"{_FILES}.{what}" for what in ("wake", "said", "errors"))
@@ -160,20 +160,20 @@ set +e
 """
 
 PARKING = hashlib.sha256(_PARK.encode()).hexdigest()
-"""Stands for what a saved guest does when it is restored: one that was saved to do something else is of no use."""
+"""Digest of the script that a saved guest runs when it is restored: a guest saved with another script is of no use."""
 
 
 def park(shell: Shell) -> None:
-    """Have a booted guest let its disk go; raises GuestError where it does not."""
+    """Make a booted guest release its disk; raises GuestError where it does not."""
     done = shell.run(["/bin/sh", "-c", _PARK], timeout_s=PARK_S)
     if not done.ok:
         raise GuestError(f"The guest that was to be saved does not let its disk go: {done.tail(1)}.")
 
 
 def wake(shell: AgentShell, *, fills: bool) -> None:
-    """Tell a restored guest what time it is; it sets its clock and looks at its disk. Raises GuestError.
+    """Send a restored guest the time of day; it sets its clock and looks at its disk. Raises GuestError.
 
-    Unless its disk is to be filled nothing waits for that any longer.
+    The parked fio ends unless the guest fills its disk.
     """
     deadline = time.monotonic() + READY_S
     while True:
@@ -187,7 +187,7 @@ def wake(shell: AgentShell, *, fills: bool) -> None:
 
 
 def wait_until_awake(shell: AgentShell) -> str:
-    """Wait until a guest that was woken has seen its disk; returns what PROBE printed. Raises GuestError."""
+    """Wait until a woken guest has seen its disk; returns the output of PROBE. Raises GuestError."""
     try:
         *lines, last = shell.follow(_SAID, _END, timeout_s=WAKE_S).splitlines() or [""]
     except HypervisorError as error:

@@ -1,4 +1,4 @@
-"""Guests that begin as a saved one and not with a boot, where that is proven to come to the same."""
+"""Guests that are restored from a saved guest in place of a boot, where both are proven to be equal."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from pytest_vmstorage.units import format_duration
 
 
 class Restoring:
-    """Begins guests on one host from its saved states, and makes those that are wanted and not there.
+    """Begins guests on one host from its saved states, and makes the states that are missing.
 
-    `xml_of` is a guest's XML, `note` puts a UUID into the run's lease before a guest of it is begun. `begin` restores
-    whatever can be, `begin_proven` where restored guests were shown to have the figures of booted ones.
+    `xml_of` returns a guest's XML, `note` puts a UUID into the run's lease before its guest is begun. `begin` restores
+    every guest that can be, `begin_proven` only guests that were shown to have the figures of booted ones.
     """
 
     def __init__(
@@ -39,12 +39,8 @@ class Restoring:
         timeout_s: float,
         say: Progress = silent,
     ) -> None:
-        self._hypervisor = hypervisor
-        self._states = states
-        self._xml_of = xml_of
-        self._note = note
-        self._timeout_s = timeout_s
-        self._say = say
+        self._hypervisor, self._states, self._timeout_s, self._say = hypervisor, states, timeout_s, say
+        self._xml_of, self._note = xml_of, note
         self._locks: dict[str, threading.Lock] = {}
         self._distrusted: set[str] = set()
         self._unready: list[Domain] = []
@@ -54,37 +50,29 @@ class Restoring:
 
     def begin(self, spec: GuestSpec) -> Begun:
         """Begin that guest, restored where it can be; raises HypervisorError where it cannot even be booted."""
-        if is_restorable(spec) and not self._lacks_helper:
-            name = self._states.name(spec)
-            begun = self._restored(spec, name)
-            if begun is not None:
-                return begun
-        return self._booted(spec)
+        begun = self._restored(spec) if is_restorable(spec) and not self._lacks_helper else None
+        return begun or self._booted(spec)
 
     def way(self, boot: str | None, accel: Accel) -> Callable[[GuestSpec], Begun] | None:
-        """How guests begin with --vm-boot=`boot`; None where each is booted, as if no guest were ever restored."""
+        """The function that begins guests with --vm-boot=`boot`; None where every guest is booted."""
         if boot == "restore":
             return self.begin
-        return (
-            self.begin_proven if boot is None and any(accel in bus.proven_restored for bus in BUSES.values()) else None
-        )
+        is_any_proven = any(accel in bus.proven_restored for bus in BUSES.values())
+        return self.begin_proven if boot is None and is_any_proven else None
 
     def begin_proven(self, spec: GuestSpec) -> Begun:
-        """Begin that guest, restored where that is proven to come to the same, booted elsewhere; raises as `begin`."""
+        """Begin that guest, restored where this is proven to be equal, else booted; raises as `begin`."""
         return self.begin(spec) if is_proven(spec) else self._booted(spec)
 
     def distrust(self, spec: GuestSpec, why: object) -> None:
-        """Boot every guest of that kind from now on: one that was restored is not what it ought to be."""
+        """Boot every guest of that kind from now on, because a restored one was not as it should be."""
         name = self._states.name(spec)
         self._distrusted.add(name)
         self._states.drop(name)
-        if lacks_io_helper(str(why)):
-            self._tell_of_helper()
+        if not lacks_io_helper(str(why)):
+            self._say(f"a restored guest cannot be used, so such guests are booted: {why}")
             return
-        self._say(f"a restored guest cannot be used, so such guests are booted: {why}")
-
-    def _tell_of_helper(self) -> None:
-        """Say it once, whichever guests ask: none of this host can be restored, of whatever kind."""
+        # no guest of this host can be restored, of whatever kind: one message is enough
         with self._telling:
             is_told, self._lacks_helper = self._lacks_helper, True
         if not is_told:
@@ -94,22 +82,19 @@ class Restoring:
             )
 
     def forget(self, spec: GuestSpec) -> None:
-        """Have the next guest of that kind be restored from one that is saved anew."""
+        """Drop the state of that kind of guest, so that the next one saves it anew."""
         self._states.drop(self._states.name(spec))
 
     def stop(self) -> None:
-        """The run ends: no guest is saved or restored any more, and those that are ready in no thread yet are ended.
-
-        Guests that boot in other threads are waited for.
-        """
+        """End the run's guests that are not ready yet, and save or restore no more; guests that boot are waited for."""
         self._is_over = True
         for domain in tuple(self._unready):
-            # one that cannot be ended is removed with all else of the run, and does not keep its end from coming
+            # a guest that cannot be ended here is removed with the rest of the run
             with contextlib.suppress(VmStorageError):
                 domain.destroy()
 
     def go_on(self) -> None:
-        """The run does not end after all: pytest's debugger goes on after Ctrl-C."""
+        """Take `stop` back: pytest's debugger goes on after Ctrl-C."""
         self._is_over = False
 
     def _check_goes_on(self) -> None:
@@ -120,11 +105,12 @@ class Restoring:
         self._check_goes_on()
         return Begun(self._hypervisor.start(self._xml_of(spec)))
 
-    def _restored(self, spec: GuestSpec, name: str) -> Begun | None:
+    def _restored(self, spec: GuestSpec) -> Begun | None:
+        name = self._states.name(spec)
         try:
             with span("restore"):
                 with self._alone(name):
-                    domain = self._next_from(spec, name)
+                    domain = self._begun_from(spec, name)
                 return Begun(self._woken(domain, spec), is_restored=True) if domain is not None else None
         except VmStorageError as error:
             self._check_goes_on()
@@ -133,35 +119,34 @@ class Restoring:
 
     @contextlib.contextmanager
     def _alone(self, name: str) -> Iterator[None]:
-        """Within it no other thread uses that state: its head holds the XML of one guest at a time."""
+        """Context in which no other thread uses that state: its head holds the XML of one guest at a time."""
         lock = self._locks.setdefault(name, threading.Lock())
         with contextlib.ExitStack() as held:
-            # a step of its own: who waits until the first guest of its kind is saved is not slow to be restored
+            # a span of its own: to wait until the first guest of a kind is saved is no part of being restored
             with span("queue"), waiting_for("another guest of its kind"):
                 held.enter_context(lock)
             yield
 
-    def _next_from(self, spec: GuestSpec, name: str) -> Domain | None:
+    def _begun_from(self, spec: GuestSpec, name: str) -> Domain | None:
         self._check_goes_on()
+        if name in self._distrusted:
+            return None
         try:
-            return self._begun_from(spec, name) if name not in self._distrusted else None
+            state = self._states.take(name)
+            if state is None:
+                with span("save"):
+                    state = self._made(spec, name)
+            xml = self._xml_of(spec)
+            self._states.write_head(state, xml)
+            self._check_goes_on()
+            return self._hypervisor.restore(xml, state.path)
         except (KeyboardInterrupt, SystemExit):
-            # before another thread has the lock: it is not to save what this one did not
+            # set before another thread gets the lock, and would save the state in this one's place
             self._is_over = True
             raise
 
-    def _begun_from(self, spec: GuestSpec, name: str) -> Domain:
-        state = self._states.take(name)
-        if state is None:
-            with span("save"):
-                state = self._made(spec, name)
-        xml = self._xml_of(spec)
-        self._states.write_head(state, xml)
-        self._check_goes_on()
-        return self._hypervisor.restore(xml, state.path)
-
     def _woken(self, domain: Domain, spec: GuestSpec) -> Domain:
-        """Have it look at its disk, while it is looked at from outside."""
+        """Wait for the restored guest's agent, and tell it to look at its disk."""
         config = spec.config
         fills = config is not None and config.state != "fresh" and not (config.arrives_filled or spec.is_filled)
         try:
@@ -174,7 +159,7 @@ class Restoring:
         return domain
 
     def _made(self, spec: GuestSpec, name: str) -> State:
-        """Boot a guest with that one's disk, which it lets go, and save it; raises VmStorageError."""
+        """Boot a guest with that guest's disk, which it releases, and save it; raises VmStorageError."""
         self._say("saving a guest from which others are restored")
         own = str(uuid.uuid4())
         first = spec.model_copy(update={"uuid": own, "name": f"{spec.name}-saved", "console": f"{spec.console}-saved"})
@@ -186,7 +171,7 @@ class Restoring:
                 park(AgentShell(domain))
                 domain.save(self._states.path(name))
         finally:
-            # after Ctrl-C libvirt may have started one that nobody holds yet
+            # after Ctrl-C libvirt may have started a guest that no variable holds yet
             begun = self._hypervisor.find(own)
             if begun is not None:
                 begun.destroy()
@@ -196,7 +181,7 @@ class Restoring:
     def _unready_meanwhile(self, domain: Domain) -> Iterator[None]:
         self._unready.append(domain)
         try:
-            # who stopped before it was among them did not end it
+            # a `stop` from before the guest was in the list did not end it
             self._check_goes_on()
             yield
         finally:

@@ -1,7 +1,7 @@
-"""Saved guests on a host: found by what they depend on, checked, copied, given another XML, kept within a limit.
+"""Saved guests on a host: named by their dependencies, checked, copied, given another XML, kept within a limit.
 
-A state is a file of libvirt's with the appliance in memory as it was before its first command. What is kept is never
-restored itself: each run has a copy in its own folder, whose beginning it writes anew for each guest.
+A state is a file of libvirt's with the appliance in memory as it was before its first command. A kept state is never
+restored itself: each run has a copy in its own folder, whose beginning it rewrites for each guest.
 
 Source: struct _virQEMUSaveHeader in libvirt's src/qemu/qemu_saveimage.h, version 2 (libvirt 0.9.5 and later; read and
 written with 9.0): 16 bytes of magic, five little-endian numbers of 32 bits, 56 bytes without use, the XML that ends
@@ -35,7 +35,7 @@ _BEFORE = len(MAGIC) + _NUMBERS.size + 56
 
 
 class SaveImage(BaseModel):
-    """What a saved guest's file says before QEMU's own stream: `xml`, libvirt's `cookie`, and `room` bytes for both."""
+    """The beginning of a saved guest's file, before QEMU's stream: `xml`, libvirt's `cookie`, `room` bytes for both."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -45,14 +45,11 @@ class SaveImage(BaseModel):
 
     @property
     def size_bytes(self) -> int:
-        """How long all of that is; QEMU's stream begins there."""
+        """The length of the beginning, where QEMU's stream starts."""
         return _BEFORE + self.room
 
     def with_xml(self, xml: str) -> bytes:
-        """The same beginning, as long as before, for a domain of that XML, which is to run at once.
-
-        Raises ValueError where it does not fit.
-        """
+        """The beginning, as long as before, for a domain of that XML that runs at once; raises ValueError."""
         text = xml.encode() + b"\0"
         content = text + self.cookie
         if len(content) > self.room:
@@ -62,9 +59,9 @@ class SaveImage(BaseModel):
 
 
 def read_save_image(data: bytes) -> SaveImage:
-    """Read the beginning of a file; `data` has all of it, and may have more. Raises ValueError for any other file.
+    """Read the beginning of a file, of which `data` may have more; raises ValueError for any other file.
 
-    A file that libvirt has not finished has another magic; one whose stream is compressed cannot be used.
+    A file that libvirt has not finished has another magic; a compressed stream cannot be used.
     """
     if len(data) < _BEFORE or not data.startswith(MAGIC):
         raise ValueError("it is not what libvirt saves a guest in")
@@ -80,7 +77,7 @@ def read_save_image(data: bytes) -> SaveImage:
 
 
 KEPT_BYTES = 2 * 2**30
-"""How much is kept on a host at most; an appliance of 512 MiB takes 140 MiB."""
+"""Limit of all kept states on a host; an appliance of 512 MiB takes 140 MiB."""
 
 _HEAD_BYTES = 2**20
 _TAKE = """
@@ -124,9 +121,10 @@ class State(BaseModel):
 
 
 class States:
-    """The saved guests of one lab host, and a run's copies of them in `own`; `conditions` are the host's part of names.
+    """The saved guests of one lab host in `folder`, and a run's copies of them in `own`.
 
-    `boot_id` is that of the host: states of an earlier boot are of no use and removed.
+    `conditions` are the host's part of the states' names. States of another boot of the host than `boot_id` are of no
+    use and removed.
     """
 
     def __init__(
@@ -139,34 +137,31 @@ class States:
         conditions: Mapping[str, str],
         kept_bytes: int = KEPT_BYTES,
     ) -> None:
-        self._shell = shell
-        self._folder = folder
-        self._own = own
+        self._shell, self._folder, self._own, self._kept_bytes = shell, folder, own, kept_bytes
         self._of_boot = f"state-{hashlib.sha256(boot_id.encode()).hexdigest()[:8]}-"
         self._conditions = {**conditions, "boot_id": boot_id}
-        self._kept_bytes = kept_bytes
         self._provenance = Provenance(shell)
         self._taken: dict[str, State | None] = {}
         self._keeping = threading.Lock()
 
     def name(self, spec: GuestSpec) -> str:
-        """The name of the state for that guest: it stands for all that the state depends on."""
+        """The name of the state for that guest, a digest of everything that the state depends on."""
         parts = {
             **self._conditions,
             "qemu_sha256": self._provenance.binary(spec.emulator),
             "root_sha256": spec.root_sha256,
             "xml": neutral_xml(spec),
-            # of the disk XML says only where it is
+            # the XML has only the path of the disk
             "size_bytes": spec.config.size if spec.config is not None and BUSES[spec.config.bus].is_ata else None,
         }
         return self._of_boot + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def path(self, name: str) -> str:
-        """Where the run's own copy is, or is to be saved."""
+        """The path of the run's own copy."""
         return f"{self._own}/{name}"
 
     def take(self, name: str) -> State | None:
-        """The run's own copy, made if need be; None where there is none, or a damaged one, which is removed."""
+        """The run's own copy, made if need be; None where the state is missing, or damaged and then removed."""
         if name not in self._taken:
             done = self._shell.run(["sh", "-c", _TAKE, "sh", self._folder, name, self.path(name)])
             self._taken[name] = self._read(name) if done.ok else None
@@ -175,15 +170,12 @@ class States:
         return self._taken[name]
 
     def keep(self, name: str) -> State:
-        """Keep what was saved as the run's own copy for later runs; the oldest go where there is too much.
-
-        Raises ProvisionError.
-        """
+        """Keep the run's own copy for later runs, and remove the oldest over the limit; raises ProvisionError."""
         state = self._read(name)
         if state is None:
             raise ProvisionError(f"{self.path(name)} is not what libvirt saves a guest in.")
         argv = ["sh", "-c", _KEEP, "sh", self._folder, name, state.path, str(self._kept_bytes), self._of_boot]
-        # what another thread has half kept would be taken for what a killed run left
+        # a state that another thread has half kept would be taken for one that a killed run left
         with self._keeping:
             check(self._shell.run(argv), f"keeping a saved guest in {self._folder}")
         self._taken[name] = state
@@ -196,7 +188,7 @@ class States:
         self._shell.run(["rm", "-f", "--", kept, f"{kept}.sum", self.path(name)])
 
     def write_head(self, state: State, xml: str) -> None:
-        """Have the run's own copy be a guest of that XML; raises ProvisionError."""
+        """Write that XML into the run's own copy; raises ProvisionError."""
         try:
             head = state.head.with_xml(xml)
         except ValueError as error:
@@ -214,12 +206,12 @@ class States:
 
 
 def is_restorable(spec: GuestSpec) -> bool:
-    """Whether a guest like that may be restored, and all of its disk still be what it sees afresh."""
+    """Whether such a guest may be restored: it boots the appliance, and looks at its disk afresh."""
     return spec.config is not None and spec.image is None and has_restorable_disk(spec.config)
 
 
 def has_restorable_disk(config: StorageConfig) -> bool:
-    """Whether a guest that was saved looks at such a disk afresh, and QEMU leaves it as it is.
+    """Whether a saved guest looks at such a disk afresh, and QEMU leaves the disk as it is.
 
     When QEMU restores an ATA disk it turns the write cache on, whatever the disk was (hw/ide/core.c,
     ide_drive_post_load: it looks at byte 85 of the identify data for word 85). Then nothing is flushed for a write, and
@@ -232,25 +224,25 @@ def has_restorable_disk(config: StorageConfig) -> bool:
 
 
 def is_proven(spec: GuestSpec) -> bool:
-    """Whether a guest like that, restored, was shown to have the figures of a booted one."""
+    """Whether such a guest, restored, was shown to have the figures of a booted one."""
     return is_restorable(spec) and spec.config is not None and is_meant_for(spec.config, None, spec.accel)
 
 
 def is_meant_for(config: StorageConfig, boot: str | None, accel: Accel) -> bool:
-    """Whether with --vm-boot=`boot` the appliance is to be restored for that cell, if all goes well."""
+    """Whether the appliance is to be restored for that cell with --vm-boot=`boot`, if all goes well."""
     is_meant = boot == "restore" or (boot is None and accel in BUSES[config.bus].proven_restored)
     return is_meant and has_restorable_disk(config)
 
 
 def neutral_xml(spec: GuestSpec) -> str:
-    """The XML without what two guests of one state may have differently: names, files, and what only the host sees.
+    """The XML without the parts in which guests of one state may differ: names, files, and the host's own settings.
 
     The write cache, the size and the like are the disk's: a driver that is bound again asks for them.
     """
     config = spec.config
     assert config is not None
     of_guest = ("bus", "machine", "iothread", "queues", "queue_size", "vcpus", "memory", "emulator")
-    # the host's side of its cache no guest sees, and of ATA only disks with a write cache are restored
+    # no guest sees the host's side of its cache, and only ATA disks with a write cache are restored
     plain = type(config)(**{name: getattr(config, name) for name in of_guest}, size="1G")
     paths = {what: what for what in ("name", "disk", "console")}
     update = {**paths, "uuid": NOBODY, "genid": NOBODY, "config": plain, "is_block": False, "pinning": None}
@@ -258,7 +250,7 @@ def neutral_xml(spec: GuestSpec) -> str:
 
 
 def remove_states(shell: Shell, folder: str, *, look_only: bool = False) -> int:
-    """Remove all that are kept in that folder, which no run needs any more; how many there were, or are."""
+    """Remove all states in a folder that no run needs any more, or only count them; returns their number."""
     script = 'cd -- "$1" 2>/dev/null || exit 0; ls -A | grep -c -v "[.]sum$"; [ -n "$2" ] || rm -rf -- "$1"'
     done = shell.run(["sh", "-c", script, "sh", folder, "look" if look_only else ""])
     return int(done.stdout or 0)

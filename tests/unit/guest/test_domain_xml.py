@@ -1,4 +1,7 @@
-"""The domain XML of every cell, read back by a parser."""
+"""The domain XML of every cell, read back by a parser.
+
+Tests of `guest.domain_xml` and `guest.disk_xml`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A guest that answers: its facts, its death with the console's tail, its testinfra Host."""
+"""A guest that answers: its facts, its death with the console's tail, its testinfra Host.
+
+Tests of `guest.guest`, `guest.facts` and `guest.instance`.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import AttestationError, HostError, UnsupportedError
 from pytest_vmstorage.guest.pinning import HostCpus, Pinner, Pinning, check_pinning, choose, read_cpus
 from pytest_vmstorage.host.files import read_files
@@ -70,17 +71,17 @@ def test_the_node_with_most_cores_is_taken_and_no_other() -> None:
 def test_too_few_cores_are_said_or_refused() -> None:
     """A row without pinning says so; with --vm-strict there is no such row."""
     shell = FakeShell().answer(re.compile("thread_siblings_list"), look("0", {0: "0"}, {0: "0"}))
-    said = Pinner(shell)(vcpus=1, iothreads=1)
+    said = Pinner(shell).of(StorageConfig(iothread=True))
     assert str(said) == "not pinned: 1 vCPU and an I/O thread and the rest of QEMU want 3 cores, and 1 core can be had"
     with pytest.raises(UnsupportedError, match=r"--vm-pin cannot be had: 1 vCPU and the rest of QEMU want 2 cores"):
-        Pinner(shell, strict=True)(vcpus=1, iothreads=0)
+        Pinner(shell, strict=True).of(StorageConfig())
 
 
 def test_the_host_is_looked_at_once() -> None:
     """Its cores do not change from guest to guest."""
     shell = FakeShell().answer(re.compile("thread_siblings_list"), TWO_NODES)
     pin = Pinner(shell)
-    assert pin(vcpus=1, iothreads=0) == pin(vcpus=1, iothreads=0)
+    assert pin.of(StorageConfig()) == pin.of(StorageConfig())
     assert len(shell.asked) == 1
 
 
@@ -89,12 +90,12 @@ def test_a_host_may_keep_cpus_for_itself() -> None:
     shell = FakeShell().answer(re.compile("thread_siblings_list"), TWO_NODES)
     pinner = Pinner(shell, within=(1, 2, 3, 7))
     pinner.check()
-    assert str(pinner(vcpus=1, iothreads=0)) == "vCPU 0 on CPU 3, all else of QEMU on CPU 2, NUMA node 1"
-    assert str(pinner(vcpus=2, iothreads=0)) == (
+    assert str(pinner.of(StorageConfig())) == "vCPU 0 on CPU 3, all else of QEMU on CPU 2, NUMA node 1"
+    assert str(pinner.of(StorageConfig(vcpus=2))) == (
         "not pinned: 2 vCPUs and the rest of QEMU want 3 cores, and 2 cores of NUMA node 1 can be had;"
         " all of QEMU on CPUs 1-3,7"
     )
-    together = Pinner(shell, apart=False, within=(1, 2, 3, 7))(vcpus=64, iothreads=1)
+    together = Pinner(shell, apart=False, within=(1, 2, 3, 7)).of(StorageConfig(vcpus=64, iothread=True))
     assert str(together) == "all of QEMU on CPUs 1-3,7"
 
 

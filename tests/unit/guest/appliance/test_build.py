@@ -1,4 +1,7 @@
-"""The appliance's cache: built once, damage noticed, builders kept apart; Debian's tools are imitated."""
+"""The appliance's cache: built once, damage noticed, builders kept apart; Debian's tools are imitated.
+
+Tests of `guest.appliance.build`, `guest.appliance.recipe` and `guest.appliance.rootfs`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The ELF kernel inside a bzImage, on images made here."""
+"""The ELF kernel inside a bzImage, on images made here.
+
+Tests of the kernel's half of `guest.appliance.initrd`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A user's own image: looked at before anything is made, never written to, and an overlay and a seed for each guest."""
+"""A user's own image: looked at before anything is made, never written to, and an overlay and a seed for each guest.
+
+Tests of `guest.cloud_image.image`, `guest.cloud_image.seed` and `guest.cloud_image.guest`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An orphan made while a guest starts becomes this process's child, and does not stay a zombie."""
+"""An orphan made while a guest starts becomes this process's child, and does not stay a zombie.
+
+Tests of the adoption in `guest.libvirt.start`.
+"""
 
 from __future__ import annotations
 

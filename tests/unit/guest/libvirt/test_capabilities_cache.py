@@ -38,9 +38,9 @@ def test_libvirt_takes_the_latest_of_all_modules_for_its_own_time(tmp_path: Path
 
 def test_where_libvirt_is_not_loaded_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor where it has no such function."""
-    monkeypatch.setattr(capabilities_cache, "_loaded_from", lambda: None)
+    monkeypatch.setattr(capabilities_cache, "_LIBRARY", "libnobodyhas.so.0")
     assert capabilities_cache.count_all_modules() == 0
-    monkeypatch.setattr(capabilities_cache, "_loaded_from", lambda: Path("libc.so.6"))
+    monkeypatch.setattr(capabilities_cache, "_LIBRARY", "libc.so.6")
     assert capabilities_cache.count_all_modules() == 0
 
 

@@ -1,4 +1,7 @@
-"""libvirt's event loop and its errors, with libvirt's own test driver."""
+"""libvirt's event loop and its errors, with libvirt's own test driver.
+
+Tests of the event loop of `guest.libvirt.connection`.
+"""
 
 from __future__ import annotations
 

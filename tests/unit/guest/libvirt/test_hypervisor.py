@@ -1,4 +1,7 @@
-"""In which order guests are begun through libvirt; none is begun, real ones are in tests/guest."""
+"""In which order guests are begun through libvirt; none is begun, real ones are in tests/guest.
+
+Tests of `guest.libvirt.hypervisor` as an implementation of `guest.protocol`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which starts of guests go on side by side."""
+"""Which starts of guests go on side by side.
+
+Tests of the class `Starts` of `guest.libvirt.start`; its adoption of orphans is tested in test_adopted.py.
+"""
 
 from __future__ import annotations
 

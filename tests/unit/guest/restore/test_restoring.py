@@ -1,4 +1,7 @@
-"""Which guests are restored, which are booted, and what happens where a state cannot be had; on fakes."""
+"""Which guests are restored, which are booted, and what happens where a state cannot be had; on fakes.
+
+Tests of `guest.restore.restoring`, and of what `guest.restore.parking` does with the disk.
+"""
 
 from __future__ import annotations
 

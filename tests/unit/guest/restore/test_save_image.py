@@ -1,4 +1,7 @@
-"""The beginning of libvirt's saved guests: one of libvirt 9.0 is read, and written anew for another guest."""
+"""The beginning of libvirt's saved guests: one of libvirt 9.0 is read, and written anew for another guest.
+
+Tests of the file format in `guest.restore.states`.
+"""
 
 from __future__ import annotations
 
