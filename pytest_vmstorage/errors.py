@@ -1,4 +1,4 @@
-"""Every error this project raises, one sentence and one outcome each.
+"""All errors of this project, with one sentence and one outcome each.
 
 VmStorageError
 ├── ConfigError          the user asked for something impossible   -> usage error, before any test
@@ -6,8 +6,8 @@ VmStorageError
 ├── ProvisionError       a disk, guest or appliance was not made   -> error of that cell
 │   ├── SpaceError       a disk does not fit                       -> error of that cell
 │   ├── HostError        the lab host cannot be reached or used    -> usage error when found before any test
-│   │   └── LostError    it was reached, and no longer is    -> error of that cell, and of all after it
-│   ├── ForeignPathError something would write outside of what is ours -> error of that cell; it did not run
+│   │   └── LostError    its connection was lost             -> error of that cell, and of all after it
+│   ├── ForeignPathError a command would write outside of the run's own folders and devices -> error of that cell
 │   └── HypervisorError  libvirt or QEMU refused; carries libvirt's code
 ├── GuestError           the guest was made but cannot be used     -> error of that cell
 │   ├── BootTimeoutError no answer within the time limit
@@ -17,7 +17,7 @@ VmStorageError
 │   └── GuestDiedError   QEMU ended or the kernel panicked
 ├── AttestationError     the cell is not what its id says          -> error of that cell
 └── WorkloadError        the tool failed or printed what it never prints -> error of that cell
-    └── LateError        it was ended at its time limit
+    └── LateError        the tool was ended at its time limit
 """
 
 from __future__ import annotations
@@ -27,43 +27,44 @@ from typing import Self
 from pytest_vmstorage.text import plain
 
 _LONGEST = 2000
-"""Letters of a sentence with its remedy; what is longer quotes something that nobody reads."""
+"""Characters of a sentence with its remedy; a longer one quotes output that nobody reads."""
 
 
-def _bearable(text: str, most: int) -> str:
+def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
 
 
-def _beside(hint: str, what: str) -> str:
-    return _bearable(plain(what), _LONGEST - len(hint) - 1)
+def _fitted(what: str, hint: str) -> str:
+    """The sentence, plain, and so short that it fits with its remedy."""
+    return _shortened(plain(what), _LONGEST - len(hint) - 1)
 
 
 class VmStorageError(Exception):
-    """Base of all errors here: `what` is one sentence, `hint` says what to do about it.
+    """Base of all errors here: `what` is one sentence, `hint` is the remedy.
 
-    What tools and guests said is quoted in them, and reaches terminals and JUnit files: it is made plain here.
+    Both quote output of tools and guests, and reach terminals and JUnit files: they are made plain here.
     """
 
     def __init__(self, what: str, *, hint: str = "") -> None:
-        self.hint = _bearable(plain(hint), _LONGEST // 2)
-        self.what = _beside(self.hint, what)
+        self.hint = _shortened(plain(hint), _LONGEST // 2)
+        self.what = _fitted(what, self.hint)
         super().__init__(self.what)
 
     def __str__(self) -> str:
         return f"{self.what} {self.hint}".rstrip()
 
     def retold(self, what: str) -> Self:
-        """A copy with another sentence, and with this one's traceback."""
+        """A copy of this error with another sentence and the same traceback."""
         # copy.copy() calls `cls(what)`, and some subclasses need more arguments
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.what = _beside(other.hint, what)
+        other.what = _fitted(what, other.hint)
         other.args = (other.what,)
         return other.with_traceback(self.__traceback__)
 
 
 class ConfigError(VmStorageError):
-    """What the user asked for cannot exist; found before anything is made."""
+    """A request of the user that cannot be fulfilled anywhere; found before anything is made."""
 
 
 class UnsupportedError(VmStorageError):
@@ -75,7 +76,7 @@ class ProvisionError(VmStorageError):
 
 
 class SpaceError(ProvisionError):
-    """A disk does not fit where it is to lie; what is about to be removed may make room."""
+    """A disk does not fit the folder or device meant for it; removing other disks may make room."""
 
 
 class HostError(ProvisionError):
@@ -83,11 +84,11 @@ class HostError(ProvisionError):
 
 
 class ForeignPathError(ProvisionError):
-    """A command would have been given a path to write to that is not the run's own; it did not run."""
+    """A command names a path to write to that is not the run's own; it did not run."""
 
 
 class LostError(HostError):
-    """A connection to the lab host was lost in the middle of something."""
+    """The connection to the lab host was lost during the run."""
 
 
 class HypervisorError(ProvisionError):
@@ -118,11 +119,11 @@ class BootTimeoutError(GuestError):
 
 
 class GuestSilentError(GuestError):
-    """The guest's agent answered before, and does not any more."""
+    """The guest's agent answered before, and no longer does."""
 
 
 class CommandStuckError(GuestError):
-    """A command in the guest ran past its limit and cannot be killed, as one that waits for a disk."""
+    """A command in the guest ran past its limit and cannot be killed, such as one that waits for a disk."""
 
 
 class DiskMissingError(GuestError):
@@ -159,4 +160,4 @@ class WorkloadError(VmStorageError):
 
 
 class LateError(WorkloadError):
-    """A workload, or what is needed around it, was ended at its time limit."""
+    """A workload, or a command needed around it, was ended at its time limit."""

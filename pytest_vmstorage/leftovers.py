@@ -1,4 +1,4 @@
-"""Files, folders and processes that must not outlive their maker: whole or not there, and told apart by its mark."""
+"""Files, folders and processes that must not outlive their maker: files are written whole, and all carry its mark."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def boot_id() -> str:
 
 
 def pid_namespace() -> str:
-    """The number of the namespace in which this process's pids count: a container has another than its host."""
+    """The number of this process's pid namespace: a container has another than its host."""
     return str(Path("/proc/self/ns/pid").stat().st_ino)
 
 
 def started_ticks(pid: int) -> int | None:
-    """When that process started, in clock ticks since boot (proc(5), stat field 22); None if there is none."""
+    """The process's start, in clock ticks since boot (proc(5), stat field 22); None where there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -49,14 +49,14 @@ def mark() -> str:
 
 @functools.lru_cache(maxsize=1)
 def _mark_of(pid: int) -> str:
-    # it goes with each command; a child that was forked has another pid
+    # each command carries it, hence the cache; a forked child has another pid
     return f"{pid_namespace()}-{pid}-{started_ticks(pid) or 0}"
 
 
 def kill_session(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-    """Kill a process that was started with a session of its own, and what it started; none there is no error.
+    """Kill a process that was started in a session of its own, and its children; one that has ended is no error.
 
-    Killed alone it leaves its children, which go on to work and to take memory with nobody to end them.
+    Killed alone it would leave children that go on working and taking memory with nobody to end them.
     """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -84,19 +84,19 @@ def _environments() -> Iterator[tuple[int, str, list[bytes]]]:
             environ = (folder / "environ").read_bytes().split(b"\0")
             name = (folder / "comm").read_text().strip()
         except OSError:
-            # it ended meanwhile, or is another user's
+            # the process ended meanwhile, or is another user's
             continue
         yield int(folder.name), name, environ
 
 
 def _is_gone(marked: str) -> bool:
-    """Whether a process that counts its pids as this one does is gone; False where that cannot be seen from here."""
+    """Whether the process of that mark is gone; False for another pid namespace, which cannot be seen from here."""
     namespace, pid, ticks = marked.split("-")
     return namespace == pid_namespace() and started_ticks(int(pid)) != int(ticks)
 
 
 def is_left(path: Path, marked: str) -> bool:
-    """Whether the file's maker, by that mark, is gone; one that cannot be seen from here is after a day."""
+    """Whether the file's maker, by that mark, is gone; one that cannot be seen from here counts as gone after a day."""
     if marked.partition("-")[0] == pid_namespace():
         return _is_gone(marked)
     try:
@@ -117,13 +117,13 @@ def left_paths(folder: Path, name: str) -> Iterator[tuple[Path, re.Match[str]]]:
 
 
 def make_temporary(what: str) -> Path:
-    """A folder that this user alone can enter, for the caller to remove; `what` is a word such as "keys"."""
+    """Make a folder that only this user can enter, for the caller to remove; `what` is a word such as "keys"."""
     return Path(tempfile.mkdtemp(prefix=f"vms-{what}-{mark()}-"))
 
 
 @contextlib.contextmanager
 def temporary(what: str) -> Iterator[Path]:
-    """The same, gone afterwards."""
+    """Such a folder for a block, removed after it."""
     folder = make_temporary(what)
     try:
         yield folder
@@ -132,7 +132,7 @@ def temporary(what: str) -> Iterator[Path]:
 
 
 def sweep(*, look_only: bool = False) -> list[str]:
-    """Remove this user's folders whose processes were killed; a phrase for each."""
+    """Remove this user's temporary folders whose processes were killed; a phrase for each."""
     said = []
     for path, _ in left_paths(Path(tempfile.gettempdir()), rf"vms-[a-z]+-{MARK}-\w+"):
         if _is_ours(path):
@@ -151,9 +151,9 @@ def _is_ours(path: Path) -> bool:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace the file as a whole, on disk before this returns; what killed writers of it left goes first.
+    """Replace the file as a whole, on disk before this returns; drafts that killed writers left are removed first.
 
-    Raises OSError where it cannot be written, and then leaves nothing.
+    Raises OSError where the file cannot be written, and then leaves nothing.
     """
     for left in left_drafts(path.parent, path.name):
         left.unlink(missing_ok=True)
@@ -170,6 +170,6 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def left_drafts(folder: Path, name: str = "") -> Iterator[Path]:
-    """Drafts in that folder whose writers are gone; of one file, or of all."""
+    """Drafts in that folder whose writers are gone, of the file of that name or of all."""
     for path, _ in left_paths(folder, rf"\.{re.escape(name) or '.+'}\.{MARK}\.new"):
         yield path

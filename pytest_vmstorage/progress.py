@@ -1,4 +1,4 @@
-"""How long steps report on themselves: a function that takes one sentence."""
+"""Progress reports of long steps: a function that takes one sentence."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The signed ranks of paired differences (Wilcoxon 1945; Hollander, Wolfe and Chicken, Nonparametric Statistical Methods,
 3.1 to 3.3) are exact for any number of pairs: they assume that differences are independent and lie symmetrically about
-the shift, which those of two runs with the same noise do, and nothing else of their distribution.
+the shift, as those of two runs with the same noise do, and nothing else about their distribution.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 MOST_PAIRS = 1000
-"""More are never proposed: nobody would run them."""
+"""The most pairs ever proposed: nobody would run more."""
 
 
 class Interval(NamedTuple):
@@ -26,15 +26,15 @@ class Interval(NamedTuple):
 
 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """The narrowest pair of values, as far from either end, that has the median between them with that confidence.
+    """The narrowest pair of values, equally far from either end, that encloses the median with that confidence.
 
-    None where there are too few values for it: 0.95 takes 6. It assumes independent values and nothing of their
+    None where there are too few values: 0.95 takes 6. It assumes independent values and nothing about their
     distribution (the sign test's interval; David and Nagaraja, Order Statistics, 7.1).
     """
     ordered, found, outside = sorted(values), None, 0
     for left_out in range((len(ordered) + 1) // 2):
         outside += math.comb(len(ordered), left_out)
-        # whole numbers, of which a thousand values make larger ones than a float holds
+        # whole numbers: a thousand values make larger ones than a float holds
         if 1.0 - 2 * outside / 2 ** len(ordered) < confidence:
             break
         found = Interval(ordered[left_out], ordered[-1 - left_out])
@@ -42,10 +42,10 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
-    """How probably signed ranks as high as these come about where the shift is 0: one-sided, for a shift above 0.
+    """The probability of signed ranks as high as these if the shift is 0: one-sided, for a shift above 0.
 
     Exact: all 2^n patterns of signs are counted, given the sizes. Equal sizes share their mean rank; differences of 0
-    say nothing of the direction and are left out, as Wilcoxon did. 1.0 where nothing is left.
+    say nothing about the direction and are left out, as Wilcoxon did. 1.0 where none is left.
     """
     nonzero = [difference for difference in differences if difference]
     ordered = sorted(map(abs, nonzero))
@@ -57,7 +57,7 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 
 
 def hodges_lehmann(differences: Sequence[float]) -> float:
-    """The median of all means of two differences, each with itself too: the shift that leaves no p-value small.
+    """The Hodges-Lehmann estimate of the shift: the median of the means of any two differences, each also with itself.
 
     Raises ValueError without any difference.
     """
@@ -69,10 +69,10 @@ def hodges_lehmann(differences: Sequence[float]) -> float:
 
 
 def upper_bound(differences: Sequence[float], risk: float) -> float:
-    """What the shift lies below but for that risk; infinite where so few differences cannot say.
+    """The upper bound of the shift at that risk; infinite where there are too few differences.
 
     Exact without equal sizes: it is below x just where `signed_rank_p` of x less each difference is at most `risk`.
-    With equal ones the risk is smaller.
+    With equal sizes the risk is smaller.
     """
     averages = _walsh_averages(tuple(differences))
     left_out = _averages_beyond(len(differences), risk)
@@ -80,7 +80,7 @@ def upper_bound(differences: Sequence[float], risk: float) -> float:
 
 
 def lower_bound(differences: Sequence[float], risk: float) -> float:
-    """What the shift lies above but for that risk; infinite, and negative, where so few differences cannot say."""
+    """The lower bound of the shift at that risk; minus infinity where there are too few differences."""
     averages = _walsh_averages(tuple(differences))
     left_out = _averages_beyond(len(differences), risk)
     return averages[left_out - 1] if left_out else -math.inf
@@ -94,7 +94,7 @@ def shift_interval(differences: Sequence[float], confidence: float = 0.95) -> In
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """The p-values, in the order given, each as it counts among so many (Holm 1979).
+    """The p-values adjusted for their number (Holm 1979), in the order given.
 
     Rejecting those of at most alpha rejects a true hypothesis with a risk of at most alpha, however they depend on
     each other.
@@ -108,7 +108,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def student_t_cdf(t: float, freedom: int) -> float:
-    """How probably Student's t with so many degrees of freedom, at least 1, is at most `t`.
+    """The probability that Student's t with that many degrees of freedom, at least 1, is at most `t`.
 
     The finite series for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
     """
@@ -126,7 +126,7 @@ def student_t_cdf(t: float, freedom: int) -> float:
 
 @lru_cache(maxsize=4096)
 def student_t_quantile(probability: float, freedom: int) -> float:
-    """What Student's t with so many degrees of freedom is at most with that probability, which is between 0 and 1."""
+    """The quantile of Student's t with that many degrees of freedom; the probability is between 0 and 1."""
     if probability < 0.5:
         return -student_t_quantile(1.0 - probability, freedom)
     low, high = 0.0, 1.0
@@ -138,7 +138,7 @@ def student_t_quantile(probability: float, freedom: int) -> float:
 
 
 def visible_shift(spread: float, count: int, risk: float = 0.05) -> float:
-    """The smallest shift that so many differences with that standard deviation show in four of five cases.
+    """The smallest shift that `count` differences with that standard deviation show in four of five cases.
 
     Student's t test, two-sided at `risk`: (t.975 + t.80) s / sqrt(n) at 5 %. Raises ValueError for fewer than 2.
     """
@@ -158,14 +158,14 @@ def count_to_see(shift: float, spread: float, risk: float = 0.05) -> int | None:
 
 def fewest_for_interval(confidence: float = 0.95) -> int:
     """The fewest differences that have a `shift_interval` of that confidence, which is below 1."""
-    # the same rounding as there: a confidence of just 1 - 2/2^n must be had
+    # the same rounding as in `shift_interval`: a confidence of exactly 1 - 2/2^n must be reached
     risk = (1.0 - confidence) / 2
     return next(count for count in range(1, MOST_PAIRS + 1) if risk * 2**count >= 1)
 
 
 @lru_cache(maxsize=256)
 def _patterns_at_most(doubled_ranks: tuple[int, ...]) -> tuple[int, ...]:
-    """For each sum from 0: how many of all subsets of these ranks add up to at most that."""
+    """For each sum from 0, the number of subsets of these ranks that add up to at most that sum."""
     counts = [1] + [0] * sum(doubled_ranks)
     for rank in doubled_ranks:
         for total in range(len(counts) - 1, rank - 1, -1):
@@ -175,12 +175,12 @@ def _patterns_at_most(doubled_ranks: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=8)
 def _walsh_averages(differences: tuple[float, ...]) -> tuple[float, ...]:
-    """The means of all two differences, each with itself too, from small to large."""
+    """The means of any two differences, each also with itself, in ascending order."""
     return tuple(sorted((one + other) / 2 for place, one in enumerate(differences) for other in differences[place:]))
 
 
 @lru_cache(maxsize=256)
 def _averages_beyond(count: int, risk: float) -> int:
-    """How many Walsh averages of so many differences may be cut off at one end for that risk."""
+    """The number of Walsh averages of `count` differences that may be cut off at one end for that risk."""
     at_most = _patterns_at_most(tuple(range(2, 2 * count + 2, 2)))
     return bisect_right(at_most[::2], risk * 2**count)

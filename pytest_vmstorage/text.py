@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 
-# CSI, OSC and other strings with their end, and what follows a lone ESC (ECMA-48); the 8-bit forms as well
+# CSI, OSC and other strings with their end, and the characters after a lone ESC (ECMA-48); the 8-bit forms as well
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
-# C0 but for tab and line feed, DEL, C1, what turns the direction of text around (UAX #9), and halves of a surrogate
+# C0 except tab and line feed, DEL, C1, marks that reverse the direction of text (UAX #9), and halves of a surrogate
 # pair, which JSON can name and no file can hold
 _CONTROLS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -26,32 +26,32 @@ _FORMULA = ("=", "+", "-", "@", "\t")
 
 
 def plain(text: str) -> str:
-    """The same without escape sequences; other control characters, which would move what is shown, are U+FFFD.
+    """The text without escape sequences, and with U+FFFD for other control characters, which would move the cursor.
 
-    Tabs and line ends stay, a carriage return before one goes.
+    Tabs and line ends stay, a carriage return before a line feed goes.
     """
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", _ESCAPES.sub("", text.replace("\r\n", "\n")))
 
 
 def plain_line(text: str) -> str:
-    """The same in one line."""
+    """The plain text in one line."""
     return " ".join(plain(text).split())
 
 
 def plain_markdown(text: str) -> str:
-    """The same as GitHub-flavoured Markdown that shows it as it is, in one line: a cell, an item or a heading.
+    """GitHub-flavoured Markdown that shows the text literally, in one line: for a cell, an item or a heading.
 
-    No markup, column end, link, image, bare URL, mention or list of its own.
+    The text makes no markup, column end, link, image, bare URL, mention or list.
     """
     text = _MARKUP.sub(r"\\\1", plain_line(text))
     text = _URL.sub(lambda found: f"\\{found[0]}", text)
     text = _MENTION.sub("@\N{WORD JOINER}", text)
-    # a number is marked behind itself: a backslash before it would be shown
+    # the backslash goes behind a number: before it, it would be shown
     return _AT_THE_BEGINNING.sub(lambda found: f"{found[0]}\\" if found[0].isdigit() else f"\\{found[0]}", text)
 
 
 def plain_cell(text: str) -> str:
-    """The same as a cell of a spreadsheet, which takes none for a formula: such a one begins with an apostrophe."""
+    """The plain text as a spreadsheet's cell: an apostrophe goes before text that would be taken for a formula."""
     text = plain(text)
     return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
 
@@ -72,19 +72,19 @@ def read_pairs(text: str) -> dict[str, str]:
 _SHOWN = 80
 
 MOST = 2**63
-"""No number here is larger: neither an offset in a file nor what a tool of ours counts with."""
+"""No number here is larger: neither an offset in a file nor a counter of a tool."""
 
 
 def shown(value: object) -> str:
-    """What the user wrote, as far as a sentence can bear it."""
+    """The user's value as a sentence quotes it, cut after 80 characters."""
     text = repr(value) if not isinstance(value, int) else text_of(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def text_of(value: object) -> str:
-    """The value as a text, without blanks around it."""
+    """The value as text, without surrounding blanks."""
     try:
         return str(value).strip()
     except ValueError:
-        # Python writes no number of thousands of digits
+        # Python refuses to write a number of thousands of digits
         return "a number of thousands of digits"

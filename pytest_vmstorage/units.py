@@ -21,7 +21,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 def parse_size(value: object) -> int:
     """Bytes from `4096`, `"4k"`, `"256M"`, `"1.5GiB"`; powers of 1024, as qemu-img and fio read them.
 
-    Raises ConfigError where the text is no size or not a whole number of bytes.
+    Raises ConfigError where the text is not a size or not a whole number of bytes.
     """
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST:
         return value
@@ -31,7 +31,7 @@ def parse_size(value: object) -> int:
             f"{shown(value)} is not a size.",
             hint='Write a number with k, M, G or T (powers of 1024), such as "512M" or "2G".',
         )
-    # exactly: a float holds no more than 15 digits
+    # Decimal, because a float holds no more than 15 digits
     size = Context(prec=len(match[1]) + 20).multiply(Decimal(match[1]), Decimal(_FACTORS[match[2].lower()]))
     if size >= MOST:
         raise ConfigError(f"{shown(value)} is more than any disk has.", hint='Write for example "512M".')
@@ -62,7 +62,7 @@ def parse_percent(value: object) -> float:
 
 
 def format_size(size_bytes: int) -> str:
-    """The shortest exact text with a binary suffix: 268435456 -> "256M"; as qemu-img reads it."""
+    """The shortest exact text with a binary suffix, as qemu-img reads it: 268435456 -> "256M"."""
     for suffix, factor in (("T", 2**40), ("G", 2**30), ("M", 2**20), ("k", 2**10)):
         if size_bytes and size_bytes % factor == 0:
             return f"{size_bytes // factor}{suffix}"
@@ -90,7 +90,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_figure(value: float, unit: str) -> str:
-    """A figure with its unit, scaled so that a column can be read: "14.2k IOPS", "1.84 ms", "310 MiB/s", "1.3 GiB"."""
+    """A figure with its unit, scaled for a readable column: "14.2k IOPS", "1.84 ms", "310 MiB/s", "1.3 GiB"."""
     if unit == "s":
         for suffix, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
             if abs(value) >= factor:
@@ -106,7 +106,7 @@ def format_figure(value: float, unit: str) -> str:
 
 
 def _digits(value: float) -> str:
-    """Three significant digits, all of those before the point, never in exponent form."""
+    """Three significant digits, or all digits before the point; never in exponent form."""
     if abs(value) >= 100:
         return f"{value:.0f}"
     return f"{Decimal(f'{value:.3g}'):f}"

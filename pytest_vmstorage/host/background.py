@@ -1,4 +1,4 @@
-"""Something that is done in a thread while this one goes on."""
+"""A function that runs in a thread while the caller goes on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 @contextmanager
 def meanwhile(do: Callable[[], T]) -> Iterator[Callable[[], T]]:
-    """Do that in a thread while the block goes on, which does not end before it.
+    """Run `do` in a thread while the block goes on; the block does not end before it.
 
-    What the block gets waits for it, and returns or raises what it did.
+    The block gets a function that waits for the end, and returns or raises the result.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="vmstorage-meanwhile") as worker:
         yield worker.submit(do).result

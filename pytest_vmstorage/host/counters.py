@@ -1,4 +1,4 @@
-"""What is counted on the host around a round: the block device below the disk, QEMU's threads and I/O, pressure."""
+"""Counters of the host around a round: the block device below the disk, QEMU's threads and I/O, pressure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_vmstorage.results.counters import IoCounters, read_process_io
 
 _SECTOR_BYTES = 512
 
-# of a file's file system df names the device; a partition's flushes are counted by the disk that it is a part of;
+# df names the device below a file; a partition's flushes are counted by its whole disk;
 # device mapper and md hand bios on and count no flushes
 _PROBE = r"""
 source=$1
@@ -28,9 +28,9 @@ read -r stat <"$path/stat" && echo "${path##*/} $counts $stat"
 
 
 class DeviceStat(BaseModel):
-    """Since the host booted, by whomever: bytes read and written, and flushes that the device completed.
+    """All users' I/O since the host booted: bytes read and written, and flushes that the device completed.
 
-    `flushes` is None where the kernel sends the device none to count: it has no volatile cache, or hands I/O on.
+    `flushes` is None where the kernel sends the device no flushes: it has no volatile cache, or hands I/O on.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -41,7 +41,7 @@ class DeviceStat(BaseModel):
     flushes: int | None
 
     def as_counters(self) -> Mapping[str, int | None]:
-        """The same under the names of IoCounters."""
+        """The counters under the names of IoCounters."""
         return {
             "device_read_bytes": self.read_bytes,
             "device_written_bytes": self.written_bytes,
@@ -50,7 +50,7 @@ class DeviceStat(BaseModel):
 
 
 def device_stat(shell: Shell, path: str) -> DeviceStat | None:
-    """The counters of the device that is the path, or that the path's file lies on; None where there is none to see."""
+    """The counters of the device at that path, or of the device below the file there; None where none can be seen."""
     done = shell.run(["sh", "-c", _PROBE, "sh", path])
     return read_device_stat(done.stdout) if done.ok else None
 
@@ -70,7 +70,7 @@ def read_device_stat(text: str) -> DeviceStat | None:
 
 
 PRESSED = ("cpu", "io", "memory")
-"""What the kernel tells the pressure of, by its names below /proc/pressure."""
+"""Resources whose pressure the kernel reports, by their names below /proc/pressure."""
 
 AROUND_ROUND = (
     "/proc/uptime",
@@ -81,16 +81,16 @@ AROUND_ROUND = (
     "/proc/{pid}/task/*/schedstat",
     "/sys/class/block/{device}/stat",
 )
-"""Patterns of the files that are read around a round, with places for what is watched."""
+"""Patterns of the files that are read around a round, with places for the pid and the device."""
 
 _NOBODY = "none"
 
 
 class Watched(BaseModel):
-    """Where to look on the host: QEMU's process, the block device below the disk, and whether it counts flushes.
+    """The things watched on the host: QEMU's process, the block device below the disk, and whether it counts flushes.
 
     `has_guest` without a `pid` is a guest whose process the host hides from this user. Without `has_disk` the guest's
-    disk is none of the host's.
+    disk has no storage on the host.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -102,14 +102,14 @@ class Watched(BaseModel):
     counts_flushes: bool = False
 
     def paths(self, patterns: Iterable[str]) -> tuple[str, ...]:
-        """Those patterns with its process and its device in them; what is not there matches no path."""
+        """The patterns with pid and device filled in; where one is unknown its pattern matches no path."""
         return tuple(one.format(pid=self.pid or _NOBODY, device=self.device or _NOBODY) for one in patterns)
 
 
 class Pressure(BaseModel):
-    """Since the host booted: its age in seconds, and for how many of these some task waited for cpu, io or memory.
+    """The host's uptime in seconds, and for how many of them some task waited for cpu, io or memory.
 
-    `recent` is what the kernel says of the last 10 s (avg10), as fractions.
+    `recent` is the kernel's average of the last 10 s (avg10), as fractions.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -120,7 +120,7 @@ class Pressure(BaseModel):
 
 
 class HostLook(BaseModel):
-    """What is counted on the host for a round, at one moment."""
+    """The host's counters at one moment."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -131,7 +131,7 @@ class HostLook(BaseModel):
 
 
 class Look(BaseModel):
-    """All that is counted around a round at one moment: by guest, QEMU's block layer, and on the host."""
+    """All counters around a round at one moment: those of the guest, of QEMU's block layer, and of the host."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -140,15 +140,15 @@ class Look(BaseModel):
     pressure: Pressure = Pressure()
 
     def moved_since(self, before: Look) -> IoCounters:
-        """What each layer moved since another look."""
+        """The I/O of each layer since another look."""
         return self.moved.since(before.moved)
 
     def spent_since(self, before: Look) -> Cost:
-        """What QEMU took since another look."""
+        """QEMU's cost since another look."""
         return spent(before.process, self.process)
 
     def pressed_since(self, before: Look) -> Mapping[str, float]:
-        """For which fraction of the time since another look some task of the host waited for what; {} if unknown."""
+        """The fraction of the time since another look in which some task waited, by resource; {} if unknown."""
         begin, end = before.pressure, self.pressure
         if begin.uptime_s is None or end.uptime_s is None or end.uptime_s <= begin.uptime_s:
             return {}
@@ -161,7 +161,7 @@ class Look(BaseModel):
 
 
 def read_look(files: Files, watched: Watched) -> HostLook:
-    """What is counted for a round, from the files of one look."""
+    """The host's counters, from the files of one look."""
     folder, process = f"/proc/{watched.pid}", None
     if watched.pid is not None:
         threads = {
@@ -179,14 +179,14 @@ def read_look(files: Files, watched: Watched) -> HostLook:
 
 
 def names(files: Files, folder: str) -> Iterator[tuple[str, str]]:
-    """Id and name of each thread of the process whose /proc folder that is."""
+    """Id and name of each thread of the process with that /proc folder."""
     for path in files:
         if path.startswith(f"{folder}/task/") and path.endswith("/comm"):
             yield path.split("/")[4], first_line(files, path)
 
 
 def read_pressure(files: Files) -> Pressure:
-    """The pressure out of a look's files."""
+    """The pressure, from the files of one look."""
     uptime = first_line(files, "/proc/uptime").split()
     some = {name: _words(line) for name in PRESSED if (line := first_line(files, f"/proc/pressure/{name}", "some "))}
     return Pressure(

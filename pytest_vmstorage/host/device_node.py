@@ -1,4 +1,4 @@
-"""What lies behind a path on the host: a regular file, or which kind of block device."""
+"""The kind of a path on the host: a regular file, or a kind of block device."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class NodeFacts(BaseModel):
 
 
 def node_facts(shell: Shell, path: str) -> NodeFacts:
-    """Look at what QEMU opened, links followed; raises ProvisionError where nothing is there."""
+    """The facts of the path that QEMU opened, links followed; raises ProvisionError where nothing is there."""
     words = check(shell.run(["sh", "-c", _SCRIPT, "sh", path]), f"looking at {path}").stdout.split()
     found: dict[str, object] = {"path": path, "kind": words[0]}
     if len(words) > 1:

@@ -1,4 +1,4 @@
-"""Facts of a lab host that stand with every figure, read through its shell; what is hidden is "unknown"."""
+"""Facts of a lab host that stand with every figure, read through its shell; a hidden fact is "unknown"."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ echo "governor=$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/de
 def host_facts(
     name: str, shell: Shell, versions: Mapping[str, str], accel: AccelChoice, folder: FolderFacts
 ) -> HostFacts:
-    """All that is known of the host, from one round trip to it."""
+    """The host's facts, read in one round trip."""
     done = shell.run(["sh", "-c", _PROBE])
     said = read_pairs(done.stdout)
     return HostFacts(

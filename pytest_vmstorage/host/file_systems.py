@@ -1,4 +1,4 @@
-"""A file system on the host or in the guest: options as on a command line, making it, and what it is found to be."""
+"""File systems on the host or in the guest: made with mkfs, mounted, and looked at."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ PACKAGES: Mapping[str, str] = {"ext3": "e2fsprogs", "ext4": "e2fsprogs", "xfs": 
 """The Debian package that holds the mkfs of each kind."""
 
 MKFS_S = 600.0
-"""Time limit of mkfs and of mount: an emulated CPU takes seconds for what takes milliseconds elsewhere."""
+"""Time limit of mkfs and of mount: an emulated CPU takes seconds where others take milliseconds."""
 
 MOUNTS = "/proc/self/mountinfo"
 
 
 class FileSystem(BaseModel):
-    """A mounted file system: its kind, device, mount point, and the options in effect as the kernel tells them.
+    """A mounted file system: its kind, device, mount point, and the options in effect as the kernel lists them.
 
-    `superblock` is what dumpe2fs, xfs_info or btrfs tell of it; "" where nobody asked. `path` is the real path that
-    was looked at, "" for one out of a list.
+    `superblock` is the output of dumpe2fs, xfs_info or btrfs; "" where nobody asked. `path` is the real path that
+    was looked at, "" for a file system out of a list.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -40,14 +40,14 @@ class FileSystem(BaseModel):
 
     @property
     def is_own(self) -> bool:
-        """Whether it is mounted on the very folder of the path that was looked at, and so was made for it."""
+        """Whether the file system is mounted on the very folder of the path, and so was made for it."""
         return bool(self.path) and str(PurePosixPath(self.path).parent) == self.mountpoint
 
 
 def make_file_system(shell: Shell, argv: Sequence[str], *, asked: str, where: str, before: str = "") -> None:
     """Run that mkfs line; `asked` is the user's field and value, "" if he gave no options, `where` the machine.
 
-    `before` is a line of sh that comes first, whatever becomes of it.
+    `before` is a line of sh that runs first, whether or not it succeeds.
 
     Raises UnsupportedError without the tool, ConfigError with mkfs's own words for options it refuses.
     """
@@ -70,7 +70,7 @@ def mount(
 ) -> None:
     """Mount the device there; the folder is made. Raises UnsupportedError, ConfigError, ProvisionError."""
     chosen = ("-o", ",".join(options)) if options else ()
-    # its words are read below
+    # mount's messages are read below, hence LC_ALL=C
     script = '[ -d "$1" ] || mkdir -p -- "$1" || exit; shift; export LC_ALL=C; exec "$@"'
     argv = ["mount", "-t", kind, *chosen, "--", device, mountpoint]
     done = run_line(shell, script, mountpoint, *argv, timeout_s=MKFS_S)
@@ -90,18 +90,18 @@ def _first_words(done: CommandResult) -> str:
     usage = next((number for number, line in enumerate(lines) if line.lower().startswith("usage:")), 0)
     if usage:
         return lines[usage - 1].rstrip(".")
-    # versions, notes and warnings are no reasons
+    # versions, notes and warnings are not reasons
     reasons = [line for line in lines if not re.match(r"mke2fs \d|btrfs-progs v|See http|NOTE:|Warning:", line)]
     return (reasons or lines or [f"exit status {done.returncode}"])[0].rstrip(".")
 
 
 def asked_words(**fields: str) -> str:
-    """The fields that the user gave, as he wrote them: "host_mkfs='-b size=1k' and host_mount='noatime'"."""
+    """The fields that the user gave, as they were written: "host_mkfs='-b size=1k' and host_mount='noatime'"."""
     return " and ".join(f"{name}={value!r}" for name, value in fields.items() if value)
 
 
 def read_mounts(text: str) -> tuple[FileSystem, ...]:
-    """What /proc/self/mountinfo lists, in its order: of two on one mount point the last is in effect."""
+    """The mounts of /proc/self/mountinfo, in its order: of two on one mount point the last is in effect."""
     return tuple(_mounts(text))
 
 
@@ -118,12 +118,12 @@ def _mounts(text: str) -> Iterator[FileSystem]:
 
 
 def _unescaped(text: str) -> str:
-    """Blanks, tabs, newlines and backslashes stand there in octal."""
+    """The text of a field, in which blanks, tabs, newlines and backslashes are written in octal."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
 
 
 def mount_of(mounts: Iterable[FileSystem], path: str) -> FileSystem | None:
-    """The mount a path without symlinks lies on."""
+    """The mount that a path without symlinks lies on."""
     there = [one for one in mounts if PurePosixPath(path).is_relative_to(one.mountpoint)]
     return max(reversed(there), key=lambda one: len(one.mountpoint), default=None)
 
@@ -138,10 +138,10 @@ _SUPERBLOCK: Mapping[str, str] = {
 def look_at(
     shell: Shell, path: str, *, defaults: bool = True, superblock: bool = False, is_real: bool = False
 ) -> FileSystem | None:
-    """What the path lies on, found anew; None where no mount holds it.
+    """The file system that the path lies on, read anew; None where no mount holds it.
 
-    With `is_real` the path has no links that would have to be followed first.
-    With `defaults` also the options that are in effect without a word in mountinfo, with `superblock` what mkfs made.
+    With `is_real` the path has no links to be followed first. `defaults` adds the options in effect that mountinfo does
+    not list, `superblock` the parameters that mkfs chose.
     """
     if is_real:
         real, mounts = path, shell.read(MOUNTS)

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_vmstorage.host.shell import LocalShell, Shell
 
 Files = Mapping[str, tuple[str, ...]]
-"""Lines of files by their paths; a file without lines is none."""
+"""Lines of files by their paths; a file without lines is left out."""
 
-# the shell looks for itself: pgrep takes as long as all the rest
+# the shell searches by itself: pgrep takes as long as all the rest
 _QEMUS = r"""
 stats=
 for comm in /proc/[0-9]*/comm; do
@@ -18,21 +18,21 @@ for comm in /proc/[0-9]*/comm; do
     case $name in qemu-system* | qemu-kvm* | kvm) stats="$stats ${comm%comm}stat" ;; esac
 done
 """
-# of processes by their own names, which neither a shell that looks nor a guest's name has in it
+# matched against a process's own name, which contains neither this script nor a guest's name
 _QEMU = re.compile(r"qemu-system.*|qemu-kvm.*|kvm")
-# -s: what the host does not have is left out; -H: names before each line
+# -s: missing files are left out; -H: the name before each line
 _GREP = "grep -asH"
 
 
 def read_small(shell: Shell, patterns: Sequence[str]) -> Files:
-    """All files that match those patterns of glob(7), which have no spaces; what cannot be read is left out."""
+    """All files that match those patterns of glob(7), which have no spaces; unreadable files are left out."""
     if isinstance(shell, LocalShell):
         return _lines(shell.files(patterns))
     return _asked(shell, f"exec {_GREP} '' {' '.join(patterns)}")
 
 
 def read_with_qemus(shell: Shell, patterns: Sequence[str], long: Mapping[str, str]) -> Files:
-    """The same, and /proc/PID/stat of each QEMU; of the files that match a pattern of `long` what begins so."""
+    """The same, and /proc/PID/stat of each QEMU; of files that match a key of `long`, lines with its prefix."""
     if isinstance(shell, LocalShell):
         comms = shell.files(["/proc/[0-9]*/comm"])
         stats = [f"{path.removesuffix('comm')}stat" for path, name in comms.items() if _QEMU.fullmatch(name.strip())]
@@ -44,7 +44,7 @@ def read_with_qemus(shell: Shell, patterns: Sequence[str], long: Mapping[str, st
 
 
 def guest_pid(shell: Shell, uuid: str) -> int | None:
-    """The process of the guest of that UUID, by its command line; None where there is none, or the host hides it."""
+    """The pid of the guest with that UUID, by its command line; None where there is none, or the host hides it."""
     if isinstance(shell, LocalShell):
         words = f"\0-uuid\0{uuid}\0"
         found = [path.split("/")[2] for path, line in shell.files(["/proc/[0-9]*/cmdline"]).items() if words in line]
@@ -60,7 +60,7 @@ def _parts(shell: LocalShell, pattern: str, begin: str) -> Iterator[tuple[str, t
 
 
 def _asked(shell: Shell, script: str) -> Files:
-    # grep's exit status says only that the host lacks one of many
+    # grep's exit status only says that one of many files is missing
     return read_files(shell.run(["sh", "-c", script]).stdout)
 
 
@@ -69,7 +69,7 @@ def _lines(texts: Mapping[str, str]) -> Files:
 
 
 def read_files(text: str) -> Files:
-    """Files by path out of what `grep -H` prints; no path that is asked for has a colon."""
+    """Files by path, from the output of `grep -H`; no path here has a colon."""
     files: dict[str, list[str]] = {}
     for line in text.splitlines():
         path, colon, rest = line.partition(":")
@@ -79,5 +79,5 @@ def read_files(text: str) -> Files:
 
 
 def first_line(files: Files, path: str, begins: str = "") -> str:
-    """The first line of a file that begins so, "" where there is none."""
+    """The first line of a file that begins with `begins`, "" where there is none."""
     return next((line for line in files.get(path, ()) if line.startswith(begins)), "")

@@ -1,7 +1,7 @@
 """Folders on a host: the folder of one run, the user's cache folder, and how much room a folder has.
 
-Names in /var/tmp are known before they are there: whoever makes one first, or may write where it lies, can swap a
-disk for a link to any file, and root then writes to that.
+Names in /var/tmp can be predicted: whoever makes such a folder first, or may write to its parent, can swap a disk for
+a link to any file, and root then writes to that file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pytest_vmstorage.units import format_about
 
 _HINT = "Name another one with VMSTORAGE_CACHE=FOLDER in the environment."
 _TRIED_BYTES = 64 * 1024
-"""As much as any file that a run cannot do without: a full file system takes an empty file, and no block."""
+"""The size of the largest file that a run needs there: a full file system still takes an empty file, but no block."""
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """$VMSTORAGE_CACHE, else pytest-vmstorage in $XDG_CACHE_HOME or ~/.cache; nothing is made."""
+    """The path $VMSTORAGE_CACHE, else pytest-vmstorage in $XDG_CACHE_HOME or ~/.cache; nothing is made."""
     own = environ.get("VMSTORAGE_CACHE")
     if own:
         return Path(own).expanduser().absolute()
@@ -38,7 +38,7 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
 def use_cache_folder() -> Path:
     """The cache folder, made if need be; raises HostError where it cannot be written or another user could change it.
 
-    What lies in it is run as this user: the appliance, and what names the things that a later run removes.
+    Its contents are trusted as this user's: the appliance is run, and leases name the things that a later run removes.
     """
     folder = cache_folder()
     try:
@@ -46,12 +46,12 @@ def use_cache_folder() -> Path:
         reason = open_to_others(this_user(), owned_here(folder), known_names=True)
         if reason:
             raise HostError(f"The cache folder {folder} is not used: {reason}.", hint=_HINT)
-        # without a name, so that nothing stays where it is killed in the middle
+        # a file without a name, so that nothing stays if the process is killed
         with tempfile.TemporaryFile(dir=folder) as stream:
             stream.write(bytes(_TRIED_BYTES))
             stream.flush()
     except (OSError, RuntimeError) as error:
-        # RuntimeError is pathlib's for links that lead in a circle
+        # pathlib raises RuntimeError for links that lead in a circle
         why = getattr(error, "strerror", None) or str(error)
         raise HostError(f"The cache folder {folder} cannot be used: {why}.", hint=_HINT) from None
     return folder
@@ -76,7 +76,7 @@ def folder_facts(shell: Shell, path: str) -> FolderFacts:
 
 
 def check_room(facts: FolderFacts, need: int, what: str) -> None:
-    """Raise SpaceError where so many bytes do not fit the folder; `what` needs them."""
+    """Raise SpaceError where the folder has less free than `need` bytes; `what` names the thing that needs them."""
     if facts.free_bytes < need:
         raise SpaceError(
             f"{facts.path} has {format_about(facts.free_bytes)} free, but {what} may need {format_about(need)}.",
@@ -84,7 +84,7 @@ def check_room(facts: FolderFacts, need: int, what: str) -> None:
         )
 
 
-# the folder is made as its user's alone; QEMU, which may be another user, passes through and sees no names
+# only its user may list the folder; QEMU, which may be another user, passes through it
 _FIND = r"""
 path=$1
 [ -n "$2" ] || [ ! -L "$path" ] || { echo link; exit 0; }
@@ -107,17 +107,17 @@ _FOLDER = re.compile(r"^folder (\d+) (\d+) ([0-7]+) (\S+) (/.*)$", re.MULTILINE)
 
 
 def find_folder(shell: Shell, path: str, *, chosen: bool, named: bool = False, shared: bool = False) -> FolderFacts:
-    """Make the folder for disks if need be, try whether it can be written, and say what it lies on.
+    """Make the folder for disks if need be, try to write to it, and return what it lies on.
 
-    The path is the real one, without links, from now on. Raises HostError where it cannot hold disks, or where another
-    user could put a file in place of one. A tmpfs is memory and no disk: it is refused unless the user chose the folder
-    for this run. A link under the default name may be anybody's: it is refused unless the user `named` the folder, if
-    only in vmstorage.toml. In a `shared` one lie images whose names are known.
+    The facts have the real path, without links. Raises HostError where it cannot hold disks, or where another user
+    could swap a file in it. A tmpfs is memory and not a disk: it is refused unless the user chose the folder for this
+    run. A link under the default name may be anybody's: it is refused unless the user `named` the folder, if only in
+    vmstorage.toml. A `shared` folder holds images whose names are known.
     """
     done = shell.run(["sh", "-c", _FIND, "sh", path, "named" if chosen or named else ""])
     if done.stdout.strip() == "link":
         raise HostError(
-            f"The folder for disks {path} is a link, and who made it decides where disks are written.",
+            f"The folder for disks {path} is a link, and whoever made it decides where disks are written.",
             hint="Remove it, or name a folder of your own with --vm-dir=FOLDER.",
         )
     if not done.ok:
@@ -142,7 +142,7 @@ def find_folder(shell: Shell, path: str, *, chosen: bool, named: bool = False, s
 
 
 def make_run_folder(shell: Shell, path: str, *, shared: bool) -> None:
-    """Make the run's own folder, which must not be there yet; where `shared`, QEMU of another user passes through it.
+    """Make the run's own folder, which must not exist yet; where `shared`, QEMU of another user can pass through it.
 
     Raises HostError.
     """
@@ -154,7 +154,7 @@ def make_run_folder(shell: Shell, path: str, *, shared: bool) -> None:
 
 
 def keep_private(shell: Shell, paths: Sequence[str]) -> None:
-    """Let nobody but their owner read these files; raises ProvisionError."""
+    """Let only their owner read these files; raises ProvisionError."""
     check(shell.run(["chmod", "600", "--", *paths]), f"closing {paths[0]} to others")
 
 

@@ -1,12 +1,12 @@
-"""The one guard below everything that writes on a host: a command may name what is the run's own, and nothing else.
+"""The guard below everything that writes on a host: a command may name only paths that are the run's own.
 
-A shell that has a guard hands it each command before it runs. Every absolute path in its words must lie in a folder of
-the run, or be a device that was listed, looked at and allowed, unless the program only reads. What a script of sh does
-is seen by the words behind it; one that only reads begins with the line `# reads`. A program that nobody entered here
-is taken for one that writes.
+A shell that has a guard passes each command to it before the command runs. Every absolute path in its words must
+lie in a folder of the run, or be a device that was listed, looked at and allowed, unless the program only reads. A
+script of sh is judged by the words behind it; a script that only reads begins with the line `# reads`. A program that
+is not listed here counts as one that writes.
 
-It is a second check: options of mkfs and mount, listed devices and folders are checked where they are asked for.
-Relative paths it does not judge: options that could name one are refused there.
+The guard is a second check: options of mkfs and mount, listed devices and folders are checked where they are read.
+It does not judge relative paths: options that could name one are refused there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READERS = frozenset(
         *("lsblk", "lvs", "pgrep", "pvs", "readlink", "sha256sum", "stat", "sync", "tail", "test", "true", "vgs"),
     )
 )
-"""Programs that open what they are told for reading alone; `sync` writes back what others wrote."""
+"""Programs that open their files for reading only; `sync` writes back the writes of others."""
 
 _READING_VERBS = {
     "blockdev": ("--getss", "--getsize64", "--getro", "--flushbufs"),
@@ -44,10 +44,10 @@ _REPAIRS = ("-r", "--repair")
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _WRITING_TESTS = ("-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
 _BACKING_FILE = ("qemu-img", "-b")
-"""The program and the option whose next word it reads."""
+"""The program and the option whose next word is a file that it only reads."""
 
 _INPUT = ("dd", "if=")
-"""The program and the beginning of the word that it reads."""
+"""The program and the beginning of the word that names a file that it only reads."""
 
 _KEY_VALUE = re.compile(r"[\w.-]+=(/.*)", re.DOTALL)
 _WITHIN = re.compile(r"""(?:^|[=,:"'\s(\[{])(/[^\s,"']+)""")
@@ -56,7 +56,7 @@ _HARMLESS = ("/dev/null", "/dev/zero", "/dev/urandom", "/proc/sys/vm/drop_caches
 
 
 class Guard:
-    """What a run may write to on one host: folders by how their paths begin, devices by their paths."""
+    """The paths that a run may write to on one host: folders by the beginning of a path, devices by the whole path."""
 
     def __init__(self, prefixes: Iterable[str], *, of: str = "the host") -> None:
         self._prefixes = [one for one in prefixes if one]
@@ -64,15 +64,15 @@ class Guard:
         self._of = of
 
     def allow(self, path: str) -> None:
-        """Let this device, or this one file, be written to from now on."""
+        """Let this device or file be written to from now on."""
         self._paths.add(path)
 
     def forbid(self, path: str) -> None:
-        """Take that back."""
+        """Withdraw the permission for this device or file."""
         self._paths.discard(path)
 
     def is_ours(self, path: str) -> bool:
-        """Whether that absolute path may be written to."""
+        """Whether the absolute path may be written to."""
         if path in self._paths:
             return True
         if ".." in PurePosixPath(path).parts:
@@ -80,7 +80,7 @@ class Guard:
         return any(path.startswith(one) or path == one.rstrip("/") for one in self._prefixes)
 
     def check_path(self, path: str, by: str) -> None:
-        """Raise ForeignPathError unless that path may be written to; `by` is who would."""
+        """Raise ForeignPathError unless the path may be written to; `by` is the program that would write."""
         if not self.is_ours(path):
             raise ForeignPathError(
                 f"{by} would be given {path} on {self._of}, which is neither made by this run nor a device that"
@@ -96,7 +96,7 @@ class Guard:
 
 
 def named_paths(argv: Sequence[str]) -> Iterator[str]:
-    """Absolute paths in the words of a command that may write to them; none of a command that only reads."""
+    """Absolute paths in the words of a command that may write to them; no paths for a command that only reads."""
     argv = _without_limits(argv)
     program, words = argv[0], argv[1:]
     if program in _SHELLS and words[:1] == ["-c"]:
@@ -110,7 +110,7 @@ def named_paths(argv: Sequence[str]) -> Iterator[str]:
 
 
 def _without_limits(argv: Sequence[str]) -> list[str]:
-    """The command behind `timeout -k 2 10`, `nice` and `env NAME=VALUE`."""
+    """The command after `timeout -k 2 10`, `nice` and `env NAME=VALUE`."""
     words = list(argv)
     while words and words[0] in ("timeout", "nice", "ionice", "env", "setsid"):
         rest = words[1:]
@@ -137,7 +137,7 @@ def _only_reads(program: str, words: Sequence[str]) -> bool:
 def _of_script(script: str, words: Sequence[str]) -> Iterator[str]:
     if script.lstrip().partition("\n")[0] == READS:
         return
-    # a line that is one command, as image operations are, names its paths itself
+    # a line of a single command, such as an image operation, names its paths itself
     if _SIMPLE.fullmatch(script):
         yield from named_paths(shlex.split(script) or [""])
     for word in words:
@@ -172,6 +172,6 @@ class Guarded(Protocol):
 
 
 def guard_of(shell: object) -> Guard:
-    """The guard of that shell; of a shell without one a guard that lets everything be written."""
+    """The shell's guard; for a shell without a guard, one that permits every path."""
     found = shell.guard if isinstance(shell, Guarded) else None
     return found or Guard(["/"])

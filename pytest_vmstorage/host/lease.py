@@ -1,4 +1,4 @@
-"""Leases: what a run made, written down before it is made, so that it can be removed whatever kills the run."""
+"""Leases: everything a run makes is written down first, so that it can be removed whatever kills the run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.leftovers import DAY_S, boot_id, left_drafts, pid_namespace, started_ticks, write_whole
 
 LIFETIME_S = DAY_S
-"""After this a lease of another machine's process, which cannot be looked at from here, counts as dead."""
+"""Lifetime after which a lease of another machine's process, which cannot be seen from here, counts as dead."""
 
 
 class Owner(BaseModel):
-    """A process that cannot be taken for another: host, boot, pid, its namespace, and the tick it started at.
+    """A process, identified beyond doubt by host, boot, pid, pid namespace, and the tick it started at.
 
     `user` is for people to read.
     """
@@ -41,7 +41,7 @@ class Owner(BaseModel):
 
 
 class HostSetting(BaseModel):
-    """A file of the host's sysfs that a run set: what it was, what it is now, and the boot for which that holds."""
+    """A file of the host's sysfs that a run set: its values before and now, and the boot for which they hold."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -52,11 +52,10 @@ class HostSetting(BaseModel):
 
 
 class Lease(BaseModel):
-    """One run's things on one lab host: `folder` and `root` are folders, `domains` are guests' UUIDs.
+    """The things of one run on one lab host: `folder` and `root` are folders, `domains` are guests' UUIDs.
 
-    `host` is the lab host's name. `root` is the embedded driver's private folder ("" without one); `expires` is in
-    seconds since the epoch.
-    `kept` says that the user wants the guest to outlive its run. `settings` are the host's that it changed.
+    `host` is the lab host's name. `root` is the embedded driver's private folder ("" without one). `expires` is in
+    seconds since the epoch. `kept`: the user wants the guest to outlive its run. `settings` are those that it changed.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -75,7 +74,7 @@ class Lease(BaseModel):
 
     @property
     def owned_by(self) -> str:
-        """Whose it is and since when, in words."""
+        """The owner and the start of the lease, in words."""
         owner = self.owner
         since = datetime.fromtimestamp(self.expires - LIFETIME_S, UTC)
         who = f"{owner.user}@{owner.host}" if owner.user else owner.host
@@ -98,12 +97,12 @@ def new_lease(folder: str, *, uri: str | None, ssh: str | None, host: str = "", 
 
 
 def this_process() -> Owner:
-    """The owner that this process is."""
+    """This process as an owner."""
     pid = os.getpid()
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
-        # a container may run under a number that has no name
+        # a container may run under a user id that has no name
         user = str(os.getuid())
     return Owner(
         host=socket.gethostname(),
@@ -122,7 +121,7 @@ def is_dead(lease: Lease, now: float | None = None) -> bool:
         return expired
     if lease.owner.boot_id != boot_id():
         return True
-    # a container of the same name and boot counts its processes anew: they cannot be looked at from here
+    # a container of the same name and boot has its own pid namespace: its processes cannot be seen from here
     if lease.kept or lease.owner.pid_namespace not in ("", pid_namespace()):
         return expired
     return started_ticks(lease.owner.pid) != lease.owner.started_ticks
@@ -140,19 +139,19 @@ class LeaseBook:
         write_whole(self._file(lease.run_id), lease.model_dump_json())
 
     def drop(self, lease: Lease) -> None:
-        """Forget a lease whose things are gone."""
+        """Remove a lease whose things are gone."""
         self._file(lease.run_id).unlink(missing_ok=True)
 
     def drop_drafts(self) -> None:
-        """Remove leases that were half written when their process was killed: what they were to name was not made."""
+        """Remove leases that were half written when their process was killed: nothing was made under them."""
         for draft in left_drafts(self.folder):
             draft.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def alone(self, lock: str = "lock") -> Iterator[None]:
-        """Let no other process of this user set, or set back, anything of a host meanwhile.
+        """Keep other processes of this user from changing or restoring settings of a host meanwhile.
 
-        `lock` is "reap.lock" for who removes what dead runs left, so that not two stumble over each other.
+        `lock` is "reap.lock" for the removal of what dead runs left, which one process at a time does.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / lock).open("w") as stream:
@@ -160,7 +159,7 @@ class LeaseBook:
             yield
 
     def held_beside(self, mine: Lease) -> tuple[HostSetting, ...]:
-        """What other runs that still live have set on the same host."""
+        """The settings that other living runs have made on the same host."""
         others = [one for one in self if one.run_id != mine.run_id and one.ssh == mine.ssh and one.settings]
         return tuple(setting for one in others if not is_dead(one) for setting in one.settings)
 
@@ -169,7 +168,7 @@ class LeaseBook:
             try:
                 yield Lease.model_validate_json(path.read_text())
             except (ValidationError, OSError):
-                # written by another version, or removed by its owner meanwhile: not ours to judge
+                # another version wrote the file, or its owner removed it meanwhile: left alone
                 continue
 
     def _file(self, run_id: str) -> Path:

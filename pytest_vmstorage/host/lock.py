@@ -1,9 +1,9 @@
-"""One job at a time measures on a host: a lease on the host itself, which every job of every controller takes.
+"""The lock of a host: one job at a time measures on it, whichever controller the job comes from.
 
-It is a flock that a process on the host holds, started through the host's shell, with the holder's name in the file.
-That process lives as long as its standard input is open, so the kernel frees the lease when the holder is killed, and
-a connection that is cut frees it once no sign of life came for `SILENCE_S`. This machine's lease is taken by the same
-script, so that a run here and one that comes from elsewhere by ssh see each other.
+The lease is a flock that a process on the host holds, started through the host's shell, with the holder's name in the
+file. That process lives as long as its standard input is open, so the kernel frees the lease when the holder is
+killed, and a connection that is cut frees it once no sign of life came for `SILENCE_S`. This machine's lease is taken
+by the same script, so that a run here and one that comes from elsewhere by ssh see each other.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from pytest_vmstorage.text import plain_line
 from pytest_vmstorage.units import format_duration
 
 FOLDERS = ("/run/lock", "/tmp")
-"""Where the lock file lies, the first that has one or can have one; its name has the host's own name in it."""
+"""Folders for the lock file: the first that has it or can have it; its name contains the host's own name."""
 
 WAIT_S = 600.0
-"""How long another job is waited for where the user did not say."""
+"""How long to wait for another job by default."""
 
 BEAT_S = 5.0
 SILENCE_S = 20
@@ -86,9 +86,9 @@ _JOB_NAMES = ("CI_JOB_URL", "BUILD_URL")
 
 
 class HostLease:
-    """The lease of one host: held for a run, or for a block; `wait_s` is how long to wait for another job, 0 not to.
+    """The lease of one host, held for a run or for a block; `wait_s` is how long to wait for another job, 0 not at all.
 
-    Where it is lost meanwhile, such as by a connection that was cut, the block it was lost in raises HostError.
+    Where it is lost meanwhile, such as with a connection that was cut, the block around the loss raises HostError.
     """
 
     def __init__(self, shell: Shell, host: str, *, wait_s: float = WAIT_S, folders: Sequence[str] = FOLDERS) -> None:
@@ -100,13 +100,13 @@ class HostLease:
         self._is_kept = False
 
     def keep(self, say: Progress = silent) -> None:
-        """Take the lease until `close`; says who holds it while it waits. Raises HostError that names the holder."""
+        """Take the lease until `close`, and report its holder while waiting. Raises HostError that names the holder."""
         self._is_kept = True
         self._take(say)
 
     @contextlib.contextmanager
     def alone(self, say: Progress = silent) -> Iterator[None]:
-        """Hold the lease; one that is kept is only looked after, and taken anew where it was lost before."""
+        """Hold the lease for a block; a kept lease is only checked, and taken anew where it was lost before."""
         if self._lost() is not None:
             self._take(say)
         try:
@@ -123,7 +123,7 @@ class HostLease:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it was taken, and is held no more."""
+        """Whether the lease was taken and is no longer held."""
         return self._process is not None and self._lost() is not None
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class HostLease:
             _pipe(stream).close()
 
     def _lost(self) -> str | None:
-        """What the holding process said when it ended; None while it lives."""
+        """The last output of the holding process, which has ended; None while it lives."""
         if self._process is not None and self._process.poll() is None:
             return None
         return _pipe(self._process.stderr).read().strip() if self._process is not None else ""
@@ -159,13 +159,13 @@ class HostLease:
             with span("lease"):
                 self._read(process, say)
         except BaseException:
-            # no Ctrl-C leaves it waiting in the queue, nor the flock below it
+            # Ctrl-C must not leave the process, or the flock below it, waiting in the queue
             kill_session(process)
             self.close()
             raise
 
     def _read(self, process: subprocess.Popen[str], say: Progress) -> None:
-        """Wait for the process's word that it holds the lease."""
+        """Wait until the process reports that it holds the lease."""
         for line in _pipe(process.stdout):
             word, _, text = line.rstrip("\n").partition(" ")
             who = plain_line(text) or "another job"
@@ -192,7 +192,7 @@ class HostLease:
 
 
 def holder() -> str:
-    """Who this process is, in words for whoever waits for it: user, machine, process, and the CI job if any."""
+    """This process in words for those who wait for it: user, machine, process, and the CI job if any."""
     owner = this_process()
     server, repository, run = (os.environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     jobs = [f"{server}/{repository}/actions/runs/{run}" if run else "", *map(os.environ.get, _JOB_NAMES)]
@@ -208,7 +208,7 @@ def _start(shell: Shell, argv: Sequence[str]) -> subprocess.Popen[str]:
         options = ("BatchMode=yes", "ConnectTimeout=10", *alive)
         ssh = ["ssh", "-T", *(word for option in options for word in ("-o", option)), shell.target, "--"]
         argv = [*ssh, shlex.join(argv)]
-    # a session of its own: Ctrl-C on the terminal is for pytest, which closes the lease at its end
+    # the process gets its own session: Ctrl-C on the terminal is for pytest, which closes the lease at its end
     return subprocess.Popen(
         list(argv),
         stdin=subprocess.PIPE,
@@ -221,7 +221,7 @@ def _start(shell: Shell, argv: Sequence[str]) -> subprocess.Popen[str]:
 
 
 def _beat(process: subprocess.Popen[str]) -> None:
-    """Tell the host now and then that we live."""
+    """Send the host a sign of life every few seconds."""
     stream = _pipe(process.stdin)
     with contextlib.suppress(OSError, ValueError):
         while True:

@@ -1,4 +1,4 @@
-"""Settings of the host that a run asks for: CPU governor, turbo, I/O scheduler; written down, set, and set back."""
+"""Settings of the host for a run: CPU governor, turbo, I/O scheduler; written down, set, and set back."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pytest_vmstorage.host.lease import HostSetting, Lease, LeaseBook
 from pytest_vmstorage.host.shell import Shell
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
-# a path and a value, and so on; each is tried, and what the kernel says of those that fail is told
+# pairs of a path and a value; each is tried, and the kernel's messages go to stderr
 _WRITE = 'failed=0; while [ $# -gt 1 ]; do echo "$2" >"$1" || failed=1; shift 2; done; exit $failed'
-# device mapper and md hand I/O on: it is scheduled by the disks at the bottom; a partition has its disk's queue
+# device mapper and md hand I/O on, and the disks at the bottom schedule it; a partition has its disk's queue
 _QUEUES = r"""# reads
 sys=$2
 leaves() {
@@ -30,7 +30,7 @@ source=$1
 [ -b "$source" ] || exit 3
 name=$(readlink -f -- "$source"); leaves "${name##*/}" | sort -u
 """
-# a lease may be damaged or hostile: only files that are set here are ever set back
+# a lease may be damaged or hostile: only files that this module sets are ever set back
 _OURS = re.compile(
     r"/.*/(devices/system/cpu/(cpufreq/policy\d+/scaling_governor|intel_pstate/no_turbo|cpufreq/boost)"
     r"|class/block/[^/]+/queue/scheduler)"
@@ -42,7 +42,7 @@ _TURBO = (("devices/system/cpu/intel_pstate/no_turbo", "1", "0"), ("devices/syst
 def set_back(shell: Shell, settings: Sequence[HostSetting], held: Collection[str]) -> list[str]:
     """Set files back to what they were; a phrase for each kind of file. Raises ProvisionError if one cannot be written.
 
-    Left alone are those that another run holds, that somebody else changed since, and those of an earlier boot.
+    Files that another run holds, that somebody else changed since, or that belong to an earlier boot are left alone.
     """
     boot = shell.read(_BOOT_ID).strip()
     ours = [one for one in settings if one.path not in held and one.boot_id == boot and _OURS.fullmatch(one.path)]
@@ -56,7 +56,7 @@ def set_back(shell: Shell, settings: Sequence[HostSetting], held: Collection[str
 
 
 class HostSettings:
-    """What one run has set on its host; each file is in the run's lease before it is written.
+    """The settings that one run makes on its host; each file is in the run's lease before it is written.
 
     `note` puts settings into the lease. `sysfs` is where the host's sysfs is mounted.
     """
@@ -79,9 +79,9 @@ class HostSettings:
         self._wishes = HostWishes()
 
     def apply(self, wishes: HostWishes, folder: str) -> None:
-        """Set all that was asked for; the scheduler is that of the device below the folder for disks.
+        """Make all settings; the scheduler is set on the device below the folder for disks.
 
-        Raises HostError where the host lacks it, or this user the right.
+        Raises HostError where the host lacks a setting, or this user the right.
         """
         self._wishes = wishes
         if wishes.governor:
@@ -92,7 +92,7 @@ class HostSettings:
             self._scheduler(wishes.scheduler, folder)
 
     def change(self, wishes: HostWishes, folder: str) -> None:
-        """Set what is asked for now in place of what was before; nothing where it is the same.
+        """Replace the previous settings by these; equal wishes change nothing.
 
         Raises as `apply` and `restore` do.
         """
@@ -101,7 +101,7 @@ class HostSettings:
             self.apply(wishes, folder)
 
     def notes(self, disk: str) -> Mapping[str, str]:
-        """What a row says of the settings; the device below its disk gets the scheduler, if it is another one.
+        """The settings as a row shows them; the scheduler is also set on the device below the row's disk.
 
         Raises UnsupportedError where that device has no such scheduler.
         """
@@ -123,7 +123,7 @@ class HostSettings:
         return f"set for this run from {'/'.join(changed)}" if changed else "as it was found"
 
     def restore(self) -> None:
-        """Set all back; raises ProvisionError, and then the lease still has it."""
+        """Set all back; raises ProvisionError, and then the lease still names the settings."""
         if self._settings:
             with self._book.alone():
                 set_back(self._shell, self._settings, self._held())
@@ -139,7 +139,7 @@ class HostSettings:
             offered = " ".join(files.get(path.replace("scaling_", "scaling_available_") + "s", ())).split()
             if offered and name not in offered:
                 raise HostError(
-                    f"--vm-governor={name} is none that this host has.", hint=f"It has: {', '.join(offered)}."
+                    f"--vm-governor={name} is not available on this host.", hint=f"It has: {', '.join(offered)}."
                 )
         self._set(f"--vm-governor={name}", dict.fromkeys(chosen, name))
 
@@ -152,7 +152,7 @@ class HostSettings:
         raise _lacking(f"--vm-turbo={wanted}", "turbo", "neither intel_pstate/no_turbo nor cpufreq/boost")
 
     def _scheduler(self, name: str, path: str) -> list[str]:
-        """The devices below that path, which have it now."""
+        """Set the scheduler on the devices below that path, and return their names."""
         option = f"--vm-host-scheduler={name}"
         done = self._shell.run(["sh", "-c", _QUEUES, "sh", path, self._sysfs])
         files = _look_at(self._shell, done.stdout.split()) if done.ok else {}
@@ -161,9 +161,8 @@ class HostSettings:
         for file, lines in files.items():
             offered = lines[0].replace("[", "").replace("]", "").split()
             if name not in offered:
-                raise HostError(
-                    f"{option} is none that {PurePosixPath(file).parts[-3]} has.", hint=f"It has: {', '.join(offered)}."
-                )
+                where = PurePosixPath(file).parts[-3]
+                raise HostError(f"{option} is not available on {where}.", hint=f"It has: {', '.join(offered)}.")
         self._set(option, dict.fromkeys(files, name))
         return [PurePosixPath(file).parts[-3] for file in files]
 
@@ -186,7 +185,7 @@ class HostSettings:
             ]
             if not new:
                 return
-            # what was there is on disk before it is gone
+            # the old values are on disk before they are overwritten
             self._settings = (*self._settings, *new)
             self._note(self._settings)
             problem = _write(self._shell, wanted)
@@ -201,7 +200,7 @@ class HostSettings:
         return _by_path(self._book.held_beside(self._lease))
 
     def _look(self, pattern: str) -> Files:
-        # the pattern is the shell's to expand, and has no blank
+        # the shell expands the pattern, which has no blanks
         done = self._shell.run(["sh", "-c", f'{READS}\ngrep -asH "" "$1"/{pattern}', "sh", self._sysfs])
         return read_files(done.stdout)
 
@@ -222,7 +221,7 @@ def _look_at(shell: Shell, paths: Iterable[str]) -> Files:
 
 
 def _values(shell: Shell, paths: Iterable[str]) -> Mapping[str, str]:
-    """What each file says; of several words the one in brackets, which is the one in effect."""
+    """The value of each file; among several words the one in brackets, which is in effect."""
     words = {path: lines[0].split() for path, lines in _look_at(shell, paths).items()}
     return {
         path: next((word.strip("[]") for word in found if word.startswith("[")), " ".join(found))
@@ -231,7 +230,7 @@ def _values(shell: Shell, paths: Iterable[str]) -> Mapping[str, str]:
 
 
 def _write(shell: Shell, values: Mapping[str, str]) -> str:
-    """Write them; what went wrong, "" if nothing."""
+    """Write the values; returns the error, "" if there is none."""
     words = [word for pair in values.items() for word in pair]
     for path in values:
         guard_of(shell).allow(path)

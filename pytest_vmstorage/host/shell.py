@@ -1,4 +1,4 @@
-"""Running commands on a machine: one result, one protocol, this machine's shell and ssh's."""
+"""Commands on a machine: one result, one protocol, and two shells, of this machine and by ssh."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ TIMED_OUT = 124
 """Return code of a command that was killed at its time limit, as timeout(1) has it."""
 
 NOT_FOUND = 127
-"""Return code of a program that is not there, as sh has it."""
+"""Return code for a program that does not exist, as in sh."""
 
 SSH_FAILED = 255
-"""Return code by which ssh says that it, not the command, failed."""
+"""Return code of an ssh that failed itself, and not its command."""
 
 GRACE_S = 15.0
-"""How much longer than a command's time limit on another machine its end is waited for here."""
+"""How much longer than its time limit this process waits for a command on another machine."""
 
 OWNER = "VMSTORAGE_OWNER"
-"""Variable in the environment of each command here: the mark of who began it, by which `sweep` finds it."""
+"""Variable in the environment of each command here: the mark of its maker, by which `sweep` finds it."""
 
 _COMMAND = "VMSTORAGE_COMMAND"
-"""Variable there that all processes of one command share, also those that leave its session, as fio's jobs do."""
+"""Variable that all processes of one command share, also those that leave its session, as fio's jobs do."""
 
 _CONNECTION = "ssh"
-"""The program that goes on to hold the connection to a host, which other commands use as well."""
+"""The program that holds the connection to a host, which other commands use as well."""
 
 _DAEMONS = ("dmeventd", "lvmpolld", "zed")
 _KILLED = (TIMED_OUT, 128 + signal.SIGKILL)
@@ -52,7 +52,7 @@ _PIECE_BYTES = 2**20
 
 
 class CommandResult(BaseModel):
-    """What a finished command left: its text is decoded as UTF-8 with replacement."""
+    """The result of a finished command: its output is decoded as UTF-8 with replacement."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -68,7 +68,7 @@ class CommandResult(BaseModel):
         return self.returncode == 0
 
     def tail(self, lines: int = 5) -> str:
-        """The last lines of what it said, errors first, for a message."""
+        """The last lines of stderr, or of stdout where that is empty, for a message."""
         return "\n".join((self.stderr.strip() or self.stdout.strip()).splitlines()[-lines:])
 
 
@@ -76,12 +76,12 @@ class Shell(Protocol):
     """A machine on which commands run. A non-zero return code is a result, never an exception."""
 
     def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
-        """Run argv without a shell in between, as the program's caller would."""
+        """Run argv without a shell in between."""
 
     def put(self, source: Path, target: str, *, moved: Callable[[int], None] = ...) -> None:
         """Copy a local file to that path on the machine; raises ProvisionError.
 
-        Where that takes a while `moved` is told of the bytes of each piece.
+        Where that takes a while, `moved` is called with the bytes of each piece.
         """
 
     def read(self, path: str) -> str:
@@ -90,42 +90,42 @@ class Shell(Protocol):
 
 @runtime_checkable
 class BriefShell(Protocol):
-    """A shell that has a shorter way for lines that say no more than a few words."""
+    """A shell with a faster way for lines of sh that print a few words at most."""
 
     def brief(self, line: str, *words: str, timeout_s: float) -> CommandResult:
-        """Run that line of sh with these words after it; the result is that of `run`."""
+        """Run the line of sh with these words as its arguments; the result is that of `run`."""
 
 
 @runtime_checkable
 class RereadShell(Protocol):
-    """A shell that has a shorter way to a kernel's file that it has read before."""
+    """A shell with a faster way to a file of the kernel that it has read before."""
 
     def reread(self, path: str) -> str:
-        """The text of that file of /sys or /proc as it is now, "" where there is none."""
+        """The current text of the file of /sys or /proc, "" where there is none."""
 
 
 def reread(shell: Shell, path: str) -> str:
-    """The text of a file of /sys or /proc that is read time and again, by the shell's shortest way."""
+    """The text of a file of /sys or /proc that is read repeatedly, by the shell's fastest way."""
     return shell.reread(path) if isinstance(shell, RereadShell) else shell.read(path)
 
 
 def run_line(shell: Shell, line: str, *words: str, timeout_s: float) -> CommandResult:
-    """Run a line of sh that says no more than a few words, with these words after it, by the shell's shortest way."""
+    """Run a line of sh that prints a few words at most, with these arguments, by the shell's fastest way."""
     if isinstance(shell, BriefShell):
         return shell.brief(line, *words, timeout_s=timeout_s)
     return shell.run(["/bin/sh", "-c", line, "sh", *words], timeout_s=timeout_s)
 
 
 class LocalShell:
-    """Commands on the machine pytest runs on; with a `guard` only those that write to what is the run's own."""
+    """Commands on the machine that pytest runs on; a `guard` permits only writes to the run's own paths."""
 
     def __init__(self, guard: Guard | None = None) -> None:
         self.guard = guard
 
     def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
-        """Run argv; a program that is not there gives 127, one killed at the time limit 124.
+        """Run argv; a program that does not exist gives 127, one killed at the time limit 124.
 
-        Raises ForeignPathError for a command that the guard does not let run.
+        Raises ForeignPathError for a command that the guard refuses.
         """
         if self.guard is not None:
             self.guard.check(argv)
@@ -142,11 +142,11 @@ class LocalShell:
         return make_result(argv, done.returncode, done.stdout, done.stderr, begin)
 
     def put(self, source: Path, target: str, *, moved: Callable[[int], None] = lambda _bytes: None) -> None:
-        """Nothing to do but a copy: both ends are this machine."""
+        """Copy the file: both ends are this machine."""
         del moved
         if self.guard is not None:
             self.guard.check_path(target, "cp")
-        # what is copied may be anybody's
+        # a shell without the guard: the source may be anybody's
         check(LocalShell().run(["cp", "--sparse=always", "--", str(source), target]), "copying a file")
 
     def read(self, path: str) -> str:
@@ -157,9 +157,9 @@ class LocalShell:
             return ""
 
     def files(self, patterns: Sequence[str]) -> dict[str, str]:
-        """The texts of the files here that match those patterns of glob(7), by path; what cannot be read is left out.
+        """The texts of the files here that match those patterns of glob(7), by path, read without a process.
 
-        No process is started for it.
+        Unreadable files are left out.
         """
         found: dict[str, str] = {}
         for pattern in patterns:
@@ -172,7 +172,7 @@ class LocalShell:
 class SshShell:
     """Commands on a lab host through one ssh connection: host keys are checked and nothing asks for a password.
 
-    With a `guard` only those that write to what is the run's own.
+    A `guard` permits only writes to the run's own paths.
     """
 
     def __init__(self, target: str, options: Sequence[str] = ()) -> None:
@@ -184,17 +184,17 @@ class SshShell:
     def run(self, argv: Sequence[str], *, timeout_s: float | None = None, stdin: bytes | None = None) -> CommandResult:
         """Run argv on the host, where it is killed at the time limit; raises HostError where ssh itself fails.
 
-        Raises ForeignPathError for a command that the guard does not let run.
+        Raises ForeignPathError for a command that the guard refuses.
         """
         if self.guard is not None:
             self.guard.check(argv)
         ssh = self._connection.argv()
-        # the host ends what is late: an ssh that is killed here leaves its command to run on there
+        # the host ends a late command: killing ssh here would leave it running there
         limit = ("timeout", "-k", "2", f"{timeout_s:.3f}") if timeout_s is not None else ()
         grace_s = timeout_s + GRACE_S if timeout_s is not None else None
         with waiting_for(f"the command {argv[0]} on {self.target}"):
             done = self._local.run([*ssh, shlex.join([*limit, *argv])], timeout_s=grace_s, stdin=stdin)
-        # by the code alone: what ssh says begins in many ways ("root@lab01: Permission denied", "Connection closed")
+        # by the code alone: messages of ssh begin in many ways ("root@lab01: Permission denied", "Connection closed")
         if done.returncode == SSH_FAILED:
             raise self._connection.failed(done.stderr)
         is_late = timeout_s is not None and done.seconds >= timeout_s and done.returncode in _KILLED
@@ -211,7 +211,7 @@ class SshShell:
             subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=words) as ssh,
         ):
             assert ssh.stdin is not None
-            # the far end may stop reading; what it says is told below
+            # the far end may stop reading; its error is raised below
             with contextlib.suppress(BrokenPipeError):
                 while piece := stream.read(_PIECE_BYTES):
                     ssh.stdin.write(piece)
@@ -231,12 +231,12 @@ class SshShell:
 
 
 def open_shell(host: LabHost) -> Shell:
-    """A shell on that host: of this process, or by ssh."""
+    """A shell on that host: local, or by ssh."""
     return LocalShell() if host.ssh is None else SshShell(host.ssh)
 
 
 def read_beginning(shell: Shell, path: str, most_bytes: int) -> str:
-    """The text of a file on the machine up to that many bytes, "" where there is none; for one that others lengthen."""
+    """The first bytes of a file on the machine as text, "" where there is none; for a file that others lengthen."""
     if isinstance(shell, LocalShell):
         try:
             with Path(path).open("rb") as stream:
@@ -254,7 +254,7 @@ def has_program(shell: Shell, name: str) -> bool:
 
 
 def unguarded(shell: Shell) -> Shell:
-    """The same shell for a workload's own words, which are the user's and may name what they like."""
+    """The same shell without its guard, for a workload's own words: they are the user's and may name any path."""
     if not isinstance(shell, LocalShell | SshShell):
         return shell
     free = copy.copy(shell)
@@ -263,9 +263,9 @@ def unguarded(shell: Shell) -> Shell:
 
 
 def _run_alone(argv: Sequence[str], timeout_s: float | None, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
-    """The same as subprocess.run, in a session of its own, of which nothing is left at a time limit or Ctrl-C.
+    """Run argv as subprocess.run does, in its own session, of which nothing is left at a time limit or Ctrl-C.
 
-    It gets an empty input and not an inherited one: no command here may wait for the user's terminal.
+    The input is never inherited: no command here may wait for the user's terminal.
     """
     pipe = subprocess.PIPE
     command = uuid.uuid4().hex
@@ -291,7 +291,7 @@ def _run_alone(argv: Sequence[str], timeout_s: float | None, stdin: bytes) -> su
 
 
 def _kill_all(processes: Iterable[tuple[int, str]]) -> None:
-    """Kill these, but for daemons of the host: one that a command of LVM or ZFS begins serves others, too."""
+    """Kill the processes except daemons of the host: those that a command of LVM or ZFS starts serve others, too."""
     for pid, name in processes:
         if name not in _DAEMONS:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -299,9 +299,9 @@ def _kill_all(processes: Iterable[tuple[int, str]]) -> None:
 
 
 def sweep(*, look_only: bool = False) -> list[str]:
-    """End commands of this user whose processes of ours are gone, with all that they began; a phrase for each.
+    """End this user's commands whose makers are gone, with all their children; a phrase for each.
 
-    But for daemons of the host, which serve others, too.
+    Daemons of the host stay, which serve others, too.
     """
     left = [(pid, name) for pid, name in left_processes(OWNER) if name not in _DAEMONS]
     if not look_only:
@@ -328,7 +328,7 @@ def check_time(result: CommandResult, what: str) -> None:
 
 
 def make_result(argv: Sequence[str], code: int, out: bytes, err: bytes, begin: float) -> CommandResult:
-    """The result of a command that was begun at that time.monotonic(), in seconds, and has ended now."""
+    """The result of a command that began at that time.monotonic(), in seconds, and ended now."""
     return CommandResult(
         argv=tuple(argv),
         returncode=code,

@@ -1,7 +1,7 @@
-"""One ssh connection to a lab host for all commands of a run, and what to do where there is none.
+"""One ssh connection to a lab host for all commands of a run, and an error with a remedy where there is none.
 
-A command through a connection that stands takes 10 ms, one that makes its own 250 ms. Host keys are checked as the
-user's own ssh does it; nothing is ever asked, for nobody would answer.
+A command through an existing connection takes 10 ms, one that makes its own 250 ms. Host keys are checked as the
+user's own ssh does it; ssh never prompts, for nobody would answer.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ CONNECT_S = 10
 
 SILENCE_S = 3
 SILENCES = 3
-"""A host that is silent for so long, so many times, is lost: ssh notices after 9 to 12 s."""
+"""A host that is silent for that many seconds, that many times, is lost: ssh notices after 9 to 12 s."""
 
 IDLE_S = 10
-"""A connection ends by itself so long after its last command, also when we were killed."""
+"""A connection ends by itself that many seconds after its last command, also if this process was killed."""
 
 _OPTIONS = (
     *("-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}"),
@@ -54,9 +54,9 @@ class SshConnection:
         self._error: HostError | None = None
 
     def argv(self) -> list[str]:
-        """What runs the command that follows it, as one word for the host's shell; raises HostError.
+        """The argv of ssh, for a command to follow as one word for the host's shell; raises HostError.
 
-        A host that was lost and cannot be reached again stays lost: nobody waits for it twice.
+        A host that was lost and cannot be reached again stays lost: no command waits for it twice.
         """
         with self._lock:
             if self._error is not None:
@@ -66,13 +66,13 @@ class SshConnection:
         return ["ssh", *self._options, "-o", "ControlMaster=no", "-o", f"ControlPath={self._socket}", self.target, "--"]
 
     def failed(self, said: str) -> HostError:
-        """What to raise where ssh itself failed and said this."""
+        """The error to raise where ssh itself failed with this message."""
         if not self._was_there or Path(self._socket).exists():
             return reach_error(self.target, said)
         return self._lost(self._last_words() or said)
 
     def _stand(self) -> None:
-        """Let the connection stand."""
+        """Make the connection where it does not exist."""
         if self._socket and (self._socket == "none" or Path(self._socket).exists()):
             return
         if not self._socket:
@@ -82,18 +82,18 @@ class SshConnection:
             weakref.finalize(self, _end, self._folder, self._socket, self.target)
         error = self._connect()
         if error is not None:
-            # before there was a connection the user may be about to mend what is wrong; later a run depends on it
+            # before the first connection the user may still correct the cause; later a run depends on it
             self._error = self._lost(error.what.partition(": ")[2]) if self._was_there else None
             raise self._error or error
         self._was_there = True
         if not Path(self._socket).exists():
-            # an ssh that shares no connections, or a folder that allows no sockets: each command makes its own
+            # this ssh shares no connections, or the folder allows no sockets: each command connects by itself
             self._socket = "none"
 
     def _connect(self) -> HostError | None:
         master = ("-o", "ControlMaster=yes", "-o", f"ControlPath={self._socket}", "-o", f"ControlPersist={IDLE_S}")
-        # to a file with -E: in the background ssh has no other place for what it says when the host is lost;
-        # and to no pipe, which it would hold open
+        # to a file with -E: in the background ssh has no other place for messages when the host is lost;
+        # not to a pipe, which ssh would hold open
         log = self._words()
         argv = ["ssh", *self._options, *master, "-E", str(log), "-f", "-N", self.target]
         with _opened(log) as words:
@@ -156,7 +156,7 @@ def reach_error(target: str, said: str) -> HostError:
 
 
 def _private_folder() -> Path:
-    """A folder for sockets that nobody else can reach; short, as a socket's path has 108 characters at most."""
+    """Make a folder for sockets that nobody else can reach; short, as a socket's path has 108 characters at most."""
     folder = Path(f"{_FOLDER}-{os.geteuid()}")
     while True:
         with contextlib.suppress(FileExistsError):
@@ -167,9 +167,9 @@ def _private_folder() -> Path:
 
 
 def _opened(path: Path) -> TextIO:
-    """The file, made anew in its folder; that one may be removed by another process as long as it is empty."""
+    """Open the file anew in its folder, which another process may remove as long as it is empty."""
     while True:
-        # not with exist_ok: what is there, and is gone when that is looked at, is an error then
+        # not with exist_ok: mkdir then fails where the folder goes while mkdir looks at it
         with contextlib.suppress(FileExistsError):
             path.parent.mkdir(mode=0o700)
         path.unlink(missing_ok=True)
@@ -187,7 +187,7 @@ def sweep(*, look_only: bool = False) -> list[str]:
     said = []
     base = Path(_FOLDER)
     for folder in sorted(base.parent.glob(f"{base.name}-*")):
-        # other processes remove what they have no more use for
+        # other processes remove their folders meanwhile
         with contextlib.suppress(FileNotFoundError):
             said += _sweep(folder, look_only=look_only) if _is_private(folder) else []
     return said
@@ -211,14 +211,14 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _end(folder: Path, socket: str, target: str) -> None:
-    """End the connection and remove what it had in the folder, and the folder after the last."""
+    """End the connection and remove its files in the folder, and the folder once it is empty."""
     _exit(Path(socket), target)
     Path(f"{socket}.log").unlink(missing_ok=True)
     _remove_empty(folder)
 
 
 def _exit(socket: Path, target: str) -> None:
-    """End the connection of that socket, and remove it; the target's name is for ssh to be content."""
+    """End the connection of that socket, and remove the socket; ssh requires a target, but does not use it."""
     if socket.exists():
         argv = ["ssh", "-o", f"ControlPath={socket}", "-O", "exit", target]
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""The host around a measurement, read through its shell; what it hides is "unknown", never left out."""
+"""The host around a measurement, read through its shell; hidden values are "unknown", never left out."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _LONG = {"/proc/meminfo": "MemTotal:", "/proc/{pid}/task/*/status": "Cpus_allowe
 
 
 class HostWatch:
-    """The host around one guest's disk, or a native row's; where to look is found at the first look.
+    """The host around a guest's or a native row's disk; the first look finds the process and the device.
 
-    `disk` is a path on the host, "" of a disk without storage, `uuid` the guest's, "" without a guest.
+    `disk` is a path on the host, "" for a disk without storage; `uuid` is the guest's, "" without a guest.
     """
 
     def __init__(self, shell: Shell, disk: str, uuid: str = "") -> None:
@@ -41,12 +41,12 @@ class HostWatch:
         self._watched: Watched | None = None
 
     def look(self) -> HostLook:
-        """What is counted for a round: one command, and none on a local host, where its programs would be read anew."""
+        """The counters of a round, by one command; by none on a local host, where its programs would be read anew."""
         watched = self._where()
         return read_look(read_small(self._shell, watched.paths(AROUND_ROUND)), watched)
 
     def begin(self) -> Callable[[], HostState]:
-        """Look at what does not change with each round; what is returned looks again, and tells of the time between."""
+        """Look at the host's state; the function returned looks again, and gives the state of the time between."""
         begin = self._state()
         return lambda: read_state(begin, self._state(), self._where())
 
@@ -69,7 +69,7 @@ class HostWatch:
 
 
 def read_state(begin: Files, end: Files, watched: Watched) -> HostState:
-    """The host's state: what is counted from both looks, all else from the second."""
+    """The host's state: counters from both looks, all else from the second."""
     queue = f"/sys/class/block/{watched.device}/queue"
     others, others_cpu = _others(begin, end, watched)
     chosen = re.search(r"\[(\S+)\]", first_line(end, f"{queue}/scheduler"))
@@ -92,7 +92,7 @@ def read_state(begin: Files, end: Files, watched: Watched) -> HostState:
 
 
 def merged(states: Sequence[HostState]) -> HostState:
-    """One state for rounds between which others were measured: each text that was seen, and of numbers the largest."""
+    """One state for rounds of several turns: every text that was seen, and the largest of the numbers."""
     if len(states) == 1:
         return states[0]
     texts = ("governor", "turbo", "device", "scheduler", "write_cache", "numa", "may_run", "temperature")
@@ -117,7 +117,7 @@ def _turbo(files: Files) -> str:
 
 
 def _temperature(files: Files) -> str:
-    # thousandths of a degree; a sensor that is off tells nothing, or something below freezing
+    # thousandths of a degree; a sensor that is off shows nothing, or a value below freezing
     texts = [line for path, (line, *_) in files.items() if "/thermal_zone" in path or "/hwmon" in path]
     degrees = [int(text) / 1000 for text in texts if text.isdigit() and int(text)]
     return f"{max(degrees):.0f} C" if degrees else UNKNOWN
@@ -143,10 +143,10 @@ def _may_run(files: Files, watched: Watched) -> str:
 
 
 def _others(begin: Files, end: Files, watched: Watched) -> tuple[int | None, float | None]:
-    """How many other QEMU processes there were, and how much of one CPU they took together."""
+    """The number of other QEMU processes, and the share of one CPU that they took together."""
     ages = [read_pressure(files).uptime_s for files in (begin, end)]
     if ages[0] is None or ages[1] is None or (watched.has_guest and watched.pid is None):
-        # where the guest's own process is not known, it is among the others
+        # an unknown process of the guest itself would be counted among the others
         return None, None
     looks = [
         {path: process.total_s for path in files if (process := _other(files, path, watched)) is not None}

@@ -1,6 +1,6 @@
 """On which disk: images, devices, volumes and file systems on the host, made and removed.
 
-- `disk`: whatever a cell's disk lies on; `image`, `layers`, `encryption`: image files
+- `disk`: a cell's disk and what lies under it; `image`, `layers`, `encryption`: image files
 - `block`, `device`, `volume`: block devices that the user lists; `host_file_system`: file systems made for a cell
-- `fill`, `caches`, `space`: data, page cache and room; `operations`: what image operations work on
+- `fill`, `caches`, `space`: data, page cache and room; `operations`: images as image operations need them
 """

@@ -1,8 +1,8 @@
-"""What lies under a cell's image where that is a block device of the host: found, checked, made, removed.
+"""Block devices of the host under a cell's image: found, checked, made, removed.
 
-A device or partition is written to only if vmstorage.toml lists it and nothing speaks against it. What its signatures
-stand for is wiped before the cell begins, which happens only where `allow_destroy` permits it; what the cell itself
-left is wiped when it ends, so that the device is found as empty as the next cell wants it.
+A device or partition is written to only if vmstorage.toml lists it and nothing speaks against it. Signatures on it are
+wiped before the cell begins, and only where `allow_destroy` permits it; those that the cell itself left are wiped when
+it ends, so that the next cell finds the device empty.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _ENTRIES = {
 class BlockPlace(BaseModel):
     """A block device under a cell's image: `name` is vmstorage.toml's; `path` is "" for a volume yet to be made.
 
-    `number` is MAJOR:MINOR, "" where it is not yet known; `volume` is what was made, "GROUP/NAME" or "DATASET/NAME";
-    `signatures` are what will be wiped, or was.
+    `number` is MAJOR:MINOR, "" where it is not yet known; `volume` is the volume made, "GROUP/NAME" or "DATASET/NAME";
+    `signatures` will be wiped, or were.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -71,9 +71,9 @@ def needs_block(config: StorageConfig) -> bool:
 
 
 def find_block(shell: Shell, host: LabHost, config: StorageConfig) -> BlockPlace:
-    """What the cell's disk will lie on, with all checks and no write.
+    """The block device that the cell's disk will lie on, with all checks and no write.
 
-    Raises ConfigError where nothing is listed or it is not clear which, HostError where it must not be written to,
+    Raises ConfigError where no entry, or more than one, is meant, HostError where it must not be written to,
     UnsupportedError where the host lacks kernel or tools for it.
     """
     listed = choose_listed(host, config)
@@ -84,9 +84,9 @@ def find_block(shell: Shell, host: LabHost, config: StorageConfig) -> BlockPlace
 
 
 def make_block(shell: Shell, host: LabHost, config: StorageConfig, *, run_id: str, number: int) -> BlockPlace:
-    """Look again, then make the volume, or wipe what may be wiped of the device; `path` is then to be written to.
+    """Check again, then make the volume, or wipe the device's signatures; `path` may then be written to.
 
-    Raises what find_block raises, and ProvisionError.
+    Raises as `find_block` does, and ProvisionError.
     """
     listed = choose_listed(host, config)
     if isinstance(listed, ListedDevice):
@@ -115,7 +115,7 @@ def remove_block(shell: Shell, place: BlockPlace) -> None:
     elif place.run_id:
         facts = device_facts(shell, place.path, ())
         if facts.number != place.number:
-            raise ProvisionError(f"{place.path} is another device than before, so it was left alone.")
+            raise ProvisionError(f"{place.path} is no longer the same device, so it was left alone.")
         _wipe(shell, place.path)
     guard_of(shell).forbid(place.path)
 
@@ -123,11 +123,11 @@ def remove_block(shell: Shell, place: BlockPlace) -> None:
 def reap_blocks(shell: Shell, run_id: str, *, look_only: bool = False) -> list[str]:
     """Remove the volumes of a dead run, found by tag or property; returns a phrase for each. ProvisionError.
 
-    With `look_only` they are only told. Devices and partitions bear no mark: what a killed run left on them is met as
-    a signature.
+    With `look_only` they are only listed. Devices and partitions bear no mark: a killed run's leftovers on them are
+    found as signatures.
     """
     if shell.run(["id", "-u"]).stdout.strip() != "0":
-        # who is not root has made no volume, and is not told of any
+        # a user who is not root has made no volume, and may not list any
         return []
     said = []
     for kind, leftovers, remove in (("LVM", leftover_lvs, remove_lv), ("ZFS", leftover_zvols, remove_zvol)):
@@ -139,7 +139,7 @@ def reap_blocks(shell: Shell, run_id: str, *, look_only: bool = False) -> list[s
 
 
 def plan_line(place: BlockPlace) -> str:
-    """What will be written to, in one line for --vm-plan."""
+    """The device that will be written to, in one line for --vm-plan."""
     if place.kind in ("lvm", "zvol"):
         return f"{place.description}: a volume of {format_about(place.size_bytes)} is made there and removed."
     lost = f"; on it now and then lost: {', '.join(place.signatures)}" if place.signatures else ""
@@ -171,7 +171,7 @@ def choose_listed(host: LabHost, config: StorageConfig) -> Listed:
 
 
 def needed_bytes(config: StorageConfig) -> int:
-    """How long the device below must be: for the disk with its format's tables, or for the file system made there."""
+    """The size that the device below needs, for the disk with its format's tables or for the file system made there."""
     return bytes_on_device(config) if config.host_fs == "as-found" else host_fs_bytes(config)
 
 
@@ -214,7 +214,7 @@ def _volume_place(listed: ListedGroup | ListedDataset, room: VolumeRoom, size: i
 
 
 def _wipe(shell: Shell, path: str) -> None:
-    """Wipe what is recognized on the device, opened exclusively: without --force wipefs refuses one in use."""
+    """Wipe all signatures on the device, opened exclusively: without --force wipefs refuses a device in use."""
     check(shell.run(["wipefs", "--all", "--", path]), f"wiping the signatures of {path}")
 
 

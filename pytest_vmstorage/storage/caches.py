@@ -1,4 +1,4 @@
-"""What a lab host has cached of a disk: written back, and forgotten before a round."""
+"""A lab host's page cache of a disk: written back, and dropped before a round."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_vmstorage.storage.image import beside_for_sh, image_files
 DROP_CACHES = "/proc/sys/vm/drop_caches"
 
 _BLKFLSBUF = 0x1261
-"""The request of ioctl(2) behind blockdev --flushbufs (linux/fs.h); ENOTTY of what is no block device."""
+"""The request of ioctl(2) behind blockdev --flushbufs (linux/fs.h); ENOTTY if not a block device."""
 
 # dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED) on the whole file (coreutils manual)
 _EVICT = 'for one; do dd "if=$one" iflag=nocache count=0 status=none; done'
@@ -25,7 +25,7 @@ for one in {beside}; do [ ! -e "$one" ] || set -- "$@" "$one"; done
 exec 2>/dev/null
 sync -- "$@"
 said=
-# a device's own pages: other programs may hold it open, and then it alone does not go
+# a device's own pages: drop_caches keeps them while another program holds the device open
 [ -b "$1" ] && blockdev --flushbufs "$1" && said=flushed
 if echo 3 >"$drop"; then said=dropped; fi
 if [ -z "$said" ]; then
@@ -42,7 +42,7 @@ _FORGOTTEN = {
 
 
 def sync_disk(shell: Shell, path: str) -> None:
-    """Make the host write back what it holds of the image, in all its files."""
+    """Make the host write back all files of the image."""
     files = image_files(shell, path)
     if isinstance(shell, LocalShell):
         _sync(files)
@@ -51,7 +51,7 @@ def sync_disk(shell: Shell, path: str) -> None:
 
 
 def evict(shell: Shell, path: str) -> None:
-    """Advise the host to forget what it cached of the image, all of which was written back; of nothing else."""
+    """Advise the host to drop its cache of the image, which was written back; no other pages are dropped."""
     files = image_files(shell, path)
     if isinstance(shell, LocalShell):
         for one in files:
@@ -61,7 +61,7 @@ def evict(shell: Shell, path: str) -> None:
 
 
 def drop_caches(shell: Shell, path: str, drop: str = DROP_CACHES) -> str:
-    """Make the host write back and forget what it cached of the image; says how, as far as it can be without root."""
+    """Make the host write back and drop its cache of the image, as far as it can without root; returns the way."""
     if isinstance(shell, LocalShell):
         said = _forget(image_files(shell, path), drop)
     else:
@@ -70,7 +70,7 @@ def drop_caches(shell: Shell, path: str, drop: str = DROP_CACHES) -> str:
 
 
 def _forget(files: Sequence[str], drop: str) -> str:
-    """The same as the script, without its programs: their pages were dropped as well, and they would be read anew."""
+    """Do the same as the script, without its programs: their pages would be dropped as well, and read anew."""
     _sync(files)
     said = "flushed" if _is_done(files[0], lambda file: fcntl.ioctl(file, _BLKFLSBUF)) else ""
     if _is_done(drop, lambda file: os.write(file, b"3\n"), os.O_WRONLY):
@@ -91,7 +91,7 @@ def _advise(file: int) -> None:
 
 
 def _is_done(path: str, do: Callable[[int], object], mode: int = os.O_RDONLY) -> bool:
-    """Whether that could be done to the file, by its number."""
+    """Whether the file could be opened and `do` called with its descriptor without an error."""
     try:
         file = os.open(path, mode)
     except OSError:

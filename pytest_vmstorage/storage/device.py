@@ -1,4 +1,4 @@
-"""What a listed device is on the host, and all that speaks against writing to it; nothing is written here."""
+"""Facts of a listed device on the host, and every reason against writing to it; nothing is written here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OTHER_MEMBERS = ("btrfs", "bcache", "drbd", "ceph_bluestore", "stratis", "DM_sn
 
 
 class Found(NamedTuple):
-    """Something on one node of a device: `on` is the device itself, a partition of it, or what it is a partition of."""
+    """A finding on one node of a device: `on` is the device, a partition of it, or its whole disk."""
 
     on: str
     what: str
@@ -34,7 +34,7 @@ class DeviceFacts(BaseModel):
 
     `mounts`, `swaps`, `holders` and `signatures` are those of the device, of its partitions and of the device whose
     partition it is, in every mount namespace that can be seen; `openers` are processes that have it open; `is_busy`
-    says that it cannot be opened exclusively; `holds` are folders that lie on it; `unseen` is what could not be seen.
+    says that it cannot be opened exclusively; `holds` are folders that lie on it; `unseen` are facts that are hidden.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -56,7 +56,7 @@ class DeviceFacts(BaseModel):
 
 
 class Refusal(NamedTuple):
-    """Why a device is not written to, in one sentence, and what to do about it."""
+    """A reason not to write to a device, in one sentence, and its remedy."""
 
     what: str
     hint: str
@@ -72,7 +72,7 @@ def find_node(shell: Shell, host: LabHost, listed: ListedDevice) -> str:
     text = check(shell.run(argv, timeout_s=_TIME_S), f"listing the block devices of {host.name}").stdout
     nodes = matching_nodes(text, listed.id)
     if len(nodes) != 1:
-        also = f"{len(nodes)} devices of {host.name} have it: {', '.join(nodes)}" if nodes else "nothing has it"
+        also = f"{len(nodes)} devices of {host.name} have it: {', '.join(nodes)}" if nodes else "no device has it"
         raise HostError(
             f"The {listed.kind} {listed.name} is listed as {listed.id}, but {also}.",
             hint="List it by an id that only it has." if nodes else f"Look on {host.name} whether it is plugged in.",
@@ -81,7 +81,7 @@ def find_node(shell: Shell, host: LabHost, listed: ListedDevice) -> str:
 
 
 def matching_nodes(listing: str, wanted: str) -> tuple[str, ...]:
-    """Nodes of which device_list.sh says that id, in its order."""
+    """Nodes for which device_list.sh lists that id, in its order."""
     rows = [line.split("\t") for line in listing.splitlines()]
     numbers = {row[1]: (row[2], row[3]) for row in rows if row[0] == "node"}
     found = []
@@ -101,7 +101,7 @@ def matching_nodes(listing: str, wanted: str) -> tuple[str, ...]:
 
 
 def _names(kind: str, text: str) -> Iterator[str]:
-    """What a device may be called that has this WWN, serial number, backing file or link."""
+    """The names of a device that has this WWN, serial number, backing file or link."""
     match kind:
         case "link":
             yield text.removeprefix("by-id/")
@@ -141,10 +141,10 @@ def device_facts(shell: Shell, node: str, folders: Sequence[str]) -> DeviceFacts
 
 
 def read_facts(text: str, node: str) -> DeviceFacts:
-    """What device_facts.sh says; raises HostError where that is no block device, or the script did not end well."""
+    """The output of device_facts.sh; raises HostError where it is not of a block device, or ended early."""
     rows = [line.split("\t") for line in text.splitlines()]
     if rows[:1] == [["missing", node]]:
-        raise HostError(f"{node} is no block device.", hint="List what has a node of its own.")
+        raise HostError(f"{node} is not a block device.", hint="List a device that has a node of its own.")
     if rows[-1:] != [["end"]] or rows[0][0] != "self":
         raise HostError(f"{node} cannot be examined, so nothing is written to it.", hint=_EXAMINING)
     _, name, number, sectors, read_only, kind = rows[0]
@@ -167,7 +167,7 @@ def read_facts(text: str, node: str) -> DeviceFacts:
         swaps=words("swap"),
         holders=pairs("holder"),
         openers=words("opener"),
-        # a partition lies in a table, which is no sign that somebody uses the partition
+        # a partition lies in a table, which does not mean that somebody uses the partition
         signatures=tuple(one for one in pairs("signature") if not is_partition or one.on == name or is_member(one)),
         holds=words("holds"),
         is_busy=["busy"] in rows,
@@ -176,7 +176,7 @@ def read_facts(text: str, node: str) -> DeviceFacts:
 
 
 def is_member(signature: Found) -> bool:
-    """Whether a signature says that the device is a part of something larger: md, LVM, ZFS, btrfs and their like."""
+    """Whether a signature marks the device as a member of something larger, such as md, LVM, ZFS or btrfs."""
     return signature.what.endswith("_member") or signature.what in _OTHER_MEMBERS
 
 
@@ -184,7 +184,7 @@ def is_member(signature: Found) -> bool:
 
 
 def refusals(facts: DeviceFacts, listed: ListedDevice | None, needed_bytes: int) -> tuple[Refusal, ...]:
-    """All that forbids to write to the device, the weightiest first; none where it may be written to; pure."""
+    """The reasons that forbid writing to the device, the weightiest first; none where it may be written to; pure."""
     return tuple(_refusals(facts, listed, needed_bytes))
 
 
@@ -215,7 +215,7 @@ def _refusals(facts: DeviceFacts, listed: ListedDevice | None, needed_bytes: int
         )
     yield from _used(facts, name, other)
     if facts.unseen:
-        # what is not known to be unused is used
+        # a device that is not known to be unused counts as used
         yield Refusal(f"{name} cannot be examined: {'; '.join(facts.unseen)}.", _EXAMINING)
     if facts.read_only:
         yield Refusal(f"{name} is read-only.", f"Run blockdev --setrw {facts.node}, {other}.")

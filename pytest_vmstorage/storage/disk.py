@@ -1,4 +1,4 @@
-"""The disk under test as the host has it: what lies under it and the image itself, made and removed together."""
+"""The disk under test on the host: the image and what lies under it, made and removed together."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pytest_vmstorage.storage.space import HEADROOM_BYTES, space_needed
 
 
 class HostDisk(BaseModel):
-    """A cell's disk on the host: its path there, what its image takes, and what was made under it.
+    """A cell's disk on the host: its path, the size of its image, and what was made under it.
 
-    `filled_bytes` is how much of it, from its start, was written on the host once its image was looked at. `block` is
-    the host's block device and `host_fs` the file system that were made or taken for it, None where the image lies in
-    the folder as it was found.
+    `filled_bytes`, from its start, were written on the host after its image was looked at. `block` is the host's block
+    device and `host_fs` the file system that were made or taken for it, None where the image lies in the folder as it
+    was found.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,14 +44,14 @@ class HostDisk(BaseModel):
 
     @property
     def notes(self) -> Mapping[str, str]:
-        """What a reader of its row must know of what lies under it: which device, which reservations."""
+        """Notes for the disk's row on what lies under it: the device, and reservations about its file system."""
         device = {"disk lies on": self.block.description} if self.block is not None else {}
         noted = {"host_fs": self.host_fs.note} if self.host_fs is not None and self.host_fs.note else {}
         return {**device, **noted}
 
 
 def folder_bytes(config: StorageConfig) -> int:
-    """How much of the folder the cell's disk takes once it was written in full, in bytes; none of a device's."""
+    """Bytes of the folder that the cell's disk takes once it is written in full; 0 for a disk on a device."""
     if needs_block(config) or config.is_machine:
         return 0
     if config.host_fs != "as-found":
@@ -60,7 +60,7 @@ def folder_bytes(config: StorageConfig) -> int:
 
 
 def images_bytes(config: StorageConfig) -> int:
-    """How much of the folder operations on the cell's images take, in bytes, with as much data as an image holds."""
+    """Bytes of the folder that operations on the cell's images take, with as much data as an image holds."""
     room = room_needed(config, config.size)
     if config.backing_name and config.backing_kind == "file":
         return 0
@@ -80,9 +80,9 @@ class HostDisks:
         self._fill = HostFill(shell, folder)
 
     def make(self, config: StorageConfig, number: int, *, fill_bytes: int = 0) -> HostDisk:
-        """Make the cell's disk and what lies under it; what was half made is removed.
+        """Make the cell's disk and what lies under it; after an error nothing of it is left.
 
-        So many of its bytes are written, from its start, unless that is too much for the host. Raises ConfigError,
+        `fill_bytes` are written from its start, unless that is too much for the host. Raises ConfigError,
         HostError, UnsupportedError, ProvisionError, AttestationError.
         """
         disk = HostDisk(config=config, path="")
@@ -110,10 +110,10 @@ class HostDisks:
             raise
 
     def make_place(self, config: StorageConfig, number: int, image_bytes: int) -> HostDisk:
-        """Make a folder for images of the cell, and its host_fs with room for so many bytes of them; no image.
+        """Make a folder for images of the cell, and its host_fs with room for `image_bytes`; no image.
 
-        The path is the folder's. Volumes of LVM and ZFS are left to whoever has the place, and removed by `close` at
-        the latest. Raises as `make` does.
+        The path is the folder's. The caller makes volumes of LVM and ZFS; `close` removes them at the latest.
+        Raises as `make` does.
         """
         place = HostDisk(config=config, path="")
         try:
@@ -133,7 +133,7 @@ class HostDisks:
             raise
 
     def remove_place(self, place: HostDisk) -> None:
-        """Remove the folder with all that is in it, and what was made under it. Raises ProvisionError."""
+        """Remove the folder and its contents, and what was made under it. Raises ProvisionError."""
         check(self._shell.run(["rm", "-rf", "--one-file-system", "--", place.path]), f"removing {place.path}")
         self.remove(place.model_copy(update={"path": ""}))
 
@@ -147,17 +147,17 @@ class HostDisks:
         try:
             self.remove(disk)
         except VmStorageError:
-            # what made `make` fail is told; the rest goes with the run's folder, or is found by its mark
+            # the error of `make` is raised; the rest goes with the run's folder, or is found by its mark
             return
 
     def close(self) -> None:
-        """Remove what is left of the run: its folder, and volumes that were half made. Raises ProvisionError."""
+        """Remove the run's folder, and volumes that are left of it. Raises ProvisionError."""
         remove_folder(self._shell, self._folder)
         if self._has_blocks:
             reap_blocks(self._shell, self._run_id)
 
     def remove(self, disk: HostDisk) -> None:
-        """Remove the image and what was made under it, when no guest has it any more; nothing there is no error."""
+        """Remove the image and what was made under it, once no guest uses them."""
         if disk.path and not disk.is_block:
             remove_disk(self._shell, disk.path)
         if disk.host_fs is not None:

@@ -1,4 +1,4 @@
-"""The passphrase of encrypted images, in qemu-img's words, QEMU's and libvirt's; pure."""
+"""The passphrase of encrypted images, as qemu-img, QEMU and libvirt take it; pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from xml.etree import ElementTree as ET
 
 from pytest_vmstorage.config.cell import StorageConfig
 
-# known to all who read this: such a disk holds nothing but a measurement, and what is measured is the cipher
+# public: such a disk holds nothing but a measurement, and the cipher is the thing measured
 PASSPHRASE = "vmstorage"  # noqa: S105 (public on purpose)
 
 SECRET = "vmstorage"  # noqa: S105 (a name)
 """QEMU's name of the object that holds the passphrase."""
 
 TRIES = 5
-"""How often an encrypted image is tried to be made: QEMU 7.2 can fail by chance where it measures CPU time (tried)."""
+"""Attempts at making an encrypted image: QEMU 7.2 can fail by chance where it measures CPU time (tried)."""
 
 
 def secret_argv(config: StorageConfig) -> tuple[str, ...]:
-    """What qemu-img and qemu-io need to open the cell's images; nothing without encryption."""
+    """Options of qemu-img and qemu-io for opening the cell's images; none without encryption."""
     return ("--object", f"secret,id={SECRET},data={PASSPHRASE}") if config.encryption == "luks" else ()
 
 
@@ -31,15 +31,15 @@ def secret_object() -> str:
 def luks_options() -> tuple[str, ...]:
     """qemu-img's -o for LUKS in a qcow2.
 
-    iter-time and hash-alg are of the key's derivation, which happens once, when the image is opened; no I/O meets
-    them. The slower hash, because QEMU 7.2 measures it by CPU time, and refuses where that reads 0 (tried).
+    iter-time and hash-alg apply to the key's derivation, which happens once, when the image is opened, and do not
+    affect I/O. The slower hash is chosen because QEMU 7.2 measures it by CPU time, and refuses a time of 0 (tried).
     """
     key = f"encrypt.key-secret={SECRET}"
     return ("encrypt.format=luks", key, "encrypt.iter-time=10", "encrypt.hash-alg=sha512")
 
 
 def image_name(config: StorageConfig, path: str, below: str = "") -> str:
-    """The cell's image as qemu-img and qemu-io open it by itself, whatever lies below it, or on the image `below`."""
+    """The cell's image as qemu-img opens it, without backing files or on the image `below`."""
     if config.format != "qcow2":
         return path
     layer = {**_layer(config, path), "backing": {**_layer(config, below), "backing": None} if below else None}
@@ -59,7 +59,7 @@ def driver_of(path: str) -> str:
 
 
 def encryption_element(secret: str) -> ET.Element:
-    """What a disk's source says of LUKS; `secret` is the UUID under which libvirt knows the passphrase."""
+    """The encryption element of a disk's source; `secret` is the UUID of the passphrase in libvirt."""
     element = ET.Element("encryption", format="luks")
     ET.SubElement(element, "secret", type="passphrase", uuid=secret)
     return element

@@ -1,8 +1,9 @@
-"""Disks that are filled on the host, before their guests begin: as a guest would, by QEMU's own block layer.
+"""Disks that the host fills before their guests begin: as a guest would, by QEMU's own block layer.
 
-In the same order, up to the same byte, with random data that no layer can shrink. It takes a fraction of the time that
-an emulated guest needs for it, which spends most of that on fio's start. So it is for guests that are restored, whose
-fio is warm: a booted one's first round takes a second longer after it (tried on TCG), which is what its fill took.
+Data is written in the same order, up to the same byte, and random, so that no layer can shrink it. It takes a fraction
+of the time of an emulated guest, which spends most of it on fio's start. Only guests that are restored are filled so,
+as their fio is warm: a booted guest's first round takes a second longer after it (tried on TCG), as long as its own
+fill.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ from pytest_vmstorage.storage.caches import evict
 from pytest_vmstorage.storage.space import space_needed
 
 FORMATS = ("raw", "qcow2", "vmdk", "vpc")
-"""Formats of which `qemu-img map` says the same of an image that its guest filled and of one that the host did.
+"""Formats for which `qemu-img map` is the same whether the guest or the host filled the image.
 
 A guest writes several blocks at once, by which those of a vdi change places, and qed's first table (tried, QEMU 7.2).
 """
 
 MOST_BYTES = 2**28
-"""More is left to the guest: then writing takes it longer than fio's start, and the data as much room as a disk."""
+"""Larger fills are left to the guest: writing then takes longer than fio's start, and the data the room of a disk."""
 
 SHIFTS = 2**12
-"""Each disk gets the data from another byte on, so that no two have a block in common; storage may keep such once."""
+"""Each disk gets the data from another byte on, so that no two share a block, which storage may keep once."""
 
 _LEAST_S = 60.0
 _BYTES_PER_S = 2**20
-"""So much a host writes at least, as a guest does."""
+"""The slowest rate at which a host is expected to write."""
 
 _GROW = 'head -c "$2" /dev/urandom >>"$1"'
 
 
 def may_be_filled(config: StorageConfig) -> bool:
-    """Whether what the host writes comes to the same as what the guest would: the image is a file as any other.
+    """Whether a fill by the host leaves the same image as one by the guest.
 
-    Other formats, a file system of the guest's, a passphrase, a limit, another QEMU than the host's or a block device
-    have ways of their own, and their disks are written from where they are measured.
+    It would not with other formats, a file system in the guest, a passphrase, a limit, another QEMU than the host's or
+    a block device: such disks are written from where they are measured.
     """
     has_own_way = (
         config.format not in FORMATS
@@ -56,7 +57,7 @@ def may_be_filled(config: StorageConfig) -> bool:
 
 
 class HostFill:
-    """Fills the disks of one run from random data, which are made once and lie in its folder."""
+    """Fills the disks of one run from random data, which is made once and lies in its folder."""
 
     def __init__(self, shell: Shell, folder: str) -> None:
         self._shell = shell
@@ -67,9 +68,9 @@ class HostFill:
         self._numbers = itertools.count(1)
 
     def fill(self, config: StorageConfig, path: str, size_bytes: int) -> int:
-        """Write the image's disk from its start up to that byte, and say how much: all, or nothing of what is too much.
+        """Fill the disk from its start up to that byte; returns the bytes written, 0 where it is too much for the host.
 
-        It is written back, and the host is told that it needs none of it in its cache. Raises ProvisionError.
+        The data is written back and evicted from the host's cache. Raises ProvisionError.
         """
         if size_bytes > MOST_BYTES or not self._has_data(config, size_bytes + SHIFTS):
             return 0
@@ -80,7 +81,7 @@ class HostFill:
         return size_bytes
 
     def _has_data(self, config: StorageConfig, size_bytes: int) -> bool:
-        """Whether there are so many bytes of data, made if need be; not where that cell's disk would lack the room."""
+        """Make that many bytes of data if need be; False where the cell's disk would then lack room."""
         with self._growing:
             more = size_bytes - self._data_bytes
             if more > 0:
@@ -93,8 +94,8 @@ class HostFill:
 
 
 def fill_argv(config: StorageConfig, data: str, begin: int, path: str, size_bytes: int) -> tuple[str, ...]:
-    """The qemu-img line that writes so much of the data, from that byte on, to the disk's start, block after block."""
+    """The qemu-img line that writes `size_bytes` of the data, from that byte on, to the start of the disk."""
     window = {"driver": "raw", "offset": begin, "size": size_bytes, "file": {"driver": "file", "filename": data}}
-    # what the cell itself asks of the file system: not every one has direct I/O
+    # as the cell itself does: not every file system has direct I/O
     mode = "none" if CACHES[config.cache].direct else "writeback"
     return ("qemu-img", "convert", "-n", "-t", mode, "-O", config.format, f"json:{json.dumps(window)}", path)

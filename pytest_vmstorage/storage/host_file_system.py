@@ -1,4 +1,4 @@
-"""A file system made under the image: on a loop device over a file in the run's folder, or on a listed spare device."""
+"""File systems made under the image: on a loop device over a file in the run's folder, or on a listed device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PAUSE_S = 0.1
 
 
 class HostFs(BaseModel):
-    """A file system made for one cell: where it is mounted, what lies below it, what was done, and free bytes.
+    """A file system made for one cell: its mount point, device, mkfs line, options and free bytes.
 
     `image` is the loop device's file, "" where a listed device was used. `direct` says whether the loop device
     reads and writes its file past the host's page cache; `note` says why not, in a clause.
@@ -47,10 +47,10 @@ class HostFs(BaseModel):
 
 
 def host_fs_bytes(config: StorageConfig, image_bytes: int | None = None) -> int:
-    """How large the cell's file system is made: room for images of that size, by default the cell's, and for itself.
+    """The size of the cell's file system in bytes: room for images, by default the cell's own, and for its metadata.
 
-    Beside its data ext4 keeps a journal, inode tables and 5 % for root, xfs a log, btrfs its metadata twice. Where
-    btrfs copies on write it keeps an extent until its last block was written anew: the image may take twice its size.
+    In addition to data ext4 keeps a journal, inode tables and 5 % for root, xfs a log, btrfs its metadata twice. With
+    copy on write btrfs keeps an extent until its last block is rewritten: the image may take twice its size.
     """
     fixed, share = _BESIDE[config.host_fs]
     options = mount_options(config.host_fs, config.host_mount, field="host_mount")
@@ -72,11 +72,11 @@ def make_host_fs(
 ) -> HostFs:
     """Make and mount the cell's host_fs below the run's folder; `device` is used in place of a loop device.
 
-    Raises UnsupportedError where this host cannot (no root, no loop device, no mkfs, no driver), ConfigError with
-    mkfs's or mount's words for options that they refuse, ProvisionError; what was half made is removed.
+    Raises UnsupportedError where this host cannot (no root, no loop device, no mkfs, no driver), ConfigError with the
+    message of mkfs or mount for options that they refuse, ProvisionError; after an error nothing is left.
     """
     options = mount_options(config.host_fs, config.host_mount, field="host_mount")
-    # before anything is made: these options are refused by us
+    # checked before anything is made: some options are refused here, and not by mkfs
     mkfs_argv(config.host_fs, config.host_mkfs, "", field="host_mkfs", discard=True)
     if shell.run(["id", "-u"]).stdout.strip() != "0":
         raise UnsupportedError(
@@ -110,7 +110,7 @@ def _make(shell: Shell, config: StorageConfig, planned: HostFs) -> HostFs:
     make_file_system(shell, planned.mkfs, asked=asked_words(host_mkfs=config.host_mkfs), where=_WHERE)
     asked = asked_words(host_mkfs=config.host_mkfs, host_mount=config.host_mount)
     mount(shell, planned.kind, planned.device, planned.mountpoint, planned.options, asked=asked, where=_WHERE)
-    # a guest's QEMU may run as another user, and passes through as through the folder above
+    # a guest's QEMU may run as another user, which must pass through here as through the folder above
     check(shell.run(["chmod", "711", "--", planned.mountpoint]), f"opening {planned.mountpoint}")
     found, free = look_at(shell, planned.mountpoint), folder_facts(shell, planned.mountpoint).free_bytes
     if found is None or found.mountpoint.rpartition("/")[2] != planned.mountpoint.rpartition("/")[2]:
@@ -129,7 +129,7 @@ def _attach(shell: Shell, image: str, size: int) -> str:
     argv = ["sh", "-c", 'umask 077 && exec truncate -s "$2" -- "$1"', "sh", image, str(size)]
     check(shell.run(argv), f"making {image}")
     sectors = shell.run(["sh", "-c", 'blockdev --getss "$(df --output=source -- "$1" | tail -n 1)"', "sh", image])
-    # direct I/O on a file takes blocks no smaller than those of the device below; overlays do not tell
+    # direct I/O on a file needs blocks no smaller than those of the device below; overlays do not show them
     size_of_sector = sectors.stdout.strip() if sectors.ok else "512"
     done = shell.run(["losetup", "--find", "--show", "--sector-size", size_of_sector, "--", image])
     if not done.ok:
@@ -145,7 +145,7 @@ def _attach(shell: Shell, image: str, size: int) -> str:
 
 def _set_direct(shell: Shell, device: str) -> bool:
     shell.run(["losetup", "--direct-io=on", device])
-    # the kernel may take the wish and not fulfil it
+    # the kernel may accept the request and not fulfil it
     return shell.read(f"/sys/block/{device.rpartition('/')[2]}/loop/dio").strip() == "1"
 
 
@@ -156,7 +156,7 @@ def _undo(shell: Shell, mountpoint: str, image: str) -> None:
         if image:
             shell.run(["rm", "-f", "--", image])
     except VmStorageError:
-        # what made `make_host_fs` fail is told; the run's folder is cleared at its end, this as well
+        # the error of `make_host_fs` is raised; the rest goes with the run's folder
         return
 
 
@@ -188,7 +188,7 @@ def _detach(shell: Shell, image: str) -> None:
 
 
 def _patiently(shell: Shell, argv: list[str], doing: str) -> None:
-    """A process that holds the mount may be on its way out: tried again for a while. Raises ProvisionError."""
+    """Run argv, again for a while where a process on its way out holds the mount. Raises ProvisionError."""
     deadline = time.monotonic() + _PATIENCE_S
     while not (done := shell.run(argv)).ok:
         if time.monotonic() > deadline:
@@ -197,7 +197,7 @@ def _patiently(shell: Shell, argv: list[str], doing: str) -> None:
 
 
 def _loops(shell: Shell) -> list[tuple[str, str]]:
-    """Each loop device in use, and the file below it; of a removed file the kernel says so behind its name."""
+    """Each loop device in use, and the file below it, without the kernel's note that the file was removed."""
     told = shell.run(["sh", "-c", "grep -H . /sys/block/loop*/loop/backing_file"]).stdout.splitlines()
     pairs = [line.split(":", 1) for line in told if ":" in line]
     return [(f"/dev/{path.split('/')[3]}", file.removesuffix(" (deleted)")) for path, file in pairs]
@@ -208,7 +208,7 @@ def _real(shell: Shell, path: str) -> str:
 
 
 def remove_folder(shell: Shell, folder: str) -> None:
-    """Remove a run's folder, and before it what is mounted in it; never what lies on another file system."""
+    """Unmount everything in a run's folder and remove the folder, never files on another file system."""
     reap_host_fs(shell, folder)
     check(shell.run(["rm", "-rf", "--one-file-system", "--", folder]), f"removing {folder}")
 
@@ -216,7 +216,7 @@ def remove_folder(shell: Shell, folder: str) -> None:
 def reap_host_fs(shell: Shell, folder: str, *, look_only: bool = False) -> list[str]:
     """Unmount all that is mounted below a run's folder, detach loop devices over files in it; a clause for each.
 
-    Knows of nothing but the folder's name: it also clears what a killed run left. With `look_only` it only tells.
+    The folder's name suffices, so that it also clears what a killed run left. With `look_only` nothing is changed.
     Raises ProvisionError.
     """
     real = _real(shell, folder)

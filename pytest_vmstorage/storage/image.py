@@ -23,13 +23,13 @@ from pytest_vmstorage.storage.space import bytes_on_device, space_needed
 from pytest_vmstorage.units import format_about
 
 HEADER_BYTES = 64 * 1024
-"""Every format that QEMU probes for has its mark in there."""
+"""Every format that QEMU probes for has its signature within these."""
 
 
 def forget_format(shell: Shell, path: str) -> None:
-    """Blank the header that another cell's image left on the device: with it a raw disk would pass for that image.
+    """Blank the header that another cell's image left on the device: a raw disk would pass for that image.
 
-    A device without one is left as it is. Raises ProvisionError.
+    A device without a header is not written to. Raises ProvisionError.
     """
     told = check(shell.run(["qemu-img", "info", "-U", "--output=json", path]), f"looking at {path}")
     if json.loads(told.stdout)["format"] != "raw":
@@ -42,10 +42,10 @@ _MAKING_S = 600.0
 
 
 class ImageFacts(BaseModel):
-    """What an image takes on its file system, in bytes; `unwritten` is None where extents cannot be seen.
+    """An image's length and allocation on its file system; `unwritten` is None where extents cannot be seen.
 
-    Of an image that arrives filled it is what it took before its data came. With `is_block` it lies on a block
-    device: `length_bytes` is then how far the format reaches into it, and nothing is allocated by a file system.
+    An image that arrives filled is measured before its data is written. With `is_block` it lies on a block device:
+    `length_bytes` is then how far the format reaches into it, and no file system allocates anything.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -57,7 +57,7 @@ class ImageFacts(BaseModel):
 
 
 def check_space(facts: FolderFacts, config: StorageConfig) -> None:
-    """Raise SpaceError where the disk, once written in full, would not fit the folder."""
+    """Raise SpaceError where the disk would not fit the folder once it is written in full."""
     check_room(facts, space_needed(config), f"a disk of {format_about(config.size)}")
 
 
@@ -65,7 +65,7 @@ def create_argv(config: StorageConfig, path: str, below: str = "") -> tuple[str,
     """The qemu-img line that makes one image of this cell, empty, on the backing file `below` if that is named."""
     options = ",".join(create_options(config))
     chosen = ("-o", options) if options else ()
-    # -u: the size is said, and the file below may be made later, or be encrypted
+    # -u: the size is given, and the file below may be made later, or be encrypted
     on = ("-u", "-b", below, "-F", config.format) if below else ()
     return (
         *("qemu-img", "create", "-q", "-f", config.format),
@@ -74,11 +74,11 @@ def create_argv(config: StorageConfig, path: str, below: str = "") -> tuple[str,
 
 
 def create_options(config: StorageConfig) -> Iterator[str]:
-    """qemu-img's -o for the cell; what a tool's default would decide is said."""
+    """qemu-img's -o for the cell; no option is left to a default of the tool."""
     if config.format in ("raw", "qcow2"):
         yield f"preallocation={config.preallocation}"
     if config.format == "qcow2":
-        # old libvirt makes 0.10, which has no zero clusters
+        # version 0.10, which old libvirt makes, has no zero clusters
         yield "compat=1.1"
         yield from (f"cluster_size={config.cluster_size}",) if config.cluster_size else ()
         yield f"lazy_refcounts={'on' if config.lazy_refcounts else 'off'}"
@@ -88,14 +88,14 @@ def create_options(config: StorageConfig) -> Iterator[str]:
     if config.subformat:
         yield f"subformat={config.subformat}"
     if config.format == "vpc":
-        # without it the size is rounded to what cylinders, heads and sectors can say
+        # without it the size is rounded to whole cylinders
         yield "force_size=on"
 
 
 def make_disk(shell: Shell, config: StorageConfig, path: str) -> ImageFacts:
-    """Make the image and prove its preallocation, then put the data in it that its cell is about.
+    """Make the image, prove its preallocation, then write the data with which the cell arrives.
 
-    `path` may be a block device: raw is made by nothing, and its size is looked at. Raises ProvisionError,
+    `path` may be a block device: a raw disk needs no making there, only its size is checked. Raises ProvisionError,
     AttestationError.
     """
     on_device = is_block(shell, path)
@@ -150,20 +150,20 @@ def _end_of_image(shell: Shell, config: StorageConfig, path: str) -> int:
 
 
 def remove_disk(shell: Shell, path: str) -> None:
-    """Remove the image, and the files that belong to it; none there is no error.
+    """Remove the image and the files that belong to it; missing files are not an error.
 
-    A block device is the host's own and stays, with what is on it.
+    A block device stays, with its contents.
     """
     if not is_block(shell, path):
         check(shell.run(["rm", "-f", "--", *image_files(shell, path)]), f"removing {path}")
 
 
-# what belongs to an image, by the end of its name: a vmdk's extents, a qcow2's backing files, the block that fills it
+# files that belong to an image, by its suffix: a vmdk's extents, a qcow2's backing files, the block that fills it
 _BESIDE = {".vmdk": ("{stem}-[fs]*.vmdk", "{path}.block"), ".qcow2": ("{stem}.*-of-*.qcow2", "{path}.block")}
 
 
 def image_files(shell: Shell, path: str) -> tuple[str, ...]:
-    """The image's path, and behind it those of a vmdk's extents and a qcow2's backing files, which lie beside it."""
+    """The image's path, then those of a vmdk's extents or a qcow2's backing files, which lie next to it."""
     if isinstance(shell, LocalShell):
         found = (sorted(glob.glob(one)) for one in _beside(path, glob.escape))  # noqa: PTH207 (patterns have a root)
         return (path, *itertools.chain.from_iterable(found))
@@ -173,7 +173,7 @@ def image_files(shell: Shell, path: str) -> tuple[str, ...]:
 
 
 def beside_for_sh(path: str) -> str:
-    """Words of sh that match the files which lie beside an image and belong to it."""
+    """Words of sh that match the files next to an image that belong to it."""
     return " ".join(_beside(path, shlex.quote))
 
 
@@ -184,9 +184,9 @@ def _beside(path: str, quote: Callable[[str], str]) -> tuple[str, ...]:
 
 
 def image_facts(shell: Shell, path: str) -> ImageFacts:
-    """Length and allocation of all its files from stat(1), unwritten extents from filefrag(8), synced first.
+    """The facts of an image: length and allocation of all files from stat(1), unwritten extents from filefrag(8) -s.
 
-    Of a block device its size, from blockdev(8).
+    For a block device its size, from blockdev(8).
     """
     if is_block(shell, path):
         size = _device_bytes(shell, path)
@@ -217,8 +217,7 @@ def _mostly_unwritten(listing: str) -> bool:
 def verify_preallocation(config: StorageConfig, facts: ImageFacts) -> None:
     """Raise AttestationError where the image is not preallocated as asked.
 
-    qemu-img accepts the option for formats that ignore it, so its exit status proves nothing
-    (tried on 7.2); what the image takes on its file system does.
+    qemu-img accepts the option for formats that ignore it (tried on 7.2), so only the image's allocation proves it.
     """
     found = observed_preallocation(config, facts)
     asked = config.preallocation
@@ -233,7 +232,7 @@ def verify_preallocation(config: StorageConfig, facts: ImageFacts) -> None:
 
 
 def observed_preallocation(config: StorageConfig, facts: ImageFacts) -> str:
-    """What the image's length, allocation and extents say; "falloc or full" where extents cannot be seen."""
+    """The preallocation by length, allocation and extents; "falloc or full" where extents cannot be seen."""
     if not facts.is_block and facts.allocated_bytes >= config.size:
         return {None: "falloc or full", True: "falloc", False: "full"}[facts.unwritten]
     if facts.allocated_bytes > config.size // 2:

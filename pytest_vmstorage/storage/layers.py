@@ -1,6 +1,6 @@
 """Data in an image before its guest starts: compressed clusters, backing files, internal snapshots.
 
-All of it is written by qemu-io on the host, from one block of data that is repeated over the disk.
+qemu-io writes all of it on the host, from one block of data that is repeated over the disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pytest_vmstorage.host.shell import Shell, check
 from pytest_vmstorage.storage.encryption import image_name, secret_argv
 
 PATTERN_BYTES = 2**21
-"""The repeated block is as long as qcow2's largest cluster, so that no cluster holds a part of it twice."""
+"""Length of the repeated block: qcow2's largest cluster, so that no cluster holds a part of it twice."""
 
 _LARGEST_WRITE = 64 * 2**20
 _UNITS = 4096
@@ -25,11 +25,11 @@ _FILLING_S = 3600.0
 """Time limit for filling one image: zlib takes 10 s a GiB, clusters of 512 bytes 4 min."""
 
 _SHARES = 8
-"""At most an eighth of the disk is written anew after each snapshot."""
+"""At most one such share of the disk is rewritten after each snapshot."""
 
 
 def pattern(config: StorageConfig) -> bytes:
-    """The block that fills the cell's disk: random, or where it is to be compressed, every other 128 bytes text."""
+    """The block that fills the cell's disk: random, or for compression alternately 128 random bytes and text."""
     source = random.Random(20)  # noqa: S311 (the same data every time, and no secret)
     if not is_compressed(config):
         return source.randbytes(PATTERN_BYTES)
@@ -39,7 +39,7 @@ def pattern(config: StorageConfig) -> bytes:
 
 
 def is_compressed(config: StorageConfig) -> bool:
-    """Whether the cell's data are stored compressed."""
+    """Whether the cell's data is stored compressed."""
     return config.compression != "off" or config.subformat == "streamOptimized"
 
 
@@ -50,7 +50,7 @@ def layer_paths(config: StorageConfig, path: str) -> tuple[str, ...]:
 
 
 def unit_bytes(config: StorageConfig) -> int:
-    """The piece of a disk that lies in one layer: whole clusters, and at least eight pieces for each layer."""
+    """The size of a piece that lies in one layer: whole clusters, and at least eight pieces for each layer."""
     cluster = cluster_bytes(config)
     unit = cluster
     most = config.size // (8 * max(config.backing_chain, config.snapshots, 1))
@@ -66,17 +66,17 @@ Piece = tuple[int, int]
 
 
 def pieces_of_layer(config: StorageConfig, layer: int) -> Iterator[Piece]:
-    """Pieces whose data the layer of that number, from 0, holds: they take turns, so that a reader meets all."""
+    """The pieces in the layer of that number, from 0: layers alternate, so that a reader meets all of them."""
     return _every(config, unit_bytes(config), config.backing_chain, layer)
 
 
 def pieces_after_snapshot(config: StorageConfig, snapshot: int) -> Iterator[Piece]:
-    """Pieces written anew after the snapshot of that number, from 0: their old data are that snapshot's alone."""
+    """The pieces rewritten after the snapshot of that number, from 0: only that snapshot keeps their old data."""
     return _every(config, unit_bytes(config), max(config.snapshots, _SHARES), snapshot)
 
 
 def rewritten_bytes(config: StorageConfig) -> int:
-    """How much of the disk is written anew after its snapshots, in bytes: so much is theirs alone."""
+    """The bytes of the disk that are rewritten after its snapshots, which then keep the old data alone."""
     each = (pieces_after_snapshot(config, number) for number in range(config.snapshots))
     return sum(length for pieces in each for _, length in pieces)
 
@@ -126,7 +126,7 @@ def write_commands(config: StorageConfig, block: str, pieces: Iterator[Piece]) -
 
 
 def _qemu_io(config: StorageConfig, path: str) -> Sequence[str]:
-    # what the cell itself asks of the file system: not every one has direct I/O
+    # as the cell itself does: not every file system has direct I/O
     mode = "none" if CACHES[config.cache].direct else "writeback"
     name = image_name(config, path)
     chosen = () if name.startswith("json:") else ("-f", config.format)
@@ -135,7 +135,7 @@ def _qemu_io(config: StorageConfig, path: str) -> Sequence[str]:
 
 def put_bytes(shell: Shell, data: bytes, target: str) -> None:
     """Write these bytes to a file on the host."""
-    # by way of memory: a file with a name would be left if we were killed
+    # by way of memory: a named file would be left if this process were killed
     with os.fdopen(os.memfd_create("vmstorage"), "wb") as local:
         local.write(data)
         local.flush()

@@ -1,4 +1,4 @@
-"""How much room a disk takes on the host, and in how many pieces its data lies."""
+"""Room that a disk takes on the host, and the number of pieces in which its data lies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.storage.layers import PATTERN_BYTES, is_compressed, rewritten_bytes
 
 HEADROOM_BYTES = 64 * 2**20
-"""Kept free beside the disk: the console log, the leases, small change."""
+"""Bytes kept free in addition to the disk, for the console log and the like."""
 
 
 def space_needed(config: StorageConfig) -> int:
-    """Bytes that must be free in the folder for the cell's disk: what it holds at first and what a guest can add.
+    """Bytes that must be free in the folder for the cell's disk: its first contents and what a guest can add.
 
-    Of a disk on a block device, or without storage, the folder holds nothing.
+    A disk on a block device, or without storage, takes nothing of the folder.
     """
     if config.backing_kind in BLOCK_BACKINGS or config.is_null:
         return HEADROOM_BYTES
@@ -33,19 +33,19 @@ def bytes_on_device(config: StorageConfig) -> int:
 
 
 def _data_bytes(config: StorageConfig) -> int:
-    # a guest that writes all of the disk leaves what backing files and snapshots hold where it is
+    # a guest that writes all of the disk leaves the data of backing files and snapshots in place
     if config.backing_chain:
         return 2 * config.size
     if config.snapshots:
         return 2 * config.size + rewritten_bytes(config)
     if is_compressed(config):
-        # a compressed cluster's place goes free piecemeal, and a whole one is put elsewhere
+        # a compressed cluster's place is freed piecemeal, and a whole cluster is put elsewhere
         return config.size + config.size * 5 // 8 + PATTERN_BYTES
     return config.size
 
 
 def metadata_bytes(config: StorageConfig) -> int:
-    """What a qcow2's tables take when all of it is allocated: L2 and refcounts, both in whole clusters."""
+    """Bytes of a qcow2's tables when all of it is allocated: L2 and refcounts, both in whole clusters."""
     if config.format != "qcow2":
         return 0
     cluster = cluster_bytes(config)
@@ -62,22 +62,22 @@ _FOUND = re.compile(r": (\d+) extents? found")
 
 
 def fragments(shell: Shell, config: StorageConfig, path: str) -> int | None:
-    """Runs of data, in the guest's order, that do not lie behind one another; None where nobody can tell.
+    """The number of contiguous runs of data, in the guest's order; None where it cannot be seen.
 
-    A raw file has the order that its file system gave it (filefrag), any other image one of its own (qemu-img map):
-    how its file lies on the file system comes on top of that and is not counted.
+    A raw file has the order that its file system gave it (filefrag), any other image its own order (qemu-img map):
+    the fragments of its file on the file system come on top and are not counted.
     """
     shell.run(["sync", path])
     if config.format == "raw":
         found = _FOUND.search(shell.run(["filefrag", path]).stdout)
         return int(found[1]) if found else None
-    # the format is said: a guest could have written the head of another one
+    # the format is given: a guest could have written the header of another one
     done = shell.run(["qemu-img", "map", "-U", "-f", config.format, "--output=json", path])
     return count_pieces(json.loads(done.stdout)) if done.ok else None
 
 
 def count_pieces(extents: Iterable[Mapping[str, Any]]) -> int:
-    """Pieces among the extents that `qemu-img map --output=json` lists; what holds no data is none."""
+    """The number of pieces among the extents of `qemu-img map --output=json`, counting only those with data."""
     pieces, behind = 0, -1
     for extent in extents:
         if not extent["data"] or "offset" not in extent:

@@ -3,7 +3,7 @@
 LVM: a thick volume in a listed group, named vms-RUN-N and tagged vmstorage-RUN, which lvcreate rounds up to whole
 extents. ZFS: a volume vms-RUN-N below a listed dataset that bears the user property vmstorage:run=RUN; it is not
 sparse (`zfs create -V` without -s), so that a pool without the space says so before the measurement and not in it.
-Blocks are allocated at their first write all the same, and volblocksize is what the dataset's pool has as default.
+Blocks are still allocated at their first write, and volblocksize is the pool's default.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pytest_vmstorage.units import format_about
 RUN_PROPERTY = "vmstorage:run"
 
 CACHED_IN_ARC = "primarycache all"
-"""Stands in the description of a zvol whose data ZFS keeps in memory, past which no direct I/O goes."""
+"""Part of the description of a zvol whose data ZFS keeps in memory, also under direct I/O."""
 
 _NODE_S = 20.0
-"""How long a zvol's node may take to come: udev makes the link after zfs create has returned."""
+"""Time limit for a zvol's node: udev makes the link after zfs create has returned."""
 
 _TIME_S = 120.0
 _UNITS = ("--units", "b", "--nosuffix", "--reportformat", "json")
@@ -48,7 +48,7 @@ class VolumeRoom(BaseModel):
 
 
 class Volume(BaseModel):
-    """A volume that was made: its device node, "GROUP/NAME" or "DATASET/NAME", its size, and what else is of note."""
+    """A volume that was made: its device node, "GROUP/NAME" or "DATASET/NAME", its size, and a note for the row."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -59,7 +59,7 @@ class Volume(BaseModel):
 
 
 def volume_name(run_id: str, number: int) -> str:
-    """What the volume of a run's guest of that number is called."""
+    """The name of the volume for a run's guest of that number."""
     return f"vms-{run_id}-{number}"
 
 
@@ -69,7 +69,7 @@ def volume_name(run_id: str, number: int) -> str:
 def find_group(shell: Shell, listed: ListedGroup) -> VolumeRoom:
     """The listed volume group; raises UnsupportedError without LVM, HostError where there is no such group."""
     _check_device_mapper(shell)
-    # a selection, and not the name as an argument: that could be read as an option, and fails for a group that is gone
+    # a selection: the name as an argument could be read as an option, and fails for a group that is gone
     wanted = f'vg_uuid="{listed.uuid}"' if listed.uuid else f'vg_name="{listed.vg}"'
     fields = "vg_name,vg_free,vg_extent_size"
     rows = _lvm(shell, ["vgs", *_UNITS, "-o", fields, "--select", wanted], "looking at the volume groups")
@@ -86,7 +86,7 @@ def find_group(shell: Shell, listed: ListedGroup) -> VolumeRoom:
 def make_lv(shell: Shell, room: VolumeRoom, size_bytes: int, *, run_id: str, number: int) -> Volume:
     """Make the volume in that group; raises ProvisionError, and then leaves none.
 
-    Signatures of what lay there before are wiped.
+    Old signatures in its extents are wiped.
     """
     full = f"{room.name}/{volume_name(run_id, number)}"
     done = shell.run(lvcreate_argv(full, size_bytes, run_id), timeout_s=_TIME_S)
@@ -109,7 +109,7 @@ def lvcreate_argv(full: str, size_bytes: int, run_id: str) -> tuple[str, ...]:
 
 
 def lvs_bytes(shell: Shell, run_id: str, names: Sequence[str]) -> int:
-    """How much of their group those of a run's volumes take that are there, GROUP/NAME each, in bytes."""
+    """Bytes that the existing ones of a run's volumes, GROUP/NAME each, take of their group."""
     wanted = f"lv_tags=vmstorage-{_checked(run_id)}"
     rows = _lvm(shell, ["lvs", *_UNITS, "-o", "vg_name,lv_name,lv_size", "--select", wanted], "looking at LVM volumes")
     return sum(int(row["lv_size"]) for row in rows if f"{row['vg_name']}/{row['lv_name']}" in names)
@@ -126,13 +126,13 @@ def leftover_lvs(shell: Shell, run_id: str) -> tuple[str, ...]:
 
 
 def remove_lv(shell: Shell, name: str, run_id: str) -> None:
-    """Remove GROUP/NAME if it bears that run's tag; nothing there is no error. Raises ProvisionError."""
+    """Remove GROUP/NAME if it bears that run's tag; a missing volume is not an error. Raises ProvisionError."""
     if name in leftover_lvs(shell, run_id):
         check(shell.run(["lvremove", "--yes", "--force", name], timeout_s=_TIME_S), f"removing the LVM volume {name}")
 
 
 def _check_device_mapper(shell: Shell) -> None:
-    # asks for the module first, as lvm itself would: it may be there and not be loaded
+    # modprobe first, as lvm itself would: the module may exist and not be loaded
     probe = "grep -q ' device-mapper$' /proc/misc || modprobe dm_mod 2>/dev/null; grep -q ' device-mapper$' /proc/misc"
     if not shell.run(["sh", "-c", probe]).ok:
         raise UnsupportedError("The kernel of this host has no device mapper, so LVM volumes cannot be made.")
@@ -173,9 +173,9 @@ def find_dataset(shell: Shell, listed: ListedDataset) -> VolumeRoom:
 
 
 def zvol_reserves(shell: Shell, room: VolumeRoom, size_bytes: int) -> int:
-    """Bytes of the pool that a volume of that size would reserve, its metadata with it, by a trial that makes nothing.
+    """Bytes of the pool that a volume of that size would reserve, with its metadata, by a dry run.
 
-    ZFS's own reckoning, which goes by the pool's layout (zfs-create(8), -n -P); the size where it tells none.
+    ZFS itself computes them from the pool's layout (zfs-create(8), -n -P); the size where it prints none.
     """
     argv = ["zfs", "create", "-n", "-P", "-V", str(size_bytes), f"{room.name}/{volume_name('trial', 0)}"]
     said = shell.run(argv, timeout_s=_TIME_S).stdout
@@ -210,7 +210,7 @@ def zvol_argv(name: str, size_bytes: int, run_id: str) -> tuple[str, ...]:
 
 
 def zvols_bytes(shell: Shell, names: Sequence[str]) -> int:
-    """How much of their pool those volumes take that are there, in bytes; snapshots and reservations count (`used`)."""
+    """Bytes that the existing ones of those volumes take of their pool, with snapshots and reservations (`used`)."""
     done = check(shell.run(["zfs", "list", "-Hp", "-t", "volume", "-o", "name,used"]), "looking at ZFS volumes")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     return sum(int(used) for name, used in rows if name in names)
@@ -224,14 +224,14 @@ def leftover_zvols(shell: Shell, run_id: str) -> tuple[str, ...]:
     rows = [line.split("\t") for line in check(done, "looking for ZFS volumes").stdout.splitlines()]
     _checked(run_id)
     there = [name for name, run in rows if run == run_id and _is_of(name.rpartition("/")[2], run_id)]
-    # a clone has a later number than what it was made of, which cannot go before it
+    # a clone has a higher number than its origin, which cannot be destroyed before it
     return tuple(sorted(there, key=lambda name: int(name.rpartition("-")[2]), reverse=True))
 
 
 def remove_zvol(shell: Shell, name: str, run_id: str) -> None:
-    """Destroy the volume, and its snapshots, if it bears that run's property; nothing there is no error.
+    """Destroy the volume, and its snapshots, if it bears that run's property; a missing volume is not an error.
 
-    Raises ProvisionError, where another volume was cloned from it too (zfs-destroy(8), -r).
+    Raises ProvisionError, also where another volume was cloned from it (zfs-destroy(8), -r).
     """
     if name not in leftover_zvols(shell, run_id):
         return
@@ -246,7 +246,7 @@ def remove_zvol(shell: Shell, name: str, run_id: str) -> None:
 
 
 def wait_argv(path: str) -> tuple[str, ...]:
-    """The line that ends when the block device is there, or fails after 20 s."""
+    """The line that waits until the block device exists, and fails after 20 s."""
     tries = f'{READS}\ni=0; until [ -b "$1" ]; do i=$((i+1)); [ $i -lt {_NODE_S * 10:.0f} ] || exit 1; sleep 0.1; done'
     return ("sh", "-c", tries, "sh", path)
 
@@ -260,13 +260,13 @@ def _wait_for(shell: Shell, path: str) -> None:
 
 
 def _is_of(name: str, run_id: str) -> bool:
-    """Whether a volume is called as that run calls its own: a mark alone may have been copied by a snapshot."""
+    """Whether a volume's name is of that run: a snapshot may have copied the mark alone."""
     match = _NAME.fullmatch(name)
     return match is not None and match["run"] == run_id
 
 
 def _checked(run_id: str) -> str:
-    # it becomes a part of a selection, and a lease from which it comes may be damaged
+    # the id becomes part of a selection, and comes from a lease that may be damaged
     if _RUN.fullmatch(run_id) is None:
-        raise ProvisionError(f"{run_id!r} is no run's id.")
+        raise ProvisionError(f"{run_id!r} is not a run's id.")
     return run_id

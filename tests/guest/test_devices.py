@@ -367,7 +367,7 @@ def test_a_device_that_became_another_is_left_alone(loop: Loop, tmp_path: Path) 
     other = loop("b.img")
     made = make_block(SHELL, listing(tmp_path), DEVICE, run_id="r1", number=1)
     SIGNED["ext4"](other)
-    with pytest.raises(ProvisionError, match="is another device than before, so it was left alone"):
+    with pytest.raises(ProvisionError, match="is no longer the same device, so it was left alone"):
         remove_block(SHELL, made.model_copy(update={"path": other}))
     assert "ext4" in run("wipefs", "--no-act", "--noheadings", other)
 
@@ -467,8 +467,8 @@ def test_two_partitions_with_one_label_are_told_apart_by_nobody(loop: Loop, tmp_
 
 
 def test_a_file_that_no_loop_device_has_is_not_found(tmp_path: Path) -> None:
-    """The id, and that nothing has it."""
-    assert f"trial is listed as loop:{tmp_path}/a.img, but nothing has it." in refusal(listing(tmp_path))
+    """The id, and that no device has it."""
+    assert f"trial is listed as loop:{tmp_path}/a.img, but no device has it." in refusal(listing(tmp_path))
 
 
 def test_without_a_device_mapper_lvm_is_unsupported(tmp_path: Path) -> None:

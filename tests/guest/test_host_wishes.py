@@ -118,7 +118,7 @@ def test_the_hosts_scheduler_is_set_for_the_run_alone(tmp_path: Path, loop_folde
     assert in_effect(scheduler) == before
     refused = run(tmp_path, "--vm-host-scheduler=cfq", f"--vm-dir={folder}")
     assert refused.returncode == 4
-    assert f"--vm-host-scheduler=cfq is none that {device} has. It has: none," in refused.stderr + refused.stdout
+    assert f"--vm-host-scheduler=cfq is not available on {device}. It has: none," in refused.stderr + refused.stdout
     assert not any(lease.folder.startswith(str(folder)) for lease in lease_book())
 
 

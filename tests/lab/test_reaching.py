@@ -42,9 +42,8 @@ def test_another_host_key_is_refused(lab: Laboratory, project: Project, tmp_path
     before = known.read_text()
     assert refused(project) == (
         f"ssh to lab01 failed: the host shows another key than the one in {known}:1."
-        " Another machine may answer in its place."
-        " If it was set up anew: `ssh-keygen -R lab01`, then `ssh lab01 true` by hand, and compare the key that it"
-        " shows."
+        " Another machine may answer in its place. If it was set up anew: `ssh-keygen -R lab01`, then"
+        " `ssh lab01 true` by hand, and compare the key that it shows."
     )
     assert known.read_text() == before
 

@@ -17,7 +17,7 @@ def test_it(measure): measure(FIO)
 ABSENT = '[hosts.local.devices.{name}]\nid = "wwn-0x5002538e40a1b2c3"\n'
 LINE = (
     "raw-none-virtio-blk-off-backing=device will have no figure: The device fast is listed as wwn-0x5002538e40a1b2c3,"
-    " but nothing has it."
+    " but no device has it."
 )
 
 

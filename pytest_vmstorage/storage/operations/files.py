@@ -1,4 +1,4 @@
-"""How each image operation is done where images are files: by qemu-img, or by the file system that shares blocks."""
+"""Image operations on files: by qemu-img, or by a file system that shares blocks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _EXTENT = re.compile(r"^ *\d+:[^:]*: *(\d+)\.\.[^:]*: *(\d+):", re.MULTILINE)
 
 
 class OperationStep(NamedTuple):
-    """How an operation is done: lines of bash, in which "$1" is the images' folder, and in a few words by what.
+    """The way to do an operation: lines of bash, in which "$1" is the images' folder, and `by` what, in a few words.
 
-    `undo` are lines that remove what it made, once it was looked at.
+    `undo` are lines that remove its result, once it was looked at.
     """
 
     lines: tuple[str, ...]
@@ -36,7 +36,7 @@ class OperationStep(NamedTuple):
 
 
 class Impossible(NamedTuple):
-    """Why nothing there can do an operation, in a clause."""
+    """The reason why an operation cannot be done there, in a clause."""
 
     why: str
 
@@ -45,10 +45,10 @@ Steps = Mapping[Operation, OperationStep | Impossible]
 
 
 class ImagePlace(Protocol):
-    """Where an image is made and worked on: its steps, what to read it by, what all of it takes.
+    """The place of an image and of what operations make of it.
 
-    `image`, `clone` and `converted` are names for qemu-io with the format to open them with ("" where the name says
-    it); `path` is the image's file or block device.
+    `image`, `clone` and `converted` are names for qemu-io, each with the format to open it with ("" where the name
+    contains it); `path` is the image's file or block device.
     """
 
     path: str
@@ -59,10 +59,10 @@ class ImagePlace(Protocol):
     steps: Steps
 
     def taken(self, shell: Shell) -> int:
-        """Bytes that the image and what was made of it take now; raises ProvisionError."""
+        """Bytes that the image and its copies take now; raises ProvisionError."""
 
     def clear(self, shell: Shell) -> None:
-        """Remove all that is left of a round, whatever became of it; nothing there is no error."""
+        """Remove all that is left of a round, also of a failed one; missing files are not an error."""
 
 
 def step(by: str, *commands: Sequence[str], undo: Sequence[str] = ()) -> OperationStep:
@@ -122,7 +122,7 @@ class FileImage:
         config = self._config
         if config.format not in ("qcow2", "qed", "vmdk") or config.subformat in (*EXTENTS, "streamOptimized"):
             return self._reflink(self.path, self._copy, "backing files", undo=self._copy)
-        # what lies in the image below cannot be allocated once more
+        # data in the image below cannot be preallocated again
         above = config.model_copy(update={"preallocation": "off"})
         return step("qemu-img create -b", create_argv(above, self._copy, self.path), undo=rm_argv(self._copy))
 
@@ -174,9 +174,9 @@ def convert_argv(config: StorageConfig, name: str, target: Format, path: str) ->
 
 
 def room_needed(config: StorageConfig, data_bytes: int, *, preallocates: bool = True) -> int:
-    """Bytes of files that a round has at once, at most: the image, what its snapshot keeps, and one more beside it.
+    """The most bytes of files that a round has at once: the image, its snapshot's data, and one more image.
 
-    Of a volume there is only the file into which it is converted.
+    A volume takes only the file into which it is converted.
     """
     if config.backing_kind != "file":
         return 2 * data_bytes
@@ -187,13 +187,13 @@ def room_needed(config: StorageConfig, data_bytes: int, *, preallocates: bool = 
 
 
 def shares_blocks(shell: Shell, folder: str) -> bool:
-    """Whether a file there can be copied by sharing its blocks: tried out."""
+    """Whether a file there can be copied by sharing its blocks, by a trial."""
     script = 'printf %4096s x >"$1/a" && cp --reflink=always "$1/a" "$1/b"; done=$?; rm -f "$1/a" "$1/b"; exit $done'
     return shell.run(["sh", "-c", script, "sh", folder]).ok
 
 
 def files_bytes(shell: Shell, folder: str, *, shares_blocks: bool = False) -> int:
-    """What the files of a folder take, in bytes; raises ProvisionError."""
+    """Bytes that the files of a folder take; raises ProvisionError."""
     counted = shell.run(["find", folder, "-type", "f", "-printf", "%b\n"])
     blocks = sum(int(line) for line in check(counted, f"looking at {folder}").stdout.split())
     if not shares_blocks:
@@ -203,7 +203,7 @@ def files_bytes(shell: Shell, folder: str, *, shares_blocks: bool = False) -> in
 
 
 def shared_sectors(listing: str) -> int:
-    """How many sectors are counted more than once in what `filefrag -b512 -v` says of several files."""
+    """The number of sectors that `filefrag -b512 -v` counts more than once among several files."""
     extents = [(int(begin), int(length)) for begin, length in _EXTENT.findall(listing)]
     return sum(length for _, length in extents) - _union(extents)
 
@@ -216,7 +216,7 @@ def _union(extents: Iterable[tuple[int, int]]) -> int:
     return covered
 
 
-# after Ctrl-C a tool may go on by itself, and write on to a file that has no name any more
+# after Ctrl-C a tool may go on by itself, and write to a file that no longer has a name
 _CLEAR = r"""
 real=$(readlink -f -- "$1") && [ -n "$real" ] || exit 0
 for link in /proc/[0-9]*/cwd; do
@@ -227,5 +227,5 @@ find "$1" -mindepth 1 -delete
 
 
 def clear_folder(shell: Shell, folder: str) -> None:
-    """End what still works in the folder, and remove all that is in it."""
+    """Kill the processes that work in the folder, and remove its contents."""
     shell.run(["sh", "-c", _CLEAR, "sh", folder])

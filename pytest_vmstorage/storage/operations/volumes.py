@@ -1,7 +1,7 @@
-"""How each image operation is done where the image is a volume: by LVM's commands or by zfs; pure but for the looks.
+"""Image operations on volumes, by LVM's commands or by zfs; pure except for `taken` and `clear`.
 
-Only converting makes a file, in the run's folder. A thick LVM volume has no clone but its writable snapshot.
-zfs is untried on a real pool: its lines are those of its manual pages (OpenZFS 2.1).
+Only converting makes a file, in the run's folder. A thick LVM volume has no clone except its writable snapshot.
+The lines of zfs are those of its manual pages (OpenZFS 2.1).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MIB = 2**20
 
 
 class VolumeImage:
-    """What LVM's and ZFS's images have in common; `numbers` are those of the image's volume and of one made of it."""
+    """The common part of LVM's and ZFS's images; `numbers` are those of the image's volume and of its copy."""
 
     kind: str
 
@@ -72,7 +72,7 @@ class VolumeImage:
 
     @property
     def nodes(self) -> tuple[str, str]:
-        """The devices of the volumes that it makes, by names with the run's mark in a listed group or dataset."""
+        """The devices of the volumes, by names with the run's mark in a listed group or dataset."""
         return (self.path, self._other)
 
     def check_room(self) -> None:
@@ -101,7 +101,7 @@ class LvmImage(VolumeImage):
         yield "preallocate", Impossible("a thick LVM volume has all its extents when it is made, and create times that")
         keep = ("lvcreate", "--yes", "--snapshot", "--addtag", tag, "--size", f"{self._kept}b")
         yield "snapshot", step("lvcreate --snapshot", (*keep, "--name", snapshot.rpartition("/")[2], volume))
-        # it asks the kernel at this interval whether the merge has ended; by default every 15 s
+        # lvconvert polls the kernel at this interval for the end of the merge; by default every 15 s
         merge = ("lvconvert", "--yes", "--merge", "--interval", "0", snapshot)
         yield "rollback", step("lvconvert --merge", merge)
         yield "clone", Impossible("a clone of a thick LVM volume is its writable snapshot, which snapshot times")

@@ -43,7 +43,7 @@ def test_a_link_under_a_known_name_is_refused(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "pytest-vmstorage-root"
     target.mkdir()
     link.symlink_to(target)
-    with pytest.raises(HostError, match=r"is a link, and who made it decides where disks are written\. Remove it"):
+    with pytest.raises(HostError, match=r"is a link, and whoever made it decides where disks are written\. Remove it"):
         find_folder(SHELL, str(link), chosen=False)
     for how in ({"chosen": True}, {"chosen": False, "named": True}):
         assert find_folder(SHELL, str(link), **how).path == str(target.resolve())

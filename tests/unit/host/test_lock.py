@@ -1,4 +1,7 @@
-"""The lease of a host: one job at a time, its holder named, freed when the holder is no more; locally and by ssh."""
+"""The lease of a host: one job at a time, its holder named, freed when the holder is no more; locally and by ssh.
+
+Tests of `host.lock`, and of `progress` by its reports while it waits.
+"""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_a_governor_that_the_host_lacks_is_refused(host: Host) -> None:
     with pytest.raises(HostError) as caught:
         host.run().apply(HostWishes(governor="ondemand"), "/")
     assert str(caught.value) == (
-        "--vm-governor=ondemand is none that this host has. It has: performance, powersave, schedutil."
+        "--vm-governor=ondemand is not available on this host. It has: performance, powersave, schedutil."
     )
     assert host.governors == ["schedutil", "powersave"]
 

@@ -1,4 +1,7 @@
-"""The host around a measurement: real /proc and /sys here, and texts of hosts that this one is not."""
+"""The host around a measurement: real /proc and /sys here, and texts of other hosts.
+
+Tests of `host.watch`, `host.files` and, with the counters of a round, `host.counters`.
+"""
 
 from __future__ import annotations
 

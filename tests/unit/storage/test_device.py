@@ -93,7 +93,7 @@ def test_two_devices_of_one_id_are_refused() -> None:
 def test_an_absent_device_is_told() -> None:
     """Not found is neither unsupported nor a slip in the file."""
     shell = FakeShell().answer(re.compile("^sh -c"), LISTING)
-    with pytest.raises(HostError, match=r"listed as gone, but nothing has it\. Look on lab01 whether"):
+    with pytest.raises(HostError, match=r"listed as gone, but no device has it\. Look on lab01 whether"):
         find_node(shell, find_host("lab01", None), ListedDevice(name="d", kind="device", id="gone"))
 
 
@@ -148,13 +148,13 @@ def test_a_partition_has_its_disks_memberships_but_not_its_table() -> None:
 @pytest.mark.parametrize("text", ["", "missing\t/dev/sdb\n", FACTS.replace("end\n", ""), "end\n"])
 def test_an_answer_that_is_cut_is_no_clean_bill(text: str) -> None:
     """Whatever the script could not tell may be the mount."""
-    with pytest.raises(HostError, match=r"/dev/sdb (cannot be examined, so nothing is written to it|is no block devi)"):
+    with pytest.raises(HostError, match=r"/dev/sdb (cannot be examined, so nothing is written to it|is not a block)"):
         read_facts(text, "/dev/sdb")
 
 
 def test_what_is_no_device_is_told_by_the_real_script() -> None:
     """A regular file is not examined."""
-    with pytest.raises(HostError, match="/etc/passwd is no block device"):
+    with pytest.raises(HostError, match="/etc/passwd is not a block device"):
         device_facts(LocalShell(), "/etc/passwd", ())
 
 

@@ -1,4 +1,7 @@
-"""File systems under the image: made on real loop devices, proven, and removed also after their run was killed."""
+"""File systems under the image: made on real loop devices, proven, and removed also after their run was killed.
+
+Tests of `storage.host_file_system` and `host.file_systems`; `guest.file_system` has its tests of the latter, too.
+"""
 
 from __future__ import annotations
 

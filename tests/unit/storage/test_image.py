@@ -1,4 +1,7 @@
-"""The disk under test: its qemu-img line, what its image proves, and where it may lie. Recordings of Debian 12."""
+"""The disk under test: its qemu-img line, what its image proves, and where it may lie. Recordings of Debian 12.
+
+Tests of `storage.image` and `storage.caches`.
+"""
 
 from __future__ import annotations
 

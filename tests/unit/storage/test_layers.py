@@ -1,4 +1,7 @@
-"""Data in images before their guests start: which piece lies where, what is asked of qemu-io, and the room it takes."""
+"""Data in images before their guests start: which piece lies where, what is asked of qemu-io, and the room it takes.
+
+Tests of `storage.layers` and `storage.encryption`.
+"""
 
 from __future__ import annotations
 

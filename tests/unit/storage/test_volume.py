@@ -191,7 +191,7 @@ def test_a_user_who_is_not_root_has_no_volumes_to_reap() -> None:
 def test_a_damaged_run_id_becomes_no_selection() -> None:
     """It comes from a lease file."""
     for leftovers in (leftover_lvs, leftover_zvols):
-        with pytest.raises(ProvisionError, match=r"is no run's id"):
+        with pytest.raises(ProvisionError, match=r"is not a run's id"):
             leftovers(zfs(), 'r1" || lv_name=~"."')
 
 

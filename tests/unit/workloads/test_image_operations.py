@@ -1,4 +1,7 @@
-"""Operations on whole images: what is asked for, how each is done where, and what is left out and why."""
+"""Operations on whole images: what is asked for, how each is done where, and what is left out and why.
+
+Tests of `workloads.image_operations` and `storage.operations.files`.
+"""
 
 from __future__ import annotations
 

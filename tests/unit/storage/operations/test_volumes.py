@@ -1,7 +1,7 @@
 """Image operations on volumes at the level of their commands.
 
 They are run for real in tests/guest/test_volumes.py (LVM) and tests/lab/test_machine.py (LVM, OpenZFS 2.1.11); lines of
-zfs here are its manual's (OpenZFS 2.1).
+zfs here are its manual's (OpenZFS 2.1). Tests of `storage.operations.volumes`.
 """
 
 from __future__ import annotations
