@@ -1,4 +1,4 @@
-"""What is known of each bus and each cache mode: one record each, from which XML, proof and the guest's modules come.
+"""Records of buses and cache modes, from which XML, proof and the guest's modules come.
 
 A new bus is one record here, its name in `Bus`, and a recording of a real guest for the proof.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -19,10 +19,9 @@ class BusRecord(BaseModel):
     """A bus in the names of libvirt, QEMU and Linux.
 
     `libvirt` is libvirt's name of the bus and `target` the disk's name there, both "" where libvirt has no such disk
-    and QEMU is told by qemu:commandline. A bus that `is_scsi_model` is a SCSI controller, whose model libvirt calls as
-    the bus. `qemu_disk` and `qemu_owner` are QEMU's types of the device that holds the disk and of what it is plugged
-    into, "" where nothing is read of that; `devices` are the names of what the bus is made of, as `-device help` lists
-    them.
+    and qemu:commandline makes it. A bus that `is_scsi_model` is a SCSI controller, whose model has the bus's name in
+    libvirt. `qemu_disk` and `qemu_owner` are QEMU's types of the device that holds the disk and of its parent, "" where
+    a proof does not read the parent; `devices` are the bus's devices as `-device help` lists them.
 
     `modules` are loaded in the guest before its agent starts: virtio-blk is there from the initrd. Most others are
     probed in the background: the disk may appear up to a second (usb: 2 s) after the agent's first answer. `driver` is
@@ -55,93 +54,44 @@ class BusRecord(BaseModel):
         return f"{self.qemu_disk} on {self.qemu_owner}" if self.qemu_owner else self.qemu_disk
 
 
-BUSES: Final[Mapping[Bus, BusRecord]] = MappingProxyType(
-    {
-        "virtio-blk": BusRecord(
-            libvirt="virtio",
-            target="vdb",
-            qemu_disk="virtio-blk-device",
-            qemu_owner="virtio-blk-pci",
-            devices=("virtio-blk-pci",),
-            driver="virtio_blk",
-            is_virtio=True,
-            proven_restored=("tcg",),
-        ),
-        "virtio-scsi": BusRecord(
-            libvirt="scsi",
-            target="sda",
-            is_scsi_model=True,
-            qemu_disk="scsi-hd",
-            qemu_owner="virtio-scsi-device",
-            devices=("virtio-scsi-pci",),
-            modules=("virtio_scsi", "sd_mod"),
-            driver="sd on virtio_scsi",
-            is_virtio=True,
-            proven_restored=("tcg",),
-        ),
-        "ide": BusRecord(
-            libvirt="ide",
-            target="hda",
-            qemu_disk="ide-hd",
-            qemu_owner="piix3-ide",
-            devices=("ide-hd",),
-            modules=("ata_piix", "sd_mod"),
-            driver="sd on ata_piix",
-            is_ata=True,
-            proven_restored=("tcg",),
-        ),
-        "sata": BusRecord(
-            libvirt="sata",
-            target="sda",
-            qemu_disk="ide-hd",
-            qemu_owner="ich9-ahci",
-            devices=("ide-hd", "ich9-ahci"),
-            modules=("ahci", "sd_mod"),
-            driver="sd on ahci",
-            is_ata=True,
-            proven_restored=("tcg",),
-        ),
-        "usb": BusRecord(
-            libvirt="usb",
-            target="sda",
-            qemu_disk="scsi-hd",
-            qemu_owner="usb-storage",
-            devices=("usb-storage", "qemu-xhci"),
-            modules=("xhci_pci", "uas", "usb_storage", "sd_mod"),
-            driver="sd on usb-storage",
-        ),
-        "nvme": BusRecord(
-            libvirt="",
-            target="",
-            qemu_disk="nvme",
-            devices=("nvme",),
-            modules=("nvme",),
-            driver="nvme",
-            # QEMU cannot save a guest with NVMe
-            is_restorable=False,
-        ),
-        "lsilogic": BusRecord(
-            libvirt="scsi",
-            target="sda",
-            is_scsi_model=True,
-            qemu_disk="scsi-hd",
-            qemu_owner="lsi53c895a",
-            devices=("lsi53c895a",),
-            modules=("sym53c8xx", "sd_mod"),
-            driver="sd on sym53c8xx",
-        ),
-        "vmpvscsi": BusRecord(
-            libvirt="scsi",
-            target="sda",
-            is_scsi_model=True,
-            qemu_disk="scsi-hd",
-            qemu_owner="pvscsi",
-            devices=("pvscsi",),
-            modules=("vmw_pvscsi", "sd_mod"),
-            driver="sd on vmw_pvscsi",
-        ),
-    }
-)
+_SCSI: Final[Mapping[str, Any]] = {"libvirt": "scsi", "target": "sda", "is_scsi_model": True, "qemu_disk": "scsi-hd"}
+
+BUSES: Final[Mapping[Bus, BusRecord]] = MappingProxyType({
+    "virtio-blk": BusRecord(
+        libvirt="virtio", target="vdb", qemu_disk="virtio-blk-device", qemu_owner="virtio-blk-pci",
+        devices=("virtio-blk-pci",), driver="virtio_blk", is_virtio=True, proven_restored=("tcg",),
+    ),
+    "virtio-scsi": BusRecord(
+        **_SCSI, qemu_owner="virtio-scsi-device", devices=("virtio-scsi-pci",), modules=("virtio_scsi", "sd_mod"),
+        driver="sd on virtio_scsi", is_virtio=True, proven_restored=("tcg",),
+    ),
+    "ide": BusRecord(
+        libvirt="ide", target="hda", qemu_disk="ide-hd", qemu_owner="piix3-ide", devices=("ide-hd",),
+        modules=("ata_piix", "sd_mod"), driver="sd on ata_piix", is_ata=True, proven_restored=("tcg",),
+    ),
+    "sata": BusRecord(
+        libvirt="sata", target="sda", qemu_disk="ide-hd", qemu_owner="ich9-ahci", devices=("ide-hd", "ich9-ahci"),
+        modules=("ahci", "sd_mod"), driver="sd on ahci", is_ata=True, proven_restored=("tcg",),
+    ),
+    "usb": BusRecord(
+        libvirt="usb", target="sda", qemu_disk="scsi-hd", qemu_owner="usb-storage",
+        devices=("usb-storage", "qemu-xhci"), modules=("xhci_pci", "uas", "usb_storage", "sd_mod"),
+        driver="sd on usb-storage",
+    ),
+    "nvme": BusRecord(
+        libvirt="", target="", qemu_disk="nvme", devices=("nvme",), modules=("nvme",), driver="nvme",
+        # QEMU cannot save a guest with NVMe
+        is_restorable=False,
+    ),
+    "lsilogic": BusRecord(
+        **_SCSI, qemu_owner="lsi53c895a", devices=("lsi53c895a",), modules=("sym53c8xx", "sd_mod"),
+        driver="sd on sym53c8xx",
+    ),
+    "vmpvscsi": BusRecord(
+        **_SCSI, qemu_owner="pvscsi", devices=("pvscsi",), modules=("vmw_pvscsi", "sd_mod"),
+        driver="sd on vmw_pvscsi",
+    ),
+})  # fmt: skip
 
 
 class CacheMode(BaseModel):

@@ -1,7 +1,7 @@
-"""Options of mkfs and mount: which are allowed, their command lines, and what a file system says of each; pure.
+"""Options of mkfs and mount: the allowed ones, their command lines, and their values in a file system; pure.
 
-What is taken is listed, and all else is refused: mkfs has options that write to another file or device than the one it
-is given (-l logdev=, -r rtdev=, -J device=, -z), copy a folder in, or take a word for one more device.
+Allowed options are listed, and all others refused: mkfs has options that write to another file or device than the given
+one (-l logdev=, -r rtdev=, -J device=, -z), copy a folder in, or take a word for one more device.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pytest_vmstorage.units import parse_size
 
 @dataclass(frozen=True)
 class _Taken:
-    """What a mkfs may be given, from its manual page.
+    """The options that a mkfs may have, from its manual page.
 
     `flags` and `values` are letters of options without and with a value; `parts` has those whose value is a list, each
     with the names that may stand in it, or None where they are names of features; `long` has long options, each with
@@ -86,7 +86,7 @@ _TAKEN: Mapping[str, _Taken] = {
 }  # fmt: skip
 
 _NO_FILE_SYSTEM = "journal_dev"
-"""A feature by which mke2fs makes a journal for another file system, and none of its own."""
+"""A feature with which mke2fs makes a journal for another file system instead of a file system."""
 
 _VALUE = re.compile(r"[^/\x00-\x1f\x7f]+")
 
@@ -97,7 +97,7 @@ def family(kind: str) -> str:
 
 
 def split_words(options: str, *, field: str) -> list[str]:
-    """The words of a command line; raises ConfigError where a quote is open, or a character is none of a line."""
+    """The words of a command line; raises ConfigError for an open quote or a control character."""
     try:
         words = shlex.split(options)
     except ValueError as error:
@@ -107,7 +107,7 @@ def split_words(options: str, *, field: str) -> list[str]:
 
 
 def check_mkfs_options(kind: str, options: str, *, field: str) -> tuple[str, ...]:
-    """The words of those options; raises ConfigError for one that is not known to shape this file system only."""
+    """The words of those options; raises ConfigError for any that does not only shape this file system."""
     words = split_words(options, field=field)
     refused = next((word for word, name, value in _parsed(kind, words) if not _is_taken(kind, name, value)), None)
     if refused is not None:
@@ -121,7 +121,7 @@ def check_mkfs_options(kind: str, options: str, *, field: str) -> tuple[str, ...
 def _parsed(kind: str, words: list[str]) -> Iterator[tuple[str, str, str | None]]:
     """Each option as getopt(3) finds it: the word it is in, its name without "-" ("" for none), its value if any.
 
-    A long name stands for its short one, as far as it is taken; getopt would take its beginning, too.
+    An allowed long name stands for its short one; getopt would also accept the beginning of a name.
     """
     taken, rest = _TAKEN[family(kind)], iter(words)
     with_value = f"{taken.values}{''.join(taken.parts)}"
@@ -218,10 +218,10 @@ _CHOSEN_BY_MKFS = ("random", "time", "clear", "generate")
 
 
 def read_back(kind: str, options: str, superblock: str) -> Iterator[tuple[str, str | None]]:
-    """Each option of mkfs and how it reads in the finished file system: the same text where it is in effect.
+    """Each option of mkfs with its text in the finished file system: the same text where it is in effect.
 
-    None where nothing can be read of it, such as a size in xfs's blocks or sectors. `superblock` is the output of
-    dumpe2fs -h, xfs_info, or btrfs.
+    None for an option that cannot be read back, such as a size in xfs's blocks or sectors. `superblock` is the output
+    of dumpe2fs -h, xfs_info, or btrfs.
     """
     for name, value in single_options(kind, options):
         if name in _SHAPELESS:
@@ -248,10 +248,7 @@ def read_back(kind: str, options: str, superblock: str) -> Iterator[tuple[str, s
 
 
 def single_options(kind: str, options: str) -> Iterator[tuple[str, str]]:
-    """("-d agcount", "8") for each suboption, ("-O", "bigalloc") for each feature, ("-b", "4096") for the rest.
-
-    Of options that were checked.
-    """
+    """Checked options as ("-d agcount", "8") for each suboption, ("-O", "bigalloc") for a feature, ("-b", "4096")."""
     parts_of = _TAKEN[family(kind)].parts
     for _, letter, value in _parsed(kind, shlex.split(options)):
         name = letter if letter.startswith("--") else f"-{letter}"
@@ -290,7 +287,7 @@ def _feature(kind: str, feature: str, text: str, superblock: str) -> str | None:
 
 
 def _computed(kind: str, name: str, value: str, text: str, superblock: str) -> str | None:
-    """Options that stand in the file system in another unit; None for those of which nothing can be read."""
+    """Options that the file system has in another unit; None for those that cannot be read back."""
 
     def number(before: str) -> int:
         found = re.search(rf"{before}(\d+)", superblock, re.MULTILINE)
@@ -304,7 +301,7 @@ def _computed(kind: str, name: str, value: str, text: str, superblock: str) -> s
 
 
 Number = Callable[[str], int]
-"""The number in the superblock's text behind what a pattern finds."""
+"""The number in the superblock's text behind a pattern."""
 
 _BLOCK, _SUNIT = "^data .*bsize=", "sunit="
 _IN_OTHER_UNITS: Mapping[tuple[str, str], Callable[[str, Number], tuple[int | None, int]]] = {
@@ -316,14 +313,14 @@ _IN_OTHER_UNITS: Mapping[tuple[str, str], Callable[[str, Number], tuple[int | No
     ("ext", "-J size"): lambda value, number: (int(value.rstrip("mM")), number("^Total journal size: +")),
     ("xfs", "-l size"): lambda value, number: (_bytes(value), number("^log .*blocks=") * number("^log .*bsize=")),
     ("xfs", "-d su"): lambda value, number: (_bytes(value), number(_SUNIT) * number(_BLOCK)),
-    # these two are given in sectors of 512 bytes and told in blocks
+    # these two are given in sectors of 512 bytes and printed in blocks
     ("xfs", "-d sunit"): lambda value, number: (int(value) * 512, number(_SUNIT) * number(_BLOCK)),
     ("xfs", "-d swidth"): lambda value, number: (int(value) * 512, number("swidth=") * number(_BLOCK)),
     ("xfs", "-d sw"): lambda value, number: (int(value), number("swidth=") // max(1, number(_SUNIT))),
 }
 
 _ERRORS = ("continue", "remount-ro")
-"""What a kernel may do at an error: the third is to panic."""
+"""The kernel's reactions to an error, without the third, which is to panic."""
 
 _MOUNT_ANY = (
     "async atime defaults dev diratime dirsync exec iversion lazytime noatime nodev nodiratime noexec noiversion"
@@ -352,7 +349,7 @@ _MOUNT: Mapping[str, frozenset[str]] = {
         " ssd_spread thread_pool treelog user_subvol_rm_allowed",
     }.items()
 }
-"""What says how a file system is mounted, and not what or where: all else is refused."""
+"""Options for how a file system is mounted, not what or where: all others are refused."""
 
 
 def mkfs_argv(kind: str, options: str, device: str, *, field: str, discard: bool) -> tuple[str, ...]:
@@ -364,9 +361,9 @@ def mkfs_argv(kind: str, options: str, device: str, *, field: str, discard: bool
 
 
 def _with_extended(words: Sequence[str], *, discard: bool) -> Iterator[str]:
-    """The words with one -E, of which mke2fs takes the last only.
+    """The words with one -E, as mke2fs obeys the last only; inode tables are written at once.
 
-    Inode tables are written at once: otherwise a thread of the kernel writes them while a workload is measured.
+    Otherwise a thread of the kernel writes them while a workload is measured.
     """
     asked: list[str] = []
     others: list[str] = []
@@ -385,10 +382,7 @@ def _with_extended(words: Sequence[str], *, discard: bool) -> Iterator[str]:
 
 
 def mount_options(kind: str, options: str, *, field: str) -> tuple[str, ...]:
-    """Single mount options of "-o noatime,discard" or "noatime,discard"; raises ConfigError for any that is not known.
-
-    Known are those that say how the kernel treats this file system, and nothing of what lies where.
-    """
+    """Single mount options of "-o noatime,discard" or "noatime,discard"; raises ConfigError for an unknown one."""
     found: list[str] = []
     words = iter(split_words(options, field=field))
     for word in words:

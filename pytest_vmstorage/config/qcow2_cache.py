@@ -1,9 +1,9 @@
-"""How QEMU divides the memory in which it keeps tables of a qcow2 image.
+"""Division of the memory in which QEMU keeps tables of a qcow2 image.
 
 The rules are those of read_cache_sizes and qcow2_update_options_prepare in QEMU block/qcow2.c. `cache-size` is one sum:
-QEMU takes four clusters of it for refcounts and gives the rest to L2 tables, at least two slices. libvirt knows that
-sum alone (`<metadata_cache>`), so that an `l2-cache-size` is asked of it as the sum of which it is the rest. Tables are
-cached in slices of 4 KiB, of smaller clusters in clusters (`l2-cache-entry-size` since QEMU 4.0, docs/qcow2-cache.txt).
+QEMU takes four clusters of it for refcounts and gives the rest to L2 tables, at least two slices. libvirt knows the sum
+alone (`<metadata_cache>`), so that an `l2-cache-size` is requested as the sum that leaves this rest. Tables are cached
+in slices of 4 KiB, or of a cluster where that is smaller (`l2-cache-entry-size` since QEMU 4.0, docs/qcow2-cache.txt).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CACHE_FIELDS = ("l2_cache_size", "metadata_cache_size")
 
 
 def cluster_bytes(cell: Cell) -> int:
-    """The size of the cell's clusters, QEMU's default where none is asked for."""
+    """The size of the cell's clusters, QEMU's default where the cell has none."""
     return int(cell.cluster_size or DEFAULT_CLUSTER_BYTES)
 
 
@@ -32,25 +32,25 @@ def slice_bytes(cell: Cell) -> int:
 
 
 def refcount_bytes(cell: Cell) -> int:
-    """What of the sum QEMU takes for refcounts before L2 tables get any."""
+    """The part of the sum that QEMU takes for refcounts before L2 tables get any."""
     return _REFCOUNT_CLUSTERS * cluster_bytes(cell)
 
 
 def least_l2_bytes(cell: Cell) -> int:
-    """The smallest cache of L2 tables that QEMU keeps, whatever was asked for."""
+    """The smallest cache of L2 tables that QEMU keeps, whatever was requested."""
     return LEAST_SLICES * slice_bytes(cell)
 
 
 def combined_bytes(cell: Cell) -> int | None:
-    """QEMU's `cache-size` that gives the cell what it asks for; None where it asks for QEMU's default."""
+    """The `cache-size` of QEMU that gives the cell its caches; None for QEMU's default."""
     if cell.l2_cache_size is not None:
         return int(cell.l2_cache_size) + refcount_bytes(cell)
     return None if cell.metadata_cache_size is None else int(cell.metadata_cache_size)
 
 
 def l2_bytes(cell: Cell) -> int | None:
-    """What of the cell's cache is for L2 tables; None where it asks for QEMU's default."""
-    combined: int | None = combined_bytes(cell)
+    """The part of the cell's cache for L2 tables; None for QEMU's default."""
+    combined = combined_bytes(cell)
     return None if combined is None else max(combined - refcount_bytes(cell), least_l2_bytes(cell))
 
 
@@ -61,15 +61,15 @@ def node_options(cell: Cell) -> Mapping[str, int]:
 
 
 def found_sizes(cell: Cell, options: Mapping[str, int | None]) -> Mapping[str, int | None]:
-    """Which value of each axis a block node's options mean; a sum alone stands for the axis that the cell asks for."""
+    """The axes' values in a block node's options; a sum alone stands for the axis that the cell has."""
     combined, l2 = options.get("cache-size"), options.get("l2-cache-size")
     if combined is not None and l2 is None and cell.l2_cache_size is not None:
-        return dict(zip(CACHE_FIELDS, (combined - refcount_bytes(cell), None), strict=True))
+        l2, combined = combined - refcount_bytes(cell), None
     return dict(zip(CACHE_FIELDS, (l2, combined), strict=True))
 
 
 def covered_bytes(cell: Cell) -> int | None:
-    """How much of a disk the cached L2 tables speak of: an entry has 8 bytes for a cluster, 16 with subclusters."""
+    """The part of a disk that the cached L2 tables map: an entry has 8 bytes for a cluster, 16 with subclusters."""
     cached = l2_bytes(cell)
     if cached is None:
         return None

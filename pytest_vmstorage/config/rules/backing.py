@@ -1,4 +1,4 @@
-"""What lies under the image and what lies on the disk in the guest: what cannot be."""
+"""Rules for the backing of the image and for the file systems of host and guest."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ON_THE_HOST = ("backing", "host_fs", "host_mkfs", "host_mount", "state", "size",
 """Fields that a cell without a guest has."""
 
 OF_A_MACHINE = ("backing", "state", "size")
-"""Fields of a cell that is a machine which the plugin did not make."""
+"""Fields that a cell on a machine which the plugin did not make has."""
 
 OF_STORAGE = (
     *("format", "preallocation", "state", "subformat", "io", "discard", "detect_zeroes"),
     *("cluster_size", "lazy_refcounts", "extended_l2", *CACHE_FIELDS),
     *("compression", "encryption", "backing_chain", "snapshots", "host_fs", "host_mkfs", "host_mount"),
 )
-"""Fields of an image and of what it lies on, which a cell whose disk is QEMU's null driver has not."""
+"""Fields of an image and its backing, which a cell whose disk is QEMU's null driver lacks."""
 
 OF_AN_IMAGE = (
     *("format", "preallocation", "subformat", "cluster_size", "lazy_refcounts", "extended_l2"),
@@ -33,28 +33,25 @@ _SMALLEST_GUEST_FS = {"xfs": 300 * 2**20, "btrfs": 110 * 2**20}
 
 
 def _too_small_for_its_guest_fs(cell: Cell) -> bool:
-    """Whether mkfs would refuse the disk; a btrfs of mixed block groups needs less than any cell's workload."""
+    """Whether mkfs would refuse the disk; a btrfs of mixed block groups fits on any cell's disk."""
     is_mixed = bool({"-M", "--mixed"} & {*cell.guest_mkfs.split()})
     return not is_mixed and cell.size < _SMALLEST_GUEST_FS.get(cell.guest_fs, 0)
 
 
 def _chosen_for_a_guest(cell: Cell) -> bool:
-    """Whether something is asked for that only a guest or an image format has."""
+    """Whether the cell has a value for a field that only a guest or an image format has."""
     return any(cell.is_chosen(name) for name in type(cell).model_fields if name not in ON_THE_HOST)
 
 
 def lacks(cell: Cell, name: str) -> bool:
-    """Whether the cell has nothing of that field.
-
-    A native one has nothing of a guest's, a null one nothing of an image's, a machine nothing that was made for it.
-    """
+    """Whether the cell lacks that field: native a guest's, null an image's, a machine all that is made for a cell."""
     kind = cell.backing_kind
     if kind == "machine":
         return name not in OF_A_MACHINE
     return (kind == "native" and name not in ON_THE_HOST) or (kind == "null" and name in OF_STORAGE)
 
 
-GROUND_RULES = (
+BACKING_RULES = (
     Rule(
         "native-has-no-guest",
         lambda cell: cell.backing_kind == "native" and _chosen_for_a_guest(cell),

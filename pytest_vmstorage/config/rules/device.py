@@ -1,4 +1,4 @@
-"""What a guest's bus, queues and io modes cannot be."""
+"""Rules for a guest's bus, queues, io modes and limits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pytest_vmstorage.config.rules.rule import Rule, is_power_of_two
 
 LEAST_IOPS_SEC = 10
 LEAST_BYTES_SEC = 512 * 2**10
-"""With less a guest's kernel waits longer than the 30 s that it gives a disk, when the disk is filled."""
+"""Below these a guest's kernel waits longer than the 30 s that it gives a disk while the disk is filled."""
 
 MOST_A_SECOND = 10**15
-"""More a second libvirt does not hand to QEMU."""
+"""The most per second that libvirt hands to QEMU."""
 
 
 def _is_below(limit: int | None, least: int) -> bool:

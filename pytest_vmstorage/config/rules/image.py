@@ -1,4 +1,4 @@
-"""What an image's format and what is inside it cannot be."""
+"""Rules for the format of an image and for its content."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pytest_vmstorage.config.qcow2_cache import (
 from pytest_vmstorage.config.rules.rule import Cell, Rule, is_power_of_two
 
 QCOW2_FIELDS = ("cluster_size", "lazy_refcounts", "extended_l2", *CACHE_FIELDS)
-"""Fields of qcow2 that its header or its cache has."""
+"""Fields of qcow2 in its header or its cache."""
 
 LAYER_FIELDS = ("compression", "backing_chain", "snapshots")
-"""Fields of qcow2 that are made of data: without any they show nothing."""
+"""Fields of qcow2 that consist of data: without any they show nothing."""
 
 PREALLOCATIONS = {"raw": ("off", "falloc", "full"), "qcow2": ("off", "metadata", "falloc", "full")}
 SUBFORMATS = {
@@ -25,13 +25,13 @@ SUBFORMATS = {
 }
 
 EXTENTS = ("monolithicFlat", "twoGbMaxExtentSparse", "twoGbMaxExtentFlat")
-"""Subformats of vmdk whose data lies in files beside the descriptor."""
+"""Subformats of vmdk whose data lies in files next to the descriptor."""
 
 VPC_MOST_BYTES = 0xFF000000 * 512
 
 
 def arrives_filled(cell: Cell) -> bool:
-    """Whether the image holds data in every block before its guest starts: its data is what the cell is about."""
+    """Whether the image has data in every block before its guest starts, as the cell is about that data."""
     return bool(
         cell.compression != "off" or cell.backing_chain or cell.snapshots or cell.subformat == "streamOptimized"
     )

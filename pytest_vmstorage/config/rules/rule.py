@@ -1,16 +1,16 @@
-"""A rule: a combination of a cell's fields that cannot be, its reason and the source of it."""
+"""A rule: an impossible combination of a cell's fields, with its reason and source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# A cell is a StorageConfig; the rules lie below it, and read its fields by name.
+# a StorageConfig, which imports the rules: they read its fields by name
 Cell = Any
 
 
 class Rule(NamedTuple):
-    """What cannot be: `breaks` is true of a cell that breaks it; `reason` is a clause, `source` says who says so."""
+    """An impossible combination: `breaks` is true of its cells; `reason` is a clause, `source` its authority."""
 
     name: str
     breaks: Callable[[Cell], bool]
@@ -19,5 +19,5 @@ class Rule(NamedTuple):
 
 
 def is_power_of_two(number: int) -> bool:
-    """Whether it is 1, 2, 4, 8 and so on."""
+    """Whether the number is 1, 2, 4, 8 and so on."""
     return number > 0 and number & (number - 1) == 0

@@ -1,6 +1,6 @@
 """StorageConfig: one cell, its id, and the cells that cannot exist.
 
-Tests also of `config.rules.backing`, `config.rules.device`, `config.rules.image` and `config.rules.rule`.
+Tests also of `config.rules`: `config.rules.backing`, `config.rules.device`, `config.rules.image`, `config.rules.rule`.
 """
 
 from __future__ import annotations
