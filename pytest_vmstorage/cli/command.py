@@ -33,9 +33,9 @@ _JOURNALS = ".vmstorage"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; 0 if it did what it says, 1 with one sentence on stderr if it could not, 2 for wrong usage.
+    """Run a subcommand: 0 for success, 1 with one sentence on stderr for a failure, 2 for wrong usage.
 
-    Where nobody reads on, as with `| head`, it ends without a word and with 141, as programs do that SIGPIPE ends.
+    Where the reader of its output is gone, as with `| head`, it ends silently with 141, as SIGPIPE ends programs.
     """
     try:
         status = _run(argv)
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         if not _is_unread(sys.stdout):
             raise
-        # Python flushes at its end, and would say that it cannot (library reference, signal, "Note on SIGPIPE")
+        # Python flushes at its end, and would report a failure (library reference, signal, "Note on SIGPIPE")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
 
@@ -61,7 +61,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _is_unread(stream: TextIO) -> bool:
-    """Whether it is a pipe or socket that nobody reads any more."""
+    """Whether the stream is a pipe or socket without a reader."""
     try:
         number = stream.fileno()
     except (OSError, ValueError):
@@ -72,7 +72,7 @@ def _is_unread(stream: TextIO) -> bool:
 
 
 class _Version(argparse.Action):
-    """Print the package's version, which is only looked for when somebody asks."""
+    """Print the package's version, which is slow to find and so is looked up here only."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(f"pytest-vmstorage {importlib.metadata.version('pytest-vmstorage')}", flush=True)
@@ -180,13 +180,13 @@ def _exec(arguments: argparse.Namespace) -> int:
     with open_kept(arguments.run_id) as shell:
         done = shell.run(["/bin/sh", "-c", command_line(arguments.command)])
     for stream, text in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
-        # what a guest says is no command to the user's terminal; a file or a pipe gets it as it is
+        # control sequences of a guest must not reach the user's terminal; a file or a pipe gets them unchanged
         stream.write(plain(text) if stream.isatty() else text)
     return done.returncode
 
 
 def command_line(words: Sequence[str]) -> str:
-    """What a shell in the guest is given: a single word is a line of sh, as ssh has it; several are a command."""
+    """The line for the guest's shell: a single word is a line of sh, as for ssh; several words are a command."""
     return words[0] if len(words) == 1 else shlex.join(words)
 
 

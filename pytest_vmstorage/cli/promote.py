@@ -15,9 +15,9 @@ from pytest_vmstorage.results.saved import PROMOTED, host_of, keyed, load_baseli
 
 
 def promote(run: str, name: str, storage_folder: Path) -> list[str]:
-    """Save the run of that name, number or path as the first of baseline `name`; returns what changed, a line each.
+    """Save the run of that name, number or path as the first of baseline `name`; returns the changes, a line each.
 
-    Runs that were saved as `name` before stay where they are, and count no more. Raises ConfigError, one sentence.
+    Earlier runs of `name` stay where they are, and no longer count. Raises ConfigError, one sentence.
     """
     candidate = load_baseline(run, storage_folder)
     content = json.loads(candidate.path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The proof of a cell out of a saved run, as lines of text: what was asked, found, and where it was read."""
+"""The proof of a cell in a saved run, as lines of text: each field as asked and as found, and where it was read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def newest_run(folder: Path) -> Baseline:
         try:
             saved.append(load_baseline(str(path), folder))
         except ConfigError:
-            # saved without this plugin, or by a newer one
+            # a file saved without this plugin, or by a newer version
             continue
     if not saved:
         raise ConfigError(
@@ -35,9 +35,9 @@ def newest_run(folder: Path) -> Baseline:
 
 
 def timed_run(name: str | None, saved: Path, journals: Path) -> tuple[str, Sequence[Timeline]]:
-    """Where a run's time went, and the file that says so: that of a saved run or a journal, or of the newest of both.
+    """A run's file and timelines: of that saved run or journal, or of the newest of both.
 
-    Raises ConfigError where there is none, or where it was written by a version that timed nothing.
+    Raises ConfigError where there is none, or where a version wrote it that timed nothing.
     """
     path = Path(name) if name is not None and name.endswith(".jsonl") else None
     if name is None:
@@ -107,7 +107,7 @@ LAYERS = (
 
 
 def _layer_lines(measured: Sequence[Measurement]) -> Iterator[str]:
-    """What each layer moved in the rounds of each workload, side by side."""
+    """The bytes that each layer moved in the rounds of each workload."""
     for m in measured:
         moved = m.moved
         pairs = [(name, getattr(moved, read), getattr(moved, written)) for name, read, written in LAYERS]

@@ -35,7 +35,7 @@ _REDIRECTED = re.compile(r"^exec .*<(\S+) >(\S+) 2>(\S+)$")
 
 
 def read_words(words: Sequence[str]) -> CommandWords:
-    """Take [timeout -s KILL N] /bin/sh -c LINE sh WORD ... apart; LINE may begin with exec ["$@"] [<I >O 2>E].
+    """The parts of [timeout -s KILL N] /bin/sh -c LINE sh WORD ...; LINE may begin with exec ["$@"] [<I >O 2>E].
 
     Raises HypervisorError for anything else.
     """
@@ -61,7 +61,7 @@ class _Process:
 
 
 class GuestProcesses:
-    """Runs commands on a FakeShell, and tells of each end once, as qemu-ga does."""
+    """Processes in a guest, run on a FakeShell; the end of each is told once, as qemu-ga does."""
 
     def __init__(self) -> None:
         self._running: dict[int, _Process] = {}
@@ -69,14 +69,14 @@ class GuestProcesses:
     def start(
         self, pid: int, words: Sequence[str], shell: FakeShell, content: Callable[[str], bytes], *, capture: bool
     ) -> None:
-        """Begin one; `content` is that of a file in the guest."""
+        """Begin the process of that id; `content` gives a file's bytes in the guest."""
         asked = read_words(words)
         if KILL in asked.argv:
             self._running[int(asked.argv[-1])] = _Process(0.0, -signal.SIGKILL, {})
             self._running[pid] = _Process(0.0, 0, {})
             return
         stdin = content(asked.feed) if asked.feed not in ("", "/dev/null") else None
-        # the shell gets no limit of its own: it is the guest's timeout(1) that ends the command, or KILL
+        # no limit for the shell: the guest's timeout(1) ends the command, or KILL
         done = shell.run(asked.argv, stdin=stdin)
         said = {"out": done.stdout.encode(), "err": done.stderr.encode()}
         if asked.out:
@@ -87,7 +87,7 @@ class GuestProcesses:
         self._running[pid] = _Process(time.monotonic() + _lasts_s(asked, done.seconds, capture), code, captured)
 
     def status(self, pid: int) -> Any:
-        """What the agent says of that one."""
+        """The agent's answer to guest-exec-status; raises HypervisorError for an unknown process."""
         if pid not in self._running:
             raise HypervisorError("guest agent command guest-exec-status failed: Invalid parameter 'pid'.", code=1)
         process = self._running[pid]
@@ -100,17 +100,17 @@ class GuestProcesses:
 
 
 def _lasts_s(asked: CommandWords, seconds: float, capture: bool) -> float:
-    """Nobody waits for a fake, but for one that is to be killed."""
+    """Seconds of real time: none, unless the command is to be killed."""
     if asked.limit_s is not None and seconds > asked.limit_s:
         return asked.limit_s
     return seconds if capture and asked.limit_s is None else 0.0
 
 
 MESSAGE_BYTES = 64 * 1024
-"""A longer message to an agent corrupts libvirt's channel to it."""
+"""Longer messages to an agent corrupt libvirt's channel to it."""
 
 ANSWER_BYTES = 4 * 2**20
-"""A longer answer libvirt cannot pass on."""
+"""Longer answers cannot be passed on by libvirt."""
 
 _UUID = re.compile("<uuid>(.*)</uuid>")
 
@@ -164,7 +164,7 @@ class FakeDomain:
         return self.boots and self.boot_s <= timeout_s
 
     def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
-        """One agent command and its return value; raises what a LibvirtDomain raises."""
+        """The return value of an agent command; raises the errors of a LibvirtDomain."""
         del timeout_s
         self.asked.append((command, dict(arguments)))
         if self.dies_after is not None and len(self.asked) > self.dies_after:
@@ -182,9 +182,9 @@ class FakeDomain:
         return answer
 
     def monitor(self, command: str, **arguments: Any) -> Any:
-        """What `monitor_answers` has for that QMP command, else what QEMU would say of the XML.
+        """The answer of `monitor_answers` to that QMP command, else QEMU's, made from the XML.
 
-        Raises HypervisorError for a command that neither knows, GuestDiedError where the guest has ended.
+        Raises HypervisorError for a command without an answer, GuestDiedError where the guest has ended.
         """
         self._check_alive(f"monitor command {command}")
         if command in self.monitor_answers:
@@ -210,21 +210,21 @@ class FakeDomain:
         return ()
 
     def is_active(self) -> bool:
-        """Whether it has neither died nor been destroyed."""
+        """Whether the guest has neither died nor been destroyed."""
         return not self._dead
 
     def die(self) -> None:
-        """End it as a kernel panic does."""
+        """End the guest as a kernel panic does."""
         self._dead = True
 
     def pause(self) -> None:
-        """Its agent answers no more until `resume`; raises GuestDiedError."""
+        """Silence the agent until `resume`; raises GuestDiedError."""
         self._check_alive("pausing the guest")
         self.note("pause")
         self.paused = True
 
     def resume(self) -> None:
-        """Its agent answers again; raises GuestDiedError."""
+        """Let the agent answer again; raises GuestDiedError."""
         self._check_alive("resuming the guest")
         self.note("resume")
         self.paused = False
@@ -234,13 +234,13 @@ class FakeDomain:
             raise GuestDiedError(f"The guest ended during: {doing}.")
 
     def save(self, path: str) -> None:
-        """End it, and have its XML be what its shell has in that file; raises GuestDiedError."""
+        """End the guest, and write its XML into that file of its shell; raises GuestDiedError."""
         self._check_alive("saving the guest")
         self.shell.files[path] = self.live_xml.encode()
         self._dead = True
 
     def destroy(self) -> None:
-        """End it; no error if it is gone already."""
+        """End the guest; no error if it has ended already."""
         self.destroyed = self._dead = True
 
     def _guest_ping(self) -> Any:
@@ -268,7 +268,7 @@ class FakeDomain:
         piece = data[file.at : file.at + min(count, self.read_at_most)]
         file.at += len(piece)
         text = base64.b64encode(piece).decode()
-        # as feof(3): only a read that wanted more than there was has met the end
+        # as feof(3): only a read of more than there was meets the end
         return {"count": len(piece), "buf-b64": text, "eof": file.at >= len(data) and len(piece) < count}
 
     def _guest_file_write(self, handle: int, buf_b64: str) -> Any:
@@ -288,7 +288,7 @@ class FakeDomain:
 
     @property
     def open_files(self) -> list[str]:
-        """Files that were opened and not closed."""
+        """Paths of files that were opened and not closed."""
         return [file.path for file in self._open.values()]
 
     def _file(self, handle: int) -> _File:
@@ -305,7 +305,7 @@ class FakeDomain:
 class FakeHypervisor:
     """A Hypervisor whose guests are FakeDomains made by `boot` from their XML; `domains` has them by UUID.
 
-    `refusals` are raised, one each, by the next starts. `has_kvm` is what it says of KVM.
+    The next starts raise one of `refusals` each. `has_kvm` answers `supports_kvm`; `note` gets "close".
     """
 
     def __init__(
@@ -340,30 +340,30 @@ class FakeHypervisor:
         return domain if domain is not None and domain.is_active() else None
 
     def forget(self, uuid: str) -> None:
-        """Remember whose passphrase is to be forgotten."""
+        """Add the UUID to `forgotten`."""
         self.forgotten.append(uuid)
 
     def versions(self) -> Mapping[str, str]:
-        """Those of Debian 12."""
+        """Versions of Debian 12."""
         return {"qemu": "7.2.22", "libvirt": "9.0.0"}
 
     def supports_kvm(self, emulator: str) -> bool:
-        """What it was made to say."""
+        """The `has_kvm` that it was made with."""
         del emulator
         return self.has_kvm
 
     def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:
-        """Those of Debian 12; only pc has IDE."""
+        """Buses of Debian 12; only pc has IDE."""
         del emulator
         there = {"fdc", "sata", "scsi", "usb", "virtio"}
         return frozenset({"pc": there | {"ide"}, "q35": there}.get(machine, ()))
 
     def confinement(self) -> Confinement:
-        """What `confined` was set to."""
+        """The `confined` of the moment."""
         return self.confined
 
     def close(self) -> None:
-        """Remember that it was closed, and note "close"."""
+        """Set `closed`, and note "close"."""
         self.closed = True
         self._note("close")
 

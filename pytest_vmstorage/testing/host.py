@@ -1,4 +1,4 @@
-"""A host that nobody has: what its commands answer, and qemu-img and qemu-io of 7.2 of images that nobody made."""
+"""A healthy host without hardware: answers of its commands, and of qemu-img and qemu-io 7.2 about images."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pytest_vmstorage.testing.shell import Asked, FakeShell
 _EMPTY_BYTES = 262144
 
 CONSOLE = "[    1.2] virtio_blk virtio1: 1/0/0 queues\n[    1.9] init: ready\n"
-"""What every guest's console ends with."""
+"""The end of every guest's console."""
 
 QEMU_VERSION = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\n"
-"""What every QEMU on a fake host says of itself."""
+"""The version of every QEMU on a fake host."""
 
 FOLDER = "/srv/vm"
-"""Where the disks of a fake host lie."""
+"""The folder for disks of a fake host."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class _Image:
         return int(self.options.get("cluster_size", 65536))
 
     def info(self) -> Mapping[str, object]:
-        """What `qemu-img info` tells of it."""
+        """The answer of `qemu-img info`."""
         known: dict[str, object] = {"virtual-size": self.size, "format": self.kind, "filename": self.path}
         if self.kind == "qcow2":
             known |= {"cluster-size": self.cluster, "format-specific": {"type": "qcow2", "data": self._of_qcow2()}}
@@ -67,7 +67,7 @@ class _Image:
         return {"compat": self.options["compat"], "compression-type": kind, **flags, **crypt}
 
     def check(self) -> Mapping[str, object]:
-        """What `qemu-img check` counts in it; as the real one it leaves out what there is none of."""
+        """The counts of `qemu-img check`, which leaves out zeros."""
         disks = min(self.written, self.size)
         counts = {
             "allocated-clusters": -(-disks // self.cluster),
@@ -79,7 +79,7 @@ class _Image:
 
 
 class Images:
-    """The images of a fake host: made, filled and told of by the commands that a FakeShell is asked to run."""
+    """The images of a fake host, which the commands on its FakeShell make, fill and describe."""
 
     def __init__(self, shell: FakeShell) -> None:
         self._shell = shell
@@ -88,7 +88,7 @@ class Images:
         shell.do(re.compile(r"^qemu-img info "), self._info)
         shell.do(re.compile(r"^qemu-img check "), self._check)
         shell.do(re.compile(r"^qemu-img snapshot "), self._snapshot)
-        # nothing is counted of what fills a disk as its guest would
+        # a disk that is filled as its guest would fill it is not counted
         shell.answer(re.compile(r"^qemu-img convert -n "))
         shell.answer(re.compile(r"^sh -c 'head -c .* /dev/urandom "))
         shell.do(re.compile(r"^sh -c .* qemu-io "), self._write)
@@ -142,19 +142,19 @@ class Images:
 
 
 def said(asked: Asked, stdout: str = "") -> CommandResult:
-    """A command's success, with what it said."""
+    """The result of a command that succeeded."""
     return CommandResult(argv=asked.argv, returncode=0, stdout=stdout, stderr="", seconds=0.0)
 
 
 def own_folder(asked: Asked) -> CommandResult:
-    """The folder for disks is there, root's own, with nothing above it that others may write to."""
+    """The folder for disks exists and is root's own; nobody else may write to it or above it."""
     path = asked.argv[-2]
     folders = (path, *map(str, PurePosixPath(path).parents))
     return said(asked, "user 0 0 root root none\n" + "".join(f"folder 0 0 711 root {one}\n" for one in folders))
 
 
 def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
-    """A healthy host: qemu-img makes what it is asked to, df, stat and filefrag tell of it, rm removes it."""
+    """A healthy host: qemu-img makes images, df, stat and filefrag describe them, rm removes them."""
     shell = FakeShell()
     Images(shell)
 
@@ -177,14 +177,14 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     root = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
     shell.do(re.compile(r"readlink .*mountinfo"), lambda asked: said(asked, f"{asked.argv[-1]}\n{root}"))
     shell.answer(re.compile(r"^test -b "), returncode=1)
-    # no image here has extents beside it
+    # no image has extents in further files
     shell.answer(re.compile(r"^sh -c 'ls "), returncode=2)
     shell.answer(re.compile(r"^df "), f"Type Avail Filesystem\next4 {free_bytes} /dev/vda\n")
     shell.answer(re.compile(r"^tail "), CONSOLE)
     shell.do(re.compile(r"vmstorage-write-test"), own_folder)
     shell.answer(re.compile(r"^sh -c 'for one; do dd "))
     shell.answer(re.compile(r"^(mkdir|sync|chmod) "))
-    shell.answer(re.compile(r"blockdev --flushbufs"))
+    shell.answer(re.compile(r"blockdev --flushbufs|^/bin/sh -c 'sync; "))
     shell.answer(re.compile(r"drop_caches"), "dropped\n")
     shell.do(re.compile(r"sha256sum"), lambda asked: said(asked, f"{sha256(asked.argv[-1].encode()).hexdigest()}  -\n"))
     shell.do(re.compile(r"^readlink -f "), lambda asked: said(asked, f"{asked.argv[-1]}\n"))

@@ -18,9 +18,9 @@ _CREATED = re.compile(r"^qemu-img create .*$", re.MULTILINE)
 
 
 class ImageHost:
-    """The host of a bench: `data` is what lies in the image now, `done` the operations that were run, in order.
+    """Image operations on a fake host: `data` is the image's content now, `done` the operations so far, in order.
 
-    `idle` are operations that succeed and do nothing, `failing` says for some what they fail with.
+    `idle` are operations that succeed and do nothing; `failing` has the error of each that fails.
     """
 
     def __init__(self, shell: FakeShell) -> None:
@@ -55,7 +55,7 @@ class ImageHost:
     def _do(self, operation: str, script: str) -> None:
         made = _CREATED.search(script)
         if operation == "create" and made:
-            # the shell's own images then know of it
+            # for the images that the shell knows
             self.data, self._made = "", shlex.split(made[0])
             self.shell.run(self._made)
         if operation == "resize":

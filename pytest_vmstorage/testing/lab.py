@@ -1,4 +1,4 @@
-"""A whole lab of fakes: what a healthy host and a booted guest answer, and a Lab on top of them."""
+"""A whole lab of fakes: a real Lab on a fake host and fake guests, in which fio and dd run at a chosen speed."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ Note = Callable[[str], object]
 
 
 def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
-    """A booted guest with the disk of that cell: it tells its facts, forgets, fills, and mounts a file system.
+    """A booted guest with the disk of that cell, which tells its facts, drops caches, and mounts a file system.
 
-    Give it the workloads' output with `answer`.
+    Give it the output of workloads with `answer`.
     """
     config = config or StorageConfig()
     driver, _, host = BUSES[config.bus].driver.partition(" on ")
     disk = {"virtio-blk": "vdb", "nvme": "nvme0n1"}.get(config.bus, "sda")
     cache = "write back" if CACHES[config.cache].write_cache or config.bus == "nvme" else "write through"
     queues = min(config.queues or 1, config.vcpus)
-    # as the kernel takes: none where there may be as many queues as CPUs
+    # the kernel's choice: none where there may be as many queues as CPUs
     default = "none" if config.bus == "nvme" else "mq-deadline"
     scheduler = default if config.scheduler == "default" else config.scheduler
     mounts = _mounts(config, f"/dev/{disk}")
@@ -63,6 +63,7 @@ def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
     )
     shell = FakeShell()
     shell.answer(re.compile(r"blockdev --flushbufs"))
+    shell.answer(re.compile(r"-c 'sync; "))
     # the kernel had no trouble
     shell.answer(re.compile(r"dmesg"), returncode=1)
     shell.answer(re.compile(r"^fio --name=fill |mkfs\.|mkdir -p|modprobe"))
@@ -89,7 +90,7 @@ def _mounts(config: StorageConfig, disk: str) -> tuple[str, ...]:
 class FakeFactory(GuestFactory):
     """A factory that tells `begin` which cell each disk is for, by the guest's UUID or the path on the host.
 
-    `note` is told what is made and let go.
+    `note` gets "native", "images" and "discard" with the cell's id.
     """
 
     def __init__(
@@ -100,10 +101,23 @@ class FakeFactory(GuestFactory):
         self._tell_event = note
         self._begin_cell = begin
 
+    def make(
+        self,
+        config: StorageConfig | None,
+        accel: Accel,
+        say: Progress = silent,
+        *,
+        fresh: bool = False,
+        fill_bytes: int = 0,
+    ) -> StartedGuest:
+        """Make the cell's disk and start its guest; raises UnsupportedError and SpaceError by the options."""
+        if config is not None:
+            self._check(config)
+        return super().make(config, accel, say, fresh=fresh, fill_bytes=fill_bytes)
+
     def spec(self, name: str, domain_uuid: str, disk: HostDisk | None, accel: Accel) -> GuestSpec:
-        """What a guest with that disk is made from; raises UnsupportedError and SpaceError by the options."""
+        """The spec of a guest with that disk."""
         if disk is not None:
-            self._check(disk.config)
             self._begin_cell(domain_uuid, disk.config)
         return super().spec(name, domain_uuid, disk, accel)
 

@@ -1,4 +1,4 @@
-"""What QEMU 7.2 answers on its monitor about the disk under test, made from the XML a guest was started with."""
+"""Answers of QEMU 7.2's monitor about the disk under test, made from the XML that the guest was started with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Disk(NamedTuple):
 
     @property
     def inserted(self) -> Mapping[str, Any]:
-        """What QEMU says of the image in the device, or of the null node."""
+        """QEMU's description of the image in the device, or of the null node."""
         limits = {name: self.limits.get(field, 0) for field, name in LIMITS.items()}
         if self.null:
             return {"node-name": self.null["node-name"], "image": {"virtual-size": self.null["size"]}, **limits}
@@ -64,7 +64,7 @@ def _disk(tree: ET.Element) -> _Disk | None:
     controller = tree.find(f"devices/controller[@type='{kind}']")
     model = controller.get("model") if controller is not None else None
     names = [name for name, bus in BUSES.items() if bus.libvirt == kind]
-    # what libvirt takes where nobody says which SCSI controller
+    # libvirt's choice of a SCSI controller where the XML names none
     bus: Bus = next((name for name in names if len(names) == 1 or name == model), "lsilogic")
     source = disk.find("source")
     path = "" if source is None else source.get("file", source.get("dev", ""))
@@ -80,7 +80,7 @@ def _driver(element: ET.Element | None) -> Mapping[str, str]:
 
 
 def _arguments(tree: ET.Element) -> list[dict[str, Any]]:
-    """What follows each option of qemu:commandline."""
+    """The argument of each option of qemu:commandline."""
     words = [one.get("value", "") for one in tree.iter(f"{{{QEMU_NAMESPACE}}}arg")]
     return [json.loads(word) for word in words[1::2]]
 

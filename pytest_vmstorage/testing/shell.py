@@ -13,7 +13,7 @@ from pytest_vmstorage.host.shell import TIMED_OUT, CommandResult
 
 
 class Asked(NamedTuple):
-    """A command that a fake was asked to run."""
+    """A command that a fake shell was to run."""
 
     argv: tuple[str, ...]
     timeout_s: float | None = None
@@ -21,12 +21,12 @@ class Asked(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The command as one would type it."""
+        """The command as a line of sh."""
         return shlex.join(self.argv)
 
 
 class NoRecordingError(LookupError):
-    """A command was asked for that no recording answers: a mistake in the test, never an outcome of the command."""
+    """No recording answers a command: a mistake in the test, never an outcome of the command."""
 
 
 Answer = CommandResult | Callable[[Asked], CommandResult]
@@ -48,10 +48,10 @@ class _Recording:
 
 
 class FakeShell:
-    """A Shell that replays recordings: `asked` is all it was asked to run, `files` the files of its machine.
+    """A Shell that replays recordings: `asked` has all commands so far, `files` the files of its machine.
 
-    A command's recording is found by its exact argv or by a pattern that is searched in its line; of several that
-    fit, the one given last answers. A command without one raises NoRecordingError.
+    A recording is found by the command's exact argv or by a pattern that is searched in its line; of several matches
+    the last one given answers. A command without a recording raises NoRecordingError.
     """
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
@@ -79,7 +79,7 @@ class FakeShell:
         return self._record(command, result, writes or {})
 
     def do(self, command: Sequence[str] | re.Pattern[str], action: Callable[[Asked], CommandResult]) -> FakeShell:
-        """Let a function answer a command, for what depends on earlier commands."""
+        """Let a function answer a command, for results that depend on earlier commands."""
         return self._record(command, action, {})
 
     def _record(self, command: Sequence[str] | re.Pattern[str], answer: Answer, writes: Mapping[str, str]) -> FakeShell:
@@ -114,5 +114,5 @@ class FakeShell:
 
     @property
     def lines(self) -> list[str]:
-        """All commands asked for, as one would type them."""
+        """All commands so far, as lines of sh."""
         return [asked.line for asked in self.asked]

@@ -259,7 +259,7 @@ def test_an_interrupted_run(project):
 
     The rounds are taken in turns, so no test was reported yet.
     """
-    project.wish(hangs={"qcow2-*": 5})
+    project.wish(hangs={"qcow2-*": 4})
     project.write(
         test_it=RANDOM_WRITE
         + '@pytest.mark.parametrize("format", ["raw", "qcow2"])\ndef test_x(measure): measure(FIO)\n'
@@ -269,7 +269,7 @@ def test_an_interrupted_run(project):
         process = project.pytester.popen(
             (*project.pytester._getpytestargs(), "--vm-report=r.csv", "--vm-seed=7"), stdout=stream, stderr=stream
         )
-        wait_for(project.path / "events", "hanging", process)
+        wait_for(project.path / "events", "hang ", process)
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(60) == pytest.ExitCode.INTERRUPTED
     text = out.read_text()
@@ -293,7 +293,7 @@ def test_an_interrupted_run(project):
 
 def test_rounds_in_a_row_that_were_interrupted(project):
     """The two that had ended stand in the report, and the lab is closed before anything else can fail."""
-    project.wish(hangs={"qcow2-*": 5})
+    project.wish(hangs={"qcow2-*": 4})
     project.write(
         test_it=RANDOM_WRITE + '@pytest.mark.storage(format="qcow2")\ndef test_x(measure): measure(FIO, rounds=4)\n'
     )
@@ -302,7 +302,7 @@ def test_rounds_in_a_row_that_were_interrupted(project):
         process = project.pytester.popen(
             (*project.pytester._getpytestargs(), "--vm-report=r.json"), stdout=stream, stderr=stream
         )
-        wait_for(project.path / "events", "hanging", process)
+        wait_for(project.path / "events", "hang ", process)
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(60) == pytest.ExitCode.INTERRUPTED
     assert "INTERNALERROR" not in out.read_text()

@@ -1,4 +1,4 @@
-"""What can lie under an image and on the disk in the guest: pure."""
+"""Backings of an image, and file systems on host and guest, that a host can have: pure."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def _null(seen: Seen) -> AxisFinding:
 
 
 def _lacking(kind: str, seen: Seen) -> str:
-    """What a block device of that kind cannot be used for want of, "" where there is all."""
+    """The requirement that a block device of that kind lacks, "" where it lacks none."""
     if not seen.is_root:
-        # before what only root could find out
+        # first, because the other trials need root
         return "needs root on the host"
     needs = {"lvm": ("dev.mapper/control", "tool.lvm"), "zvol": ("dev.zfs", "tool.zfs")}.get(kind, ())
     names = {"dev.mapper/control": "the host's kernel has no device mapper", "dev.zfs": "the host's kernel has no ZFS"}

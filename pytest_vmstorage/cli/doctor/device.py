@@ -1,4 +1,4 @@
-"""Which devices and machines a guest on a host can have: pure."""
+"""Devices and machine types that a guest on a host can have: pure."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def findings(seen: Seen) -> tuple[AxisFinding, ...]:
 
 
 class Diagnosis(BaseModel):
-    """What was found on a host: `problem` says in one sentence why no guest can run, "" where guests can.
+    """The findings of a host: `problem` says in one sentence why no guest can run, "" where guests can.
 
     `host`, `kernel` (the guests') and `appliance` (its folder) are None and "" where none can; `free_bytes` is the
     folder's, `drops_caches` says whether the host's page cache can be dropped as a whole. `io_helper` is the program by
@@ -54,7 +54,7 @@ class Diagnosis(BaseModel):
 
 
 def examine(settings: LabSettings, say: Progress = silent) -> Diagnosis:
-    """Open the host's lab and try it out; where that fails, what can be told without guests.
+    """Open the host's lab and try it out; where that fails, judge what needs no guest.
 
     Raises ConfigError where no host of that name can be.
     """
@@ -70,7 +70,7 @@ def examine(settings: LabSettings, say: Progress = silent) -> Diagnosis:
 
 
 def examine_lab(lab: Lab) -> Diagnosis:
-    """What can be measured in an open lab; what is made lies in the run's folder, and is removed."""
+    """The diagnosis of an open lab; the trials' files lie in the run's folder, and are removed."""
     assert lab.appliance is not None, "a lab for guests has what they boot"
     emulator, manifest = lab.factory.emulator, lab.appliance.manifest
     folder = lab.factory.folder_facts()

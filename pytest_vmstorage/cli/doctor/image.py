@@ -1,4 +1,4 @@
-"""Which images can be made on a host: formats, preallocation, and what is inside qcow2; pure."""
+"""Images that can be made on a host: formats, preallocation, and the content of a qcow2; pure."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _TIME_LIMIT_S = 60.0
 
 
 class Trial(BaseModel):
-    """What a command that was tried came to: whether its exit status was 0, and the last line of what it said."""
+    """The outcome of a command that was tried: whether its exit status was 0, and the last line of its output."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,18 +47,18 @@ def run_trials(shell: Shell, folder: str, emulator: str) -> Trials:
         done = shell.run(["sh", "-s", "--", folder], stdin=text.encode(), timeout_s=_TIME_LIMIT_S)
         return read_trials(check(done, f"trying out the folder {folder}").stdout)
     finally:
-        # the script does this itself, unless it was killed
+        # the script removes the folder itself, unless it was killed
         shell.run(["rm", "-rf", "--", folder])
 
 
 def read_trials(text: str) -> Trials:
-    """The trials of the script's output: name, exit status and what was said in each line, tabs between them."""
+    """The trials in the script's output, a line each: name, exit status and last words, separated by tabs."""
     lines = (line.split("\t", 2) for line in text.splitlines() if line.count("\t") >= 2)
     return {name: Trial(ok=status == "0", said=_reason(said.strip(), status)) for name, status, said in lines}
 
 
 def _reason(said: str, status: str) -> str:
-    """What was said, without the sh that said it; a command that failed silently has its exit status."""
+    """The last words without the name of the shell; the exit status of a command that failed silently."""
     missing = re.fullmatch(r"timeout: failed to run command '(.*)': No such file or directory", said)
     if missing:
         return f"{missing[1]}: command not found"
@@ -112,7 +112,7 @@ NO_GUEST = "no guest can run here"
 
 
 class Seen(BaseModel):
-    """Trials by name, and what libvirt and the guest appliance say; `buses` is libvirt's bus names by machine type.
+    """Trials by name, and the facts of libvirt and the guest appliance; `buses` has libvirt's names by machine type.
 
     `accel` is that of guests here, kvm or tcg. Where no guest runs it is empty, and so are `libvirt`, `qemu`, `modules`
     (the guest kernel's) and `tools` (the guest's, with their versions). `listed` are the findings of the entries of
@@ -136,7 +136,7 @@ class Seen(BaseModel):
         return self.trials.get(name, NOT_TRIED)
 
     def number(self, name: str) -> int:
-        """The number that a trial said, 0 where it said none."""
+        """The number that a trial printed, 0 where it printed none."""
         said = self.trial(name).said
         return int(said) if said.isdigit() else 0
 
@@ -151,7 +151,7 @@ class Seen(BaseModel):
         return bool(self.libvirt)
 
     def tried(self, axis: str, value: str, name: str, done: str) -> AxisFinding:
-        """Yes with what was `done` where that trial succeeded, no with what it said where it failed."""
+        """Yes with the text `done` where that trial succeeded, no with its last words where it failed."""
         trial = self.trial(name)
         return finding(axis, value, "yes" if trial.ok else "no", done if trial.ok else trial.said)
 

@@ -1,4 +1,7 @@
-"""`vmstorage doctor`: what follows from trials on a host, recorded on Debian 12 as root and changed here and there."""
+"""`vmstorage doctor`: what follows from trials on a host, recorded on Debian 12 as root and changed here and there.
+
+Tests of `cli.doctor.examine`, `cli.doctor.seen`, `cli.doctor.image`, `cli.doctor.device` and `cli.doctor.backing`.
+"""
 
 from __future__ import annotations
 
