@@ -1,4 +1,4 @@
-"""Looks for what is behind a failure: asks QEMU, guest and host while they are there; what does not answer is left."""
+"""Evidence of a failure from QEMU, guest and host, as far as they still answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.results.failures import Room, Symptoms, named
 
 PING_S = 2.0
-"""How long the agent may take to say that it is there."""
+"""Seconds that the agent may take to answer a ping."""
 
 _ROOM = ("stat", "-f", "-c", "%a %S %c %d", MOUNTPOINT)
 
@@ -35,7 +35,7 @@ def told(machine: StartedGuest, host: Shell, error: VmStorageError) -> VmStorage
 
 
 def look_for_symptoms(machine: StartedGuest, host: Shell, error: VmStorageError) -> Symptoms:
-    """What there is to be seen of that guest, its disk and its folder on the host after that error."""
+    """Symptoms of that guest, its disk and its folder on the host after that error."""
     guest = AgentShell(machine.domain)
     is_asked = machine.spec.image is None or not machine.spec.image.door.is_open
     agent = _agent(machine.domain) if is_asked else ""
@@ -51,7 +51,7 @@ def look_for_symptoms(machine: StartedGuest, host: Shell, error: VmStorageError)
 
 
 def _or(nothing: Found, ask: Callable[[], Found]) -> Found:
-    """An answer; where there is none the failure itself is told all the same."""
+    """The answer, or `nothing` on an error: the failure itself is reported in any case."""
     try:
         return ask()
     except VmStorageError:

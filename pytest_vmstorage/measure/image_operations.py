@@ -1,4 +1,4 @@
-"""Measure operations on whole images of one cell: each round makes an image, goes through them, and removes it."""
+"""Measures operations on whole images of one cell: each round makes an image, runs them in turn, and removes it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _ROTATED = 256
 
 @dataclass
 class Bench:
-    """Where a cell's images are made: the host's shell, the place and what lies under it, the host around.
+    """The place where a cell's images are made: the host's shell, the folder or volumes, and readers of the host.
 
-    `scratch` is a folder that is no part of what is measured. `look` counts around each round, `watch` begins to watch
-    the host; `notes` are put down with the hygiene of each row, `tools` are versions of what does the work.
+    `scratch` is a folder outside of the measured storage. `look` reads counters around each round, `watch` begins to
+    watch the host; `notes` go into each row's hygiene, `tools` are versions of the programs.
     """
 
     shell: Shell
@@ -65,8 +65,8 @@ def measure_images(
 ) -> Measurement:
     """Run the plan and return all samples; `keep_sample` gets each one before the next begins.
 
-    Raises WorkloadError where an operation fails or did not do what it is for, AttestationError where the image is not
-    what the cell says, ProvisionError.
+    Raises WorkloadError where an operation fails or has no effect, AttestationError where the image contradicts the
+    cell, ProvisionError.
     """
     steps = {name: bench.place.steps[name] for name in workload.operations}
     done = {name: step for name, step in steps.items() if isinstance(step, OperationStep)}
@@ -124,7 +124,7 @@ def measure_images(
 def operation_script(operation: Operation, lines: Sequence[str]) -> str:
     """The script that times these lines and the sync after them, the tools' programs being in memory.
 
-    It works in the images' folder, by which what goes on after Ctrl-C is found.
+    It works in the images' folder, by whose name commands that go on after Ctrl-C are found.
     """
     tools = dict.fromkeys([*(line.split(maxsplit=1)[0] for line in lines), "sync"])
     warm = "".join(f"{tool} --version >/dev/null 2>&1 || :\n" for tool in tools)
@@ -149,7 +149,7 @@ class _Round:
         self.proof: tuple[Proof, ...] = ()
 
     def run(self) -> Sample:
-        """Go through all operations; nothing of the image is left, whatever became of it."""
+        """Run all operations; the image is removed in any case."""
         started, before = datetime.datetime.now(datetime.UTC), self._bench.look()
         try:
             self._go_through()
@@ -199,7 +199,7 @@ class _Round:
             raise self._invalid("rollback", "the data of before the snapshot did not come back")
 
     def _do(self, operation: Operation, *, always: bool = False) -> OperationStep | None:
-        """Do the operation if it is chosen or needed, and can be; timed, and told of, if it is chosen."""
+        """Do the operation if it is possible, and chosen or needed; only chosen ones are timed and reported."""
         step = self._bench.place.steps[operation]
         is_chosen = operation in self._workload.operations
         if isinstance(step, Impossible) or not (is_chosen or always or operation in ("create", "delete")):
@@ -236,7 +236,7 @@ class _Round:
         self.caches = said.replace("each round", "each operation")
 
     def _fill(self, *, again: bool = False) -> None:
-        """Write the data; the second time each block is another one than before, in its place."""
+        """Write the data; `again` writes other data to the same blocks."""
         bench, config = self._bench, self._bench.config
         block, data = f"{bench.scratch}/images.block", pattern(config)
         if again:

@@ -1,4 +1,4 @@
-"""Preconditioning: bring the disk under test into the state of its cell, and find the region a workload may use.
+"""Preconditioning: brings the disk under test into its cell's state and finds the region that a workload may use.
 
 The states are those of the SNIA's performance test specification, as far as a virtual disk has them: a sequential
 fill, written over once more, and a fill in random order, which leaves an image that allocates late in pieces.
@@ -28,35 +28,35 @@ FILL_ARGV = (
     " --direct=1 --ioengine=libaio --iodepth=8 --refill_buffers --end_fsync=1 --output-format=terse --output=/dev/null"
     " --thread --clocksource=gettimeofday"
 )
-"""How blocks are written before a `filled` measurement: sequentially, with data that no layer can shrink.
+"""The fill before a `filled` measurement: sequential, with data that no layer can shrink.
 
-Nobody reads its times: without a process and a calibrated clock of its own it begins sooner.
+Its times are not used: in a thread, without a calibrated clock, fio begins sooner.
 """
 
 FILL_BYTES = 2**20
-"""Size of a block of the fill; what is less at the disk's end is written in smaller ones."""
+"""Size of the fill's blocks; a remainder at the disk's end is written in smaller blocks."""
 
 AGE_SEED = 20260301
-"""Seed of the order in which an `aged` disk is written: the same pieces in every run."""
+"""Seed of the random order in which an `aged` disk is written: the same pieces in every run."""
 
 AGE_ARGV = (
     "fio --name=age --filename={path} --allow_file_create=0 --rw=randwrite --bs=64k --size={size} --offset={offset}"
     " --direct=1 --ioengine=psync --random_generator=lfsr --randseed={seed} --refill_buffers --end_fsync=1"
     " --output-format=terse --output=/dev/null"
 )
-"""Every piece once, in a random order: one in flight, so that the order is that of the seed."""
+"""The aging writes every piece once, in random order, with one in flight so that the seed gives the order."""
 
 _LEAST_REQUEST_BYTES = 2**16
-"""Guests' kernels cut larger blocks into requests, on no bus into smaller ones (120 KiB on usb, 128 KiB on sata)."""
+"""Guests' kernels cut blocks into requests, on every bus larger than this (120 KiB on usb, 128 KiB on sata)."""
 
 
 def end_of_fill(region_bytes: int, size_bytes: int) -> int:
-    """Up to which byte a disk of that size is filled for such a region: in whole blocks, for fio writes no others."""
+    """The byte up to which a disk of that size is filled for such a region: fio writes whole blocks only."""
     return min(-(-region_bytes // FILL_BYTES) * FILL_BYTES, size_bytes)
 
 
 def write_disk(system: SystemUnderTest, argv: str, begin: int, end: int, plan: Plan) -> None:
-    """Write the disk from that byte to that one by FILL_ARGV or AGE_ARGV; raises WorkloadError, LateError."""
+    """Write the disk from byte `begin` to byte `end` by FILL_ARGV or AGE_ARGV; raises WorkloadError, LateError."""
     # a disk that ends within a block is filled in blocks of the largest power of two that its size is a multiple of
     rest = (end - begin) % FILL_BYTES
     bs = rest & -rest if rest else FILL_BYTES
@@ -73,16 +73,16 @@ def write_disk(system: SystemUnderTest, argv: str, begin: int, end: int, plan: P
 
 
 def _limited_s(config: StorageConfig, size_bytes: int, request_bytes: int) -> float:
-    """How long the cell's limits let a disk take for that many bytes, in requests no smaller than that."""
+    """Seconds that the cell's limits allow a disk for that many bytes, in requests of at least that size."""
     bytes_s = size_bytes / config.total_bytes_sec if config.total_bytes_sec else 0.0
     iops_s = size_bytes / request_bytes / config.total_iops_sec if config.total_iops_sec else 0.0
     return bytes_s + iops_s
 
 
 LARGEST_AGED_PIECE_BYTES = 2**24
-"""An aged disk's pieces are smaller than this on average.
+"""Upper limit of the average size of an aged disk's pieces.
 
-A qcow2 image has one for each of its clusters. ext4 gives a sparse raw file 8 MiB around each first write, and 128 MiB
+A qcow2 image has a piece for each cluster. ext4 gives a sparse raw file 8 MiB around each first write, and 128 MiB
 in one piece when it is written in order (filefrag on 6.18, tried).
 """
 
@@ -91,7 +91,7 @@ FRESH_ALIGN_BYTES = 2**20
 
 
 LONGEST_S = 30 * 86400.0
-"""A round that is expected to take longer is a slip, such as a zero too many."""
+"""Rounds that are expected to take longer are taken for a mistake, such as a zero too many."""
 
 _FREE = 'df -B1 --output=avail -- "$1" | tail -n 1'
 _TOO_SMALL = "Make the disk larger with @pytest.mark.storage(size=...), or the workload smaller."
@@ -99,12 +99,12 @@ _TOO_FULL = "Free some space there, or make the workload smaller."
 
 
 def uses_untouched(config: StorageConfig, workload: Workload) -> bool:
-    """Whether each round gets a region of its own: what it writes there is written for the first time."""
+    """Whether each round gets a region of its own, whose blocks it writes for the first time."""
     return config.state == "fresh" or (config.arrives_filled and workload.writes)
 
 
 def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes: int | None = None) -> None:
-    """Raise ConfigError where the workload cannot be run on a disk of that size (the cell's unless given) and state."""
+    """Raise ConfigError where the workload cannot run on the cell's disk; `size_bytes` is the cell's unless given."""
     size = config.size if size_bytes is None else size_bytes
     region = size if workload.region_bytes is None else workload.region_bytes
     if config.is_null:
@@ -138,12 +138,12 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes
 
 
 def _makes_files_of_a_guest(config: StorageConfig, workload: Workload) -> bool:
-    """Whether its files lie on a disk that is as large as the cell says: a listed device may be larger."""
+    """Whether the workload's files lie on a disk of the cell's size; a listed device may be larger."""
     return workload.needs_folder and config.has_guest and config.backing_kind not in ("partition", "device")
 
 
 def _check_bytes(workload: Workload, there: int, but: str, hint: str, *, rounds: int = 1) -> None:
-    """Raise ConfigError where the workload's files, of so many rounds, take more than is there."""
+    """Raise ConfigError where the files of `rounds` rounds take more than `there` bytes."""
     needed = workload.bytes_on_disk
     if needed is not None and needed * rounds > there:
         each = f" in each of {rounds} rounds, which a fresh disk keeps" if rounds > 1 else ""
@@ -153,7 +153,7 @@ def _check_bytes(workload: Workload, there: int, but: str, hint: str, *, rounds:
 
 
 def _check_room(system: SystemUnderTest, workload: Workload, plan: Plan) -> None:
-    """Raise ConfigError where the file system has less room than the workload's files take; nothing is made before."""
+    """Raise ConfigError, before any file is made, where the file system lacks room for the workload's files."""
     if not workload.needs_folder or workload.bytes_on_disk is None:
         return
     said = system.shell.run(["sh", "-c", _FREE, "sh", system.paths.folder], timeout_s=plan.timeout_s).stdout.strip()
@@ -163,7 +163,7 @@ def _check_room(system: SystemUnderTest, workload: Workload, plan: Plan) -> None
 
 
 def _check_needs_no_data(workload: Workload) -> None:
-    """Raise ConfigError for a workload that would fail on a disk that keeps nothing, or measure something else."""
+    """Raise ConfigError for a workload that would fail, or measure something else, on a disk that stores nothing."""
     does = "makes files" if workload.needs_folder else "checks what it reads" if workload.checks_data else ""
     if does:
         raise ConfigError(
@@ -173,7 +173,7 @@ def _check_needs_no_data(workload: Workload) -> None:
 
 
 def check_folder(system: SystemUnderTest, workload: Workload) -> None:
-    """Raise ConfigError where a workload that makes files has no file system to make them on, or no room there."""
+    """Raise ConfigError where a workload that makes files has no file system, or a state that leaves no room there."""
     if not workload.needs_folder:
         return
     if not system.paths.folder:
@@ -189,7 +189,7 @@ def check_folder(system: SystemUnderTest, workload: Workload) -> None:
 
 
 def check_zeros(system: SystemUnderTest, workload: Workload, plan: Plan) -> str:
-    """What the row says of zeros that a workload writes, "" where it writes none; raises ConfigError if they vanish."""
+    """The row's note on zeros that a workload writes, "" where it writes none; raises ConfigError if they vanish."""
     if not workload.writes_zeros:
         return ""
     if not plan.hygiene.has("zero-check"):
@@ -205,26 +205,26 @@ def check_zeros(system: SystemUnderTest, workload: Workload, plan: Plan) -> str:
 
 
 def prepare(system: SystemUnderTest, workload: Workload, plan: Plan, say: Progress) -> tuple[Target, int]:
-    """Bring the disk into its state; the region for the first round, and how many warm-up rounds there may be."""
+    """Bring the disk into its state; returns the first round's region and the number of warm-up rounds."""
     regions, config = system.regions, system.config
     _make_way(system, workload, plan)
     _check_room(system, workload, plan)
     region = _region_bytes(system, workload)
     if uses_untouched(config, workload):
-        # a whole MiB: no cluster of an image is shared with what was written before
+        # regions begin at a whole MiB, so that they share no cluster with earlier data
         regions.written_bytes = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
         _check_untouched(system, workload, region * plan.rounds)
-        # a warm-up would be the first write, and what follows a second one
+        # a warm-up would be the first write there, and the measured round the second
         return _target(system, region, regions.written_bytes), 0
     if config.arrives_filled:
-        # what was written meanwhile is no longer where the image had it
+        # blocks written meanwhile are no longer where the image had them
         offset = -(-regions.written_bytes // FRESH_ALIGN_BYTES) * FRESH_ALIGN_BYTES
         _check_untouched(system, workload, region)
         return _target(system, region, offset), plan.warmup_rounds
     if system.identity.is_restored and not region:
         with span("set-up"):
             end_parked_fio(system.shell)
-    # where the user wants the host's caches as they are, no other disk's data may get into them
+    # where the user keeps the host's caches, no other disk's data may get into them
     if plan.hygiene.has("host-caches"):
         system.note_need(end_of_fill(region, regions.size_bytes))
     if config.state in ("rewritten", "aged"):
@@ -242,12 +242,12 @@ def _region_bytes(system: SystemUnderTest, workload: Workload) -> int:
 
 
 def _alongside(system: SystemUnderTest, workload: Workload, plan: Plan) -> AbstractContextManager[None]:
-    """Fill the disks of those that wait, too, where theirs is to be filled."""
+    """Fill the disks of waiting systems meanwhile, where their state requires it."""
 
     def fill(other: SystemUnderTest) -> None:
         config, region = other.config, _region_bytes(other, workload)
         is_to_be = config.state == "filled" and not config.arrives_filled and not config.is_null
-        # a disk with a limit takes its time, and that is to be its own cell's
+        # a disk with a limit takes long, and that time is to count for its own cell
         is_limited = config.total_bytes_sec or config.total_iops_sec
         if is_to_be and not is_limited and region <= other.regions.size_bytes:
             with span("filling", cell=config):
@@ -260,7 +260,7 @@ def _alongside(system: SystemUnderTest, workload: Workload, plan: Plan) -> Abstr
 
 
 def _fill(system: SystemUnderTest, region: int, plan: Plan) -> None:
-    """Write from its start what of that region was not written yet."""
+    """Write the part of that region, from the disk's start, that was not written yet."""
     regions = system.regions
     end = end_of_fill(region, regions.size_bytes)
     write_disk(system, FILL_ARGV, regions.written_bytes // FILL_BYTES * FILL_BYTES, end, plan)
@@ -268,9 +268,9 @@ def _fill(system: SystemUnderTest, region: int, plan: Plan) -> None:
 
 
 def _make_way(system: SystemUnderTest, workload: Workload, plan: Plan) -> None:
-    """Empty a test file that other workloads filled, where it takes most of the room that this one's files need.
+    """Empty a test file that earlier workloads filled, where it takes most of the room that new files need.
 
-    The next workload that uses it fills it again. Blocks that nothing has written yet are not won back so.
+    The next workload that uses it fills it again. That would not restore untouched blocks, so fresh disks keep it.
     """
     regions, config = system.regions, system.config
     is_in_the_way = regions.written_bytes > regions.size_bytes // 2 and config.state != "fresh"
@@ -300,7 +300,7 @@ def _check_untouched(system: SystemUnderTest, workload: Workload, needed: int) -
 
 
 def _condition(system: SystemUnderTest, plan: Plan, say: Progress) -> None:
-    """Bring the whole disk into its state, once in its life: it is about the disk, and not about a region."""
+    """Bring the whole disk into its state, once in its life: the state is of the disk, not of a region."""
     regions = system.regions
     if regions.written_bytes == regions.size_bytes:
         return
@@ -315,11 +315,11 @@ def _condition(system: SystemUnderTest, plan: Plan, say: Progress) -> None:
 
 
 def prove_state(system: SystemUnderTest) -> tuple[Proof, ...]:
-    """The system's proof, with what became of the disk's state since: that is made here, after the proof.
+    """The system's proof with the disk's state, which preconditioning makes after the rest was proven.
 
     Raises WorkloadError where an aged disk lies in one piece: the host put its blocks in order.
     """
-    # a disk without storage has none, and its proof has said so
+    # a disk without storage has no state, as its proof says already
     if system.config.state == "fresh" or system.config.is_null or not system.identity.proof:
         return system.identity.proof
     made = _state_proof(system)
@@ -368,12 +368,12 @@ _BY_QEMU: Mapping[str, str] = {
 
 
 def stored_as_nothing(config: StorageConfig, mounted: Iterable[FileSystem], lies_on: BlockPlace | None = None) -> str:
-    """Why zeros are not stored like data there, in a clause; "" where no layer is known to do that.
+    """The reason why zeros are not stored like data, in a clause; "" where no layer is known to drop them.
 
-    `mounted` are the file systems in the way, in guest and on host; `lies_on` is the host's block device below all of
-    them, whether disk, native row or file system is on it.
+    `mounted` are the file systems above the disk, in guest and on host; `lies_on` is the host's block device below
+    them all.
     Sources: qemu-img(1) detect-zeroes (tried: 16 MiB of zeros took 0 bytes), zfsprops(7) compression, btrfs(5)
-    compress; a device that does it by itself cannot be seen.
+    compress; compression inside a device cannot be seen.
     """
     if config.detect_zeroes in _BY_QEMU and not config.is_native:
         return _BY_QEMU[config.detect_zeroes]
@@ -392,6 +392,6 @@ def _of_file_system(found: FileSystem) -> str:
 
 
 def zeros_vanish(shell: Shell, disk: HostDisk, in_guest: FileSystem | None = None) -> str:
-    """The same of a disk on that shell's machine, and of the file system that the guest has on it."""
+    """The reason as of `stored_as_nothing`, for a disk on that shell's machine and the guest's file system on it."""
     on_host = None if disk.is_block else look_at(shell, disk.path, defaults=False)
     return stored_as_nothing(disk.config, [one for one in (in_guest, on_host) if one is not None], disk.block)

@@ -1,4 +1,4 @@
-"""How many rounds a workload gets: a number, or as many as its figure needs; pure."""
+"""Rules for the number of rounds: a fixed number, or as many as the figure needs; pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_vmstorage.results.run import Ending
 from pytest_vmstorage.stats import median_interval
 
 LEAST_AUTO_ROUNDS = 6
-"""Fewer have no 95 % interval of their median."""
+"""The least rounds whose median has a 95 % interval."""
 
 
 class Rounds(BaseModel):
@@ -29,13 +29,13 @@ class Rounds(BaseModel):
 
     @property
     def least(self) -> int:
-        """How many there are at least, unless the time limit comes before."""
+        """The least number of rounds, unless the time limit comes before."""
         return LEAST_AUTO_ROUNDS if self.count is None else self.count
 
     def ended(self, values: Sequence[float], seconds: float, *, has_room: bool = True) -> Ending | None:
-        """Why there is no further round, None while one is wanted; `seconds` is what the rounds took so far.
+        """The reason to end, None while a further round is wanted; `seconds` is the time of the rounds so far.
 
-        Without `has_room` a further round would find no blocks that nothing has written yet.
+        Without `has_room` a further round would find no untouched blocks.
         """
         if self.count is not None:
             return Ending(reason="count") if len(values) >= self.count else None

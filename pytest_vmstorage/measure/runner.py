@@ -1,4 +1,4 @@
-"""Measure one workload in one cell: fill, warm up, rounds; each sample is handed on as it ends."""
+"""Measures one workload in one cell: fill, warm up, rounds; each sample is handed on before the next round begins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _REMARKED_ROUNDS = 3
 
 @dataclass
 class Taken:
-    """What is kept of a guest after its rounds: target, command line, hygiene, proof; the guest itself is let go."""
+    """Record of a system after its rounds: target, command line, hygiene, proof; it does not hold the guest itself."""
 
     config: StorageConfig
     identity: Identity
@@ -53,7 +53,7 @@ class Taken:
 
 
 def working_set(workload: Workload, taken: Taken, samples: Sequence[Sample]) -> WorkingSet:
-    """What the rounds worked on, to be held against memory."""
+    """The working set of the rounds, for comparison with the memory that may have cached it."""
     return WorkingSet(
         label=workload.label,
         size_bytes=None if workload.needs_folder else taken.target.size_bytes,
@@ -62,14 +62,8 @@ def working_set(workload: Workload, taken: Taken, samples: Sequence[Sample]) -> 
     )
 
 
-def size_words(worked_on: WorkingSet, config: StorageConfig, around: HostState, hygiene: Hygiene) -> str:
-    """What the row says of its size, and of what may have kept it in memory."""
-    note = worked_on.note(config, around.memory_bytes)
-    return hygiene.words("cache-size", done=note, left_out=f"{worked_on.size}, not held against memory")
-
-
 def remarks(workload: Workload, samples: Sequence[Sample]) -> Mapping[str, str]:
-    """What the figures do not show, by round: a depth that was not reached, a state that was not steady."""
+    """Remarks by round on what figures hide: an I/O depth that was not reached, a state that was not steady."""
     said = [
         f"round {number}: {', '.join(found)}"
         for number, sample in enumerate(samples, 1)
@@ -81,7 +75,7 @@ def remarks(workload: Workload, samples: Sequence[Sample]) -> Mapping[str, str]:
 
 
 def hygiene_words(config: StorageConfig, warmup: int, host_caches: str, hygiene: Hygiene) -> Mapping[str, str]:
-    """What was done before each round, by name; `host_caches` says what was done on the host."""
+    """Names and descriptions of the steps before each round; `host_caches` describes the step on the host."""
     judged = hygiene.words("steady-state", done="", left_out="not judged")
     return {
         "state": "none, nothing is kept" if config.is_null else config.state,
@@ -92,19 +86,19 @@ def hygiene_words(config: StorageConfig, warmup: int, host_caches: str, hygiene:
     }
 
 
-# the disk's own cached pages, once they are written, and no others (BLKFLSBUF): the tools are not read anew in each
-# round; a stale result is emptied, as each further process takes an emulated guest longer than what it does
+# only the disk's own cached pages, once they are written (BLKFLSBUF), so that tools are not read anew in each round;
+# a stale result is emptied by the shell, for each further process takes an emulated guest longer than the work itself
 _STALE = '[ -z "$2" ] || : >"$2"'
 FORGET = f'{_STALE}; exec blockdev --flushbufs "$1"'
-# of a file only its own pages, once they are written: dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED)
+# only the file's own pages, once they are written: dd with nocache and count=0 is posix_fadvise(POSIX_FADV_DONTNEED)
 # on the whole file (coreutils manual)
 FORGET_FILE = (
     f'{{ {_STALE}; }} && dd if=/dev/null of="$1" oflag=nocache conv=notrunc,fdatasync count=0 status=none &&'
     ' { [ -z "$3" ] || exec blockdev --flushbufs "$3"; }'
 )
-# files come and go, so that nobody can name the pages: all go, where there is the right to
+# files come and go, so that their pages cannot be named: all pages are dropped, where the user may do that
 FORGET_ALL = f'sync && {{ [ "$(id -u)" != 0 ] || echo 3 >/proc/sys/vm/drop_caches; }} && {{ {_STALE}; }}'
-# where the user wants no pages dropped
+# for users who want no pages dropped
 KEEP_PAGES = f"sync; {_STALE}"
 KEEP_DIRTY = _STALE
 
@@ -154,21 +148,23 @@ class Measuring:
         return tuple(sample.figures[self.workload.primary] for sample in self.samples)
 
     def take(self, system: SystemUnderTest, count: int, say: Progress = silent) -> None:
-        """Take so many rounds; raises as `measure` does, and the samples before stay."""
+        """Take `count` rounds; raises as `measure` does, and keeps the samples taken before."""
         begin, notes = time.monotonic(), system.set_host()
         workload, plan = self.workload, self._plan.model_copy(update={"rounds": count})
         check_fits(system.config, workload, self._plan, system.regions.size_bytes)
         check_folder(system, workload)
         zeros = check_zeros(system, workload, plan)
         target, warmup = prepare(system, workload, plan, say)
-        # what was warm in one guest is not so in the next
+        # a warm-up in one guest does not warm the next one
         warmup = 0 if self._warm == system.identity.boot else warmup
-        words, facts = {"zeros": zeros} if zeros else {}, _facts(system, workload)
+        words = {"zeros": zeros} if zeros else {}
+        version = system.identity.tools.get(workload.package or workload.tool, "unknown version")
+        facts = {**system.identity.facts, workload.tool: version}
         with span("proof", cell=system.config):
             proof = prove_state(system)
         command = shlex.join(workload.argv(target))
         taken = Taken(system.config, system.identity, system.regions, target, command, words, facts, proof)
-        # the host is read while the guest forgets, and after the rounds while the guest is read
+        # the host is read while the guest drops its caches, and after the rounds while the guest is read
         with meanwhile(system.watch) as watching:
             self._take(taken, system, range(-warmup, count), plan, watching, notes, say)
             with span("looks"), meanwhile(system.recheck) as rechecking:
@@ -190,24 +186,25 @@ class Measuring:
         notes: Mapping[str, str],
         say: Progress,
     ) -> None:
-        """Take the rounds of these numbers, of which those below 0 warm up."""
-        target, moves_on = taken.target, uses_untouched(system.config, self.workload)
+        """Take the rounds of these numbers; those below 0 are warm-ups."""
+        workload, target = self.workload, taken.target
+        moves_on = uses_untouched(system.config, workload)
         for number in numbers:
-            say(self._step(number))
+            # warm-ups have numbers up to 0 among the measurement's rounds
+            step, place, words = "window", len(self.samples) + 1, f"measuring {workload.label}, round"
+            words = f"{words} {place}/{self._plan.rounds}"
+            if number < 0:
+                step, place, words = "warm-up", number + 1, f"warming up {workload.tool}"
+            say(words)
             if moves_on:
-                # before, and not after it: a round that fails has written too
+                # before the round, because one that fails has written too
                 system.regions.written_bytes = target.offset_bytes + target.size_bytes
-            with span("set-up", cell=system.config, workload=self.workload.label, number=self._number(number)):
-                host_caches, sample = _whole_round(
-                    system, self.workload, target, plan, watching, "warm-up" if number < 0 else "window"
-                )
+            with span("set-up", cell=system.config, workload=workload.label, number=place):
+                host_caches, sample = _whole_round(system, workload, target, plan, watching, step)
             if number == 0:
-                taken.hygiene = {
-                    **hygiene_words(system.config, -numbers[0], host_caches, plan.hygiene),
-                    **notes,
-                    **taken.hygiene,
-                }
-                # before its sample: what Ctrl-C leaves can be told
+                done = hygiene_words(system.config, -numbers[0], host_caches, plan.hygiene)
+                taken.hygiene = {**done, **notes, **taken.hygiene}
+                # before its sample, so that after Ctrl-C the samples have their target and proof
                 self._taken.append(taken)
             if number >= 0:
                 with span("journal"):
@@ -216,17 +213,8 @@ class Measuring:
             if moves_on:
                 target = target.model_copy(update={"offset_bytes": system.regions.written_bytes})
 
-    def _number(self, number: int) -> int:
-        """A round's number among all of the measurement's; warm-ups have those up to 0."""
-        return number + 1 if number < 0 else len(self.samples) + 1
-
-    def _step(self, number: int) -> str:
-        if number < 0:
-            return f"warming up {self.workload.tool}"
-        return f"measuring {self.workload.label}, round {len(self.samples) + 1}/{self._plan.rounds}"
-
     def has_room(self) -> bool:
-        """Whether a further round would find blocks that nothing has written yet, where it needs them."""
+        """Whether the disk still has untouched blocks for a further round, if the workload needs any."""
         if not self._taken:
             return True
         last = self._taken[-1]
@@ -234,11 +222,12 @@ class Measuring:
         return not uses_untouched(last.config, self.workload) or needed <= last.regions.size_bytes
 
     def measurement(self, order: str = "in a row", ended: Ending | None = None) -> Measurement:
-        """All rounds so far, of which there is at least one; `order` says how they lie among those of other cells."""
+        """All rounds so far, at least one, as a measurement; `order` says how they alternate with other cells."""
         workload, samples = self.workload, self.samples
         first, last = self._taken[0], self._taken[-1]
         around = merged([one.around for one in self._taken])
         worked_on, kept = working_set(workload, last, samples), self._plan.hygiene
+        note, left_out = worked_on.note(last.config, around.memory_bytes), f"{worked_on.size}, not held against memory"
         return Measurement(
             workload=workload.label,
             tool=workload.tool,
@@ -255,7 +244,7 @@ class Measuring:
                 **last.hygiene,
                 "warm-up rounds": first.hygiene["warm-up rounds"],
                 "rounds": order,
-                "working set": size_words(worked_on, last.config, around, kept),
+                "working set": kept.words("cache-size", done=note, left_out=left_out),
                 **remarks(workload, samples),
             },
             guest=last.guest,
@@ -274,22 +263,22 @@ class Measuring:
 def _whole_round(
     system: SystemUnderTest, workload: Workload, target: Target, plan: Plan, watching: Callable[[], object], step: str
 ) -> tuple[str, Sample]:
-    """A round with what the workload needs before and after it; also how the host forgot what it had cached.
+    """The sample of a round with the workload's set-up and cleanup, and how the host dropped its caches.
 
-    The host is watched before it forgets. `step` is what the run of the tool is timed as.
+    The host is watched before it drops them. `step` is the name of the span in which the tool runs.
     """
     try:
         _run_all(system, workload, workload.setup(target), plan, when="before")
         with span("forgetting"):
             forget_in_guest(system, workload, target, plan.hygiene)
-        # what tears guests down writes to the host's disks, too
+        # tearing down guests writes to the host's disks, too
         with span("looks"):
             watching()
         with span("forgetting"), meanwhile(_look_within(system, plan)) as looking:
             host_caches = forget_on_host(system, plan.hygiene)
         sample = _round(system, workload, target, plan, step, looking())
     except BaseException:
-        # what failed is told, whatever its files do
+        # the failure is reported, whatever the cleanup does
         with contextlib.suppress(VmStorageError):
             _run_all(system, workload, workload.cleanup(target), plan, when="after")
         raise
@@ -298,8 +287,8 @@ def _whole_round(
 
 
 def forget_in_guest(system: SystemUnderTest, workload: Workload, target: Target, hygiene: Hygiene) -> None:
-    """Drop cached pages where the workload runs, as far as the user wants it; raises WorkloadError."""
-    # the output file goes too: a stale result is never read as a new one
+    """Drop cached pages where the workload runs, as far as hygiene has that; raises WorkloadError."""
+    # the output file is emptied too, so that a stale result is never read as a new one
     output = workload.output_file(target) or ""
     script, words = (FORGET_FILE, (output, system.paths.device)) if system.paths.is_file else (FORGET, (output,))
     if workload.needs_folder:
@@ -314,7 +303,7 @@ def forget_in_guest(system: SystemUnderTest, workload: Workload, target: Target,
 
 
 def forget_on_host(system: SystemUnderTest, hygiene: Hygiene) -> str:
-    """Drop what the host cached of the disk, as far as the user wants it; what was done."""
+    """Drop the host's cached pages of the disk, as far as hygiene has that; returns a description of the step."""
     if hygiene.has("host-caches"):
         return system.drop_caches()
     if hygiene.has("sync"):
@@ -323,28 +312,23 @@ def forget_on_host(system: SystemUnderTest, hygiene: Hygiene) -> str:
 
 
 def _after(system: SystemUnderTest, workload: Workload, target: Target) -> Sequence[Sequence[str]]:
-    """What a workload needs after a round that went well; on a fresh disk its files keep their blocks."""
-    # on the host they would stay for good
+    """Commands after a successful round; on a fresh disk the workload's files keep their blocks."""
+    # on the host those files would stay for good
     keeps_blocks = system.config.guest_fs != "none" and uses_untouched(system.config, workload)
     return workload.set_aside(target) if keeps_blocks else workload.cleanup(target)
 
 
-def _facts(system: SystemUnderTest, workload: Workload) -> Mapping[str, str]:
-    version = system.identity.tools.get(workload.package or workload.tool, "unknown version")
-    return {**system.identity.facts, workload.tool: version}
-
-
 def shell_for(system: SystemUnderTest, workload: Workload) -> Shell:
-    """What the workload's commands go through: on a host one of the user's own may write where the user says."""
+    """The shell for the workload's commands: on a host, a user's own workload may write wherever the user says."""
     return system.shell if type(workload).__module__.startswith(_OURS) else unguarded(system.shell)
 
 
 def _run_all(
     system: SystemUnderTest, workload: Workload, commands: Sequence[Sequence[str]], plan: Plan, *, when: str
 ) -> None:
-    """What a workload needs before its rounds, or after; the first command that fails ends the measurement.
+    """Run the workload's commands before or after a round; the first one that fails ends the measurement.
 
-    It is told by the workload's name and the tool's own last words: a command may be a script of many lines.
+    The error has the workload's name and the tool's last line: a command may be a script of many lines.
     """
     for argv in commands:
         done = shell_for(system, workload).run(argv, timeout_s=plan.timeout_s + 3 * workload.expected_seconds)
@@ -358,9 +342,9 @@ def _run_all(
 
 
 def _look_within(system: SystemUnderTest, plan: Plan) -> Callable[[], Callable[[], Look]]:
-    """A look before a round, as far as it can be taken while the host drops its caches; the result takes the rest.
+    """The look before a round, as far as it can run while the host drops its caches; the result takes the rest.
 
-    Where all caches are dropped, guest and QEMU move nothing meanwhile; else all of the look is left for later.
+    Where all caches are dropped, guest and QEMU move nothing meanwhile; otherwise the whole look is taken later.
     """
     drops_all = all(map(plan.hygiene.has, ("guest-caches", "host-caches", "sync")))
 
@@ -373,7 +357,7 @@ def _look_within(system: SystemUnderTest, plan: Plan) -> Callable[[], Callable[[
 def _round(
     system: SystemUnderTest, workload: Workload, target: Target, plan: Plan, step: str, look: Callable[[], Look]
 ) -> Sample:
-    """One round; `look` takes what is still to be taken of the look before it."""
+    """The sample of one run of the tool; `look` completes the look before it."""
     started = datetime.datetime.now(datetime.UTC)
     with span("looks"):
         before = look()
@@ -386,7 +370,7 @@ def _round(
         after = looking()
     moved = after.moved_since(before)
     figures = figures_of(workload, raw)
-    # of a disk without storage no flush is owed to a device
+    # a disk without storage passes no flush on to a device
     kept = stored(moved) if system.config.is_null else unflushed(moved, system.config.cache)
     reason = impossible(moved, workload.moved_bytes(raw)) or kept
     if reason:
@@ -405,7 +389,7 @@ def _round(
 
 
 def _status(result: CommandResult, text: Sequence[str]) -> str:
-    """How a tool ended, with its first words: what follows them are mostly its counts of what it did all the same."""
+    """The exit status of a tool with its first words; the later ones are mostly counts of its work so far."""
     lines = [line.strip() for line in (result.stderr.splitlines() or text)]
     words = next((line[:_SHOWN].rstrip(".") for line in lines if line.strip("{}[], ")), "")
     return f"failed with exit status {result.returncode}{words and f': {words}'}"

@@ -1,4 +1,4 @@
-"""What is measured, where it runs and how often: the protocol between the runner and whatever workloads run on."""
+"""Protocol and values between the runner and the systems on which workloads run: plan, regions, paths, identity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_vmstorage.results.run import Proof
 
 
 class Plan(BaseModel):
-    """How often a workload is run: measured rounds, rounds before that are thrown away, and the hygiene around them."""
+    """How often a workload runs: measured rounds, warm-up rounds before them, and the hygiene around them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -29,13 +29,13 @@ class Plan(BaseModel):
 
     @property
     def warmup_rounds(self) -> int:
-        """How many rounds are thrown away, by what --vm-without left of them."""
+        """Number of warm-up rounds; 0 where --vm-without leaves them out."""
         return self.warmup if self.hygiene.has("warmup") else 0
 
 
 @dataclass
 class Regions:
-    """How much of a disk, from its start, was written, and how much of that on the host, before its guest began."""
+    """Parts of a disk, each from its start, that were written at all, and on the host before its guest began."""
 
     size_bytes: int
     written_bytes: int = 0
@@ -43,9 +43,9 @@ class Regions:
 
 
 class Paths(BaseModel):
-    """What a workload can name: `disk` is a block device or a file; for a file `device` is the block device below it.
+    """Paths for a workload: `disk` is a block device or a file; for a file `device` is the block device below it.
 
-    `folder` is on the file system under test; `scratch` is a folder for the tools' output. "" where there is none.
+    `folder` is on the file system under test; `scratch` is a folder for the tools' output. "" means none.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -58,10 +58,10 @@ class Paths(BaseModel):
 
 
 class Identity(BaseModel):
-    """What a row tells of the system: its host's name, its facts and tools' versions, and the proof of its cell.
+    """A row's description of the system: its host's name, its facts, its tools' versions, and the proof of its cell.
 
-    `made_from` are hashes of what a guest was made from; `boot` is the guest's life, "" without one, and
-    `is_restored` says that it was restored, so that a fio may be parked in it.
+    `made_from` are hashes of a guest's sources; `boot` identifies one boot of the guest, "" without a guest;
+    `is_restored` says that the guest was restored, so that a fio may be parked in it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -76,7 +76,7 @@ class Identity(BaseModel):
 
 
 class SystemUnderTest(Protocol):
-    """Where a workload runs, as the runner sees it: five values, and what is done and read around its rounds.
+    """A place where workloads run, as the runner sees it: five values, and the steps and readings around rounds.
 
     `look`, `begin_look`, `watch` and `recheck` are called in a thread, while the shell is in use.
     """
@@ -85,7 +85,7 @@ class SystemUnderTest(Protocol):
 
     @property
     def config(self) -> StorageConfig:
-        """The cell that it is."""
+        """The cell whose disk is measured."""
 
     @property
     def shell(self) -> Shell:
@@ -93,44 +93,44 @@ class SystemUnderTest(Protocol):
 
     @property
     def paths(self) -> Paths:
-        """What a workload can name there."""
+        """Paths that a workload can use there."""
 
     @property
     def identity(self) -> Identity:
-        """What its rows tell of it."""
+        """Description of the system for its rows."""
 
     def set_host(self) -> Mapping[str, str]:
-        """Set what the run asks of the host's device below the disk; what each row says of that, and of its making."""
+        """Apply the run's settings to the host's device below the disk; returns notes for its rows."""
 
     def next_order(self) -> int:
-        """The number of the round that ends now among all of the run's, over all cells."""
+        """The number of the round that ends now, counted over all cells of the run."""
 
     def begin_look(self) -> Callable[[], Look]:
-        """Count what was moved so far, as far as it can be counted beside other work; the result counts the rest."""
+        """Read those counters that can be read next to other work; the result reads the others."""
 
     def look(self) -> Look:
-        """Count what was moved so far."""
+        """Read all counters of bytes moved so far."""
 
     def watch(self) -> Callable[[], HostState]:
-        """Watch the host from when earlier guests are gone; the result tells its state since then."""
+        """Begin to watch the host once earlier guests are gone; the result returns its state since then."""
 
     def drop_caches(self) -> str:
-        """Make the host forget what it cached of the disk; says how."""
+        """Make the host drop its cached pages of the disk; returns a description of the way."""
 
     def write_back(self) -> None:
-        """Make the host write back what it holds of the disk, and forget nothing."""
+        """Make the host write back its dirty pages of the disk, and drop none."""
 
     def recheck(self) -> str:
-        """What is no longer as it was proven, in a clause; "" where all is."""
+        """Changes since the proof, in a clause; "" where there are none."""
 
     def fragments(self) -> int | None:
-        """In how many pieces the disk's data lies on the host; None where nobody can tell."""
+        """Number of pieces in which the disk's data lies on the host; None where that cannot be found out."""
 
     def zeros_vanish(self) -> str:
-        """Which layer stores zeros as nothing, in a clause; "" where none is known to."""
+        """The layer that stores zeros as nothing, in a clause; "" where none is known to."""
 
     def note_need(self, end_bytes: int) -> None:
-        """Learn up to which byte the disk is filled for this test: disks made later may be so from the start."""
+        """Learn the byte up to which this test fills the disk, so that later disks can be made filled."""
 
     def alongside(self, prepare: Callable[[SystemUnderTest], None]) -> AbstractContextManager[None]:
-        """Meanwhile `prepare`, each in a thread, the waiting systems that will run the same test first."""
+        """Context in which `prepare` is run, in threads, on waiting systems that will run the same test first."""
