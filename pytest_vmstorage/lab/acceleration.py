@@ -1,4 +1,4 @@
-"""The KVM canary: boots this run's kernel once a boot of the host, and remembers what came of it."""
+"""The KVM canary: boots this run's kernel once per boot of the host, and remembers the result."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def find_accel(
     say: Progress,
     patience_s: float = CANARY_S,
 ) -> tuple[AccelChoice, Callable[[], None]]:
-    """What guests of this run are to run under, and a function that remembers it once a guest has booted so.
+    """The acceleration for guests of this run, and a function that remembers it once a guest has booted under it.
 
-    Where KVM is demanded a test guest has `patience_s`, a guest's own time to boot: there is nothing else to turn to.
-    Remembered before, a host on which nothing starts would be taken for one without KVM until its next boot.
+    Where KVM is demanded the test guest has `patience_s`, a guest's own time to boot, because there is no alternative.
+    Were it remembered earlier, a host on which no guest starts would count as one without KVM until its next boot.
     """
     device = "" if requested == "tcg" else device_refusal(shell)
     boot_id = shell.run(["cat", "/proc/sys/kernel/random/boot_id"]).stdout.strip()
-    # the device too: who has just been given access to it need not boot anew
+    # with the device's refusal, so that a user who gains access to /dev/kvm need not reboot the host
     words = (host, boot_id, *hypervisor.versions().values(), appliance_key, requested, device)
     key = " ".join(words)
     known = cache.get(key)
@@ -51,7 +51,7 @@ def find_accel(
 
 
 def _try_kvm(factory: GuestFactory, say: Progress, limit_s: float) -> float | str:
-    """Seconds in which a KVM guest answered, or why none did."""
+    """Seconds after which a KVM guest answered, or the reason why none did."""
     say("trying KVM with a test guest")
     begin = time.monotonic()
     try:

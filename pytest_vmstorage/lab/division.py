@@ -1,4 +1,4 @@
-"""Which host measures which cells, where several share them: as before if they were measured before; pure."""
+"""Division of cells among several hosts: each cell stays with the host that measured it before; pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 
 class Work(NamedTuple):
-    """A test: its cell, about how long it takes in seconds, and the host that it is for, "" for any.
+    """A test: its cell, its expected seconds, and the host that it is for, "" for any.
 
     `place` is its number in the order of the run; `on_host` says that it measures without a guest. `able` are the only
-    hosts that have what it needs, () where all of them do.
+    hosts that meet its needs, () where all of them do.
     """
 
     place: int
@@ -25,8 +25,8 @@ class Work(NamedTuple):
 def divide(work: Sequence[Work], hosts: Sequence[str], homes: Mapping[int, str]) -> dict[str, list[Work]]:
     """Each host's tests in their order.
 
-    A test goes to the host that it is for, or that `homes` says by its place; tests of one cell share a guest, and
-    stay together where nothing parts them. New cells go to the host that is least loaded, the longest first.
+    A test goes to the host that it is for, or to its home in `homes`, which has places as keys; tests of one cell
+    share a guest and stay together otherwise. New cells go to the least loaded host, the longest first.
     """
     found: dict[int, str] = {}
     cells: dict[str, list[Work]] = {}

@@ -1,4 +1,4 @@
-"""The protocol of an environment: where a cell's workloads run, in whatever of three forms."""
+"""The protocol of an environment: the place where a cell's workloads run, in one of three forms."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from pytest_vmstorage.measure.system import SystemUnderTest
 
 
 class Environment(SystemUnderTest, Protocol):
-    """A system under test that a lab made, and what the lab does with it from its making to its release."""
+    """A system under test that a lab made, with all that the lab does to it until its release."""
 
     @property
     def is_emulated(self) -> bool:
-        """Whether its processors are emulated: then filling its disk takes them, and not the disk."""
+        """Whether its processors are emulated: then filling its disk loads them rather than the disk."""
 
     def check_tool(self, tool: str) -> None:
         """Raise UnsupportedError where a workload's tool is missing."""
 
     def is_alive(self) -> bool:
-        """Whether it is still there to be measured."""
+        """Whether the environment can still be measured."""
 
     def pause(self) -> None:
-        """Let it wait: its processors stop, and nothing of it is left to be written while others are measured.
+        """Stop its processors and write back its data, so that it disturbs no other measurement.
 
-        Nothing is dropped: that is done before each round, unless the user wants it left out.
+        Caches are not dropped: that is a step before each round, which the user may leave out.
         """
 
     def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Continue after `pause`."""
 
     def kill(self) -> None:
-        """End what runs in it at once; nobody waits for it any more."""
+        """End at once whatever runs in the environment."""
 
     def release(self) -> None:
-        """Begin to remove what was made for it."""
+        """Begin to remove whatever was made for the environment."""
 
     def explain(self, error: VmStorageError) -> VmStorageError:
-        """The error with the name of what happened, and with the evidence that can still be had."""
+        """The error with its name and with the evidence that can still be gathered."""
 
     @property
     def guest(self) -> Guest | None:
-        """Its guest, None where it has none."""
+        """The guest, None where there is none."""
 
     @property
     def fixture_value(self) -> Any:
-        """What the fixture `guest` gives to a test: the guest, or what stands in its place."""
+        """Value of the fixture `guest`: the guest, or the environment in its place."""

@@ -40,12 +40,12 @@ from pytest_vmstorage.storage.space import fragments
 from pytest_vmstorage.units import format_size
 
 CONSOLE_BYTES = 16 * 2**20
-"""How much a guest may write to its serial console; a kernel in trouble writes a few hundred KiB."""
+"""The most that a guest may write to its serial console; a kernel in trouble writes a few hundred KiB."""
 
 
 @dataclass
 class Services:
-    """What the environments of one lab share: the host with its shell and settings, and those who make and fill.
+    """Services that the environments of one lab share: the host with its shell and settings, factory and prefetch.
 
     `root` is the folder of the embedded driver's state, "" where a daemon runs guests; with `keep` a guest may
     outlive the run. Rounds are counted over all environments.
@@ -63,12 +63,12 @@ class Services:
     orders: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def log(self, machine: StartedGuest) -> str:
-        """Path on the host of what libvirt and QEMU wrote about the guest."""
+        """Path on the host of the guest's log by libvirt and QEMU."""
         folder = f"{self.root}/log/qemu" if self.root else DAEMON_LOGS
         return f"{folder}/{machine.domain_name}.log"
 
     def set_on(self, disk: HostDisk) -> Mapping[str, str]:
-        """Set what the run asks of the device below that disk; what its rows say of the host's settings."""
+        """Apply the run's settings to the device below that disk; returns its rows' notes on them."""
         return self.settings.notes(disk.path) if self.settings is not None else {}
 
 
@@ -152,7 +152,7 @@ class GuestEnvironment(DiskEnvironment):
 
     @functools.cached_property
     def identity(self) -> Identity:
-        """What the guest told of itself, and what it was made from."""
+        """Facts that the guest told of itself, and hashes of its sources."""
         guest, spec = self._guest, self._machine.spec
         chosen = {name: said for name, said in (("qemu", guest.qemu), ("image", guest.image)) if said}
         return Identity(
@@ -166,23 +166,23 @@ class GuestEnvironment(DiskEnvironment):
         )
 
     def set_host(self) -> Mapping[str, str]:
-        """Set the scheduler below the disk; tell how guest and test file were made."""
+        """Set the scheduler below the disk; returns notes on how guest and test file were made."""
         disk, made = self._disk, self._made
         test_file = guests_file(disk, made, keep=self._services.keep) if made is not None else {}
         return {**self._machine.notes, **self._services.set_on(disk), **test_file}
 
     def begin_look(self) -> Callable[[], Look]:
-        """Count for guest and QEMU's block layer; the result counts for the host."""
+        """Read the counters of guest and QEMU's block layer; the result reads those of the host."""
         moved, block = self._moved(), block_counters(self._machine)
         return lambda: _look(self._watch.look(), block, moved)
 
     def look(self) -> Look:
-        """Count for host, QEMU's block layer and guest."""
+        """Read the counters of host, QEMU's block layer and guest."""
         host = self._watch.look()
         return _look(host, block_counters(self._machine), self._moved())
 
     def _moved(self) -> Mapping[str, int]:
-        """What the guest itself has counted for its disk."""
+        """The guest's own counters of its disk."""
         name, shell = Path(self._guest.disk).name, self.shell
         sectors = shell.disk_sectors(name) if isinstance(shell, AgentShell) else None
         if sectors is not None:
@@ -190,9 +190,9 @@ class GuestEnvironment(DiskEnvironment):
         return read_guest_stat(shell.read(f"/sys/block/{name}/stat"))
 
     def recheck(self) -> str:
-        """What is no longer as it was proven before the first I/O, in a clause; "" where all is.
+        """Changes since the proof before the first I/O, in a clause; "" where there are none.
 
-        The guest can turn its disk's write cache off and on, QEMU finds out late that it has no io_uring, and a
+        The guest can turn its disk's write cache off and on, QEMU may find only now that it has no io_uring, and a
         command may be lost, for which the guest waits half a minute.
         """
         host, machine = self._below, self._machine
@@ -201,27 +201,27 @@ class GuestEnvironment(DiskEnvironment):
             return f"io is no longer {self.config.io}: {'; '.join(fallen)} (QEMU's log)"
         console = read_beginning(host, machine.spec.console, CONSOLE_BYTES + 1)
         if len(console) > CONSOLE_BYTES:
-            # nothing else stops it: libvirt lets a guest write to its console what the folder for disks holds
+            # nothing else stops the guest: libvirt lets its console fill the folder that holds the disks
             self.kill()
             return f"the guest wrote more than {format_size(CONSOLE_BYTES)} to its console, so it was ended"
         return changed_in_guest(self.shell, self._guest.facts, console)
 
     def zeros_vanish(self) -> str:
-        """Which layer of guest or host stores zeros as nothing."""
+        """The layer of guest or host that stores zeros as nothing."""
         made = self._made.found if self._made is not None else None
         return zeros_vanish(self._below, self._disk, made)
 
     def note_need(self, end_bytes: int) -> None:
-        """Have disks of cells that begin alike filled as far on the host, where guests are emulated."""
+        """Let the host fill disks of cells that begin alike as far, where guests are emulated."""
         if self.is_emulated:
             self._services.prefetch.note_need(self.config, end_bytes)
 
     def alongside(self, prepare: Callable[[SystemUnderTest], None]) -> AbstractContextManager[None]:
-        """Prepare waiting guests meanwhile, where guests are emulated: a host has several processors."""
+        """Prepare waiting guests meanwhile, where guests are emulated: the host has other processors for that."""
         return self._services.prefetch.alongside(prepare) if self.is_emulated else nullcontext()
 
     def check_tool(self, tool: str) -> None:
-        """Raise UnsupportedError where a user's image lacks the tool; the appliance has all."""
+        """Raise UnsupportedError where a user's image lacks the tool; the appliance has all tools."""
         self._guest.check_tool(tool)
 
     def is_alive(self) -> bool:
@@ -229,12 +229,12 @@ class GuestEnvironment(DiskEnvironment):
         return self._machine.domain.is_active()
 
     def pause(self) -> None:
-        """Stop the guest's processors, and write back what the host holds of its disk."""
+        """Stop the guest's processors, and write back the host's dirty pages of its disk."""
         self._machine.domain.pause()
         self.write_back()
 
     def resume(self) -> None:
-        """Let the guest's processors go on."""
+        """Let the guest's processors continue."""
         self._machine.domain.resume()
 
     def kill(self) -> None:
@@ -242,16 +242,16 @@ class GuestEnvironment(DiskEnvironment):
         self._machine.domain.destroy()
 
     def release(self) -> None:
-        """Tear the guest and its disk down in the background, unless it is the one to keep."""
+        """Tear the guest and its disk down in the background, unless the guest is to be kept."""
         self._services.factory.discard(self._machine)
 
     def explain(self, error: VmStorageError) -> VmStorageError:
-        """The error with what QEMU, guest and host say of it."""
+        """The error with the evidence of QEMU, guest and host."""
         return told(self._machine, self._below, error)
 
 
 class HostEnvironment(DiskEnvironment):
-    """The host in a guest's place, and what a test gets as `guest`: `disk` is a file or device of the host."""
+    """The host in a guest's place, also as a test's `guest`: `disk` is a file or device of the host."""
 
     is_emulated = False
     guest: None = None
@@ -266,7 +266,7 @@ class HostEnvironment(DiskEnvironment):
 
     @property
     def fixture_value(self) -> HostEnvironment:
-        """Itself: there is no guest."""
+        """The environment itself: there is no guest."""
         return self
 
     @property
@@ -276,12 +276,12 @@ class HostEnvironment(DiskEnvironment):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What is known of the host, by name."""
+        """Facts of the host, by name."""
         return self.identity.facts
 
     @property
     def proof(self) -> tuple[Proof, ...]:
-        """What shows that the disk is the cell's."""
+        """Proofs that the disk is the cell's."""
         return self.identity.proof
 
     def run(self, command: str | Sequence[str], *, timeout_s: float = 60.0) -> CommandResult:
@@ -298,57 +298,57 @@ class HostEnvironment(DiskEnvironment):
             )
 
     def set_host(self) -> Mapping[str, str]:
-        """Set the scheduler below the disk; tell how the disk was made."""
+        """Set the scheduler below the disk; returns notes on how the disk was made."""
         size = format_size(self.config.size)
         test_file = {} if self._disk.is_block else {"test file": f"{size} on the host, removed after the row"}
         return {**self._disk.notes, **self._services.set_on(self._disk), **test_file}
 
     def begin_look(self) -> Callable[[], Look]:
-        """Leave all of the look to the result: there is no guest that could be asked before."""
+        """Leave the whole look to the result: there is no guest to be read before."""
         return self.look
 
     def look(self) -> Look:
-        """What the host's device below has moved so far, by whomever, in the place of a guest's disk."""
+        """Read the device below, whoever used it, in the place of a guest's disk."""
         host = self._watch.look()
         stat = host.device
         moved = IoCounters(guest_read_bytes=stat.read_bytes, guest_written_bytes=stat.written_bytes) if stat else None
         return Look(moved=moved or IoCounters(), pressure=host.pressure)
 
     def recheck(self) -> str:
-        """Nothing that was proven of the host's disk can change."""
+        """Return "": nothing that was proven of the host's disk can change."""
         return ""
 
     def zeros_vanish(self) -> str:
-        """Which layer of the host stores zeros as nothing."""
+        """The layer of the host that stores zeros as nothing."""
         return zeros_vanish(self.shell, self._disk)
 
     def note_need(self, end_bytes: int) -> None:
-        """Nothing is filled ahead: the figures are those of the host's own disk."""
+        """Do nothing: disks of the host are not filled ahead, for they are measured themselves."""
 
     def alongside(self, prepare: Callable[[SystemUnderTest], None]) -> AbstractContextManager[None]:  # noqa: ARG002 (the protocol's)
-        """Prepare none meanwhile: the disk that they would be filled on is what is measured."""
+        """Prepare nothing meanwhile: that would load the disk that is measured."""
         return nullcontext()
 
     def is_alive(self) -> bool:
-        """True: it is no process of ours."""
+        """True: the host is not a process that could have ended."""
         return True
 
     def pause(self) -> None:
-        """Write back what the host holds of the disk."""
+        """Write back the host's dirty pages of the disk."""
         self.write_back()
 
     def resume(self) -> None:
-        """Nothing of it was stopped."""
+        """Do nothing: `pause` stopped nothing."""
 
     def kill(self) -> None:
-        """Nothing of it can be ended."""
+        """Do nothing: there is no guest to end."""
 
     def release(self) -> None:
         """Remove the disk in the background."""
         self._services.factory.discard(self._disk)
 
     def explain(self, error: VmStorageError) -> VmStorageError:
-        """The error with the name of what happened on the host."""
+        """The error with its name, as one of the host."""
         return named(error, Symptoms(is_native=True))
 
     def __repr__(self) -> str:
@@ -356,7 +356,7 @@ class HostEnvironment(DiskEnvironment):
 
 
 BELOW = "out of reach: what lies below the machine is not the plugin's"
-"""What a row says of caches of a host that nobody here can reach."""
+"""A row's note on the caches of a host that the plugin cannot reach."""
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -399,7 +399,7 @@ class ForeignEnvironment(HostEnvironment):
             )
 
     def set_host(self) -> Mapping[str, str]:
-        """Set nothing; tell what the machine is, and that nobody proved what lies below it."""
+        """Set nothing; returns notes on the machine, and that the layers below it are not proven."""
         block = self._disk.block
         made = block.description if block is not None else "a file, removed after the row"
         stated = ", ".join(f"{field} {value}" for field, value in self._listed.label.items())
@@ -407,39 +407,39 @@ class ForeignEnvironment(HostEnvironment):
         return {"machine": note, **({"stated by vmstorage.toml": stated} if stated else {})}
 
     def drop_caches(self) -> str:
-        """Drop nothing: the host below is out of reach."""
+        """Drop no caches: the host below is out of reach."""
         return BELOW
 
     def write_back(self) -> None:
-        """Write nothing back: the host below is out of reach."""
+        """Do nothing: the host below is out of reach."""
 
     def pause(self) -> None:
-        """Write back what the machine holds of its disk."""
+        """Write back the machine's dirty pages of its disk."""
         sync_disk(self.shell, self.disk)
 
     def recheck(self) -> str:
-        """Whether the machine is the boot that it was, in a clause; "" where it is."""
+        """A clause where the machine was booted again since its disk was made; "" otherwise."""
         now = self.shell.read(_BOOT_ID).strip()
         return "the machine was booted anew meanwhile" if now != self._boot_id else ""
 
     def fragments(self) -> int | None:
-        """None: what lies below the machine is out of reach."""
+        """None: the layers below the machine are out of reach."""
         return None
 
     def release(self) -> None:
-        """Remove the file on the machine, or what was left on its disk."""
+        """Remove the file on the machine, or the signatures on its disk."""
         self._remove(self.shell, self._disk)
 
 
 def missing(shell: Shell, tools: Sequence[str]) -> list[str]:
-    """Those of the tools that are not there, each once."""
+    """The tools that are not installed, each once."""
     return [one for one in dict.fromkeys(tools) if not shell.run(["sh", "-c", 'command -v "$1"', "sh", one]).ok]
 
 
 def guests_file(disk: HostDisk, made: GuestFs, *, keep: bool) -> Mapping[str, str]:
-    """What a row says of its test file in a guest.
+    """A row's note on its test file in a guest.
 
-    It goes with the disk; a listed device keeps what is on it, and with `keep` (--vm-keep) one guest stays.
+    The file is removed with the disk; a listed device keeps its content, and with `keep` (--vm-keep) one guest stays.
     """
     file = f"{format_size(made.size_bytes)} on {made.kind} in the guest"
     if disk.is_block and disk.block is not None and disk.block.kind in ("device", "partition"):

@@ -1,4 +1,4 @@
-"""The guests of one run on one lab host: made under a lease, torn down in the background, nothing left behind."""
+"""The factory of a run's guests on one lab host: made under a lease, torn down in the background, none left behind."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _MEMORY = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
 
 
 def hold(held: HeldLease, shell: Shell, teardown: ExitStack) -> None:
-    """Begin the lease; at the end of the teardown the run's folders go, then the lease.
+    """Begin the lease; the last steps of the teardown remove the run's folders, then the lease.
 
-    A folder in which something may be in use stays, with the lease; a kept guest keeps both folders.
+    A folder whose content may be in use stays, with the lease; a kept guest keeps both folders.
     """
     held.begin()
     teardown.callback(held.end)
@@ -86,7 +86,7 @@ class GuestFactory:
 
     @property
     def run_id(self) -> str:
-        """The run's id, which all that it makes bears."""
+        """The run's id, part of the name of all that it makes."""
         return self._held.lease.run_id
 
     @property
@@ -95,18 +95,18 @@ class GuestFactory:
         return self._boot.emulator
 
     def folder_facts(self) -> FolderFacts:
-        """What the run's folder lies on, and how much is free now."""
+        """The file system and device of the run's folder, and its free space now."""
         return folder_facts(self._shell, self.folder)
 
     def spare_memory_bytes(self) -> int | None:
-        """Memory for further guests, None where the host does not say; a quarter of all is left to its page cache."""
+        """Bytes of memory for further guests, None where the host does not say; a quarter is left to its page cache."""
         told = dict(_MEMORY.findall(self._shell.read("/proc/meminfo")))
         if not {"MemTotal", "MemAvailable"} <= told.keys():
             return None
         return (int(told["MemAvailable"]) - int(told["MemTotal"]) // 4) * 1024
 
     def folder_room_bytes(self) -> int:
-        """What the run's folder has free, and what its disks take already, together."""
+        """Bytes that are free in the run's folder plus those that its disks take already."""
         taken = self._shell.run(["du", "-sx", "-B1", "--", self.folder]).stdout.split()
         return self.folder_facts().free_bytes + (int(taken[0]) if taken else 0)
 
@@ -119,10 +119,10 @@ class GuestFactory:
         fresh: bool = False,
         fill_bytes: int = 0,
     ) -> StartedGuest:
-        """Make the cell's disk and start its guest, by a boot if `fresh`; a None config is one without disk (a canary).
+        """Make the cell's disk and start its guest, by a boot if `fresh`; without a config a canary, which has no disk.
 
-        Before that so many bytes of the disk are written, unless it is filled by its guest. Raises ProvisionError,
-        HypervisorError, AttestationError, UnsupportedError; what was half made is removed.
+        Before the start `fill_bytes` bytes of the disk are written on the host. Raises ProvisionError,
+        HypervisorError, AttestationError, UnsupportedError; a half-made guest is removed.
         """
         confined = self._confined(config)
         number, domain_uuid = self.next_number(), str(uuid.uuid4())
@@ -152,7 +152,7 @@ class GuestFactory:
         return machine
 
     def _confined(self, config: StorageConfig | None) -> Confinement | None:
-        """What keeps QEMU from the cell's disk, None for one that libvirt gives to it; raises UnsupportedError."""
+        """Confinement that keeps QEMU from the cell's disk, None where libvirt lifts it. Raises UnsupportedError."""
         if config is None or not self._is_relabeled or not is_unknown(config):
             return None
         found = self._hypervisor.confinement()
@@ -165,7 +165,7 @@ class GuestFactory:
         return domain_xml(spec, self._held.lease)
 
     def begin_by(self, begin: Callable[[GuestSpec], Begun] | None) -> None:
-        """Have guests begin that way from now on, or each by a boot; it raises HypervisorError."""
+        """Let guests begin by that function from now on, None for a boot; it raises HypervisorError."""
         self._begin = begin
 
     def make_disk(self, config: StorageConfig, say: Progress = silent) -> HostDisk:
@@ -177,20 +177,20 @@ class GuestFactory:
 
     def make_place(self, config: StorageConfig, image_bytes: int) -> HostDisk:
         """Make a folder for the cell's images, `image_bytes` of them at most; raises as `make` does."""
-        # the disk before this one may be on its way out, and takes room
+        # the previous disk may still be in removal, and take room
         self.settle()
         return self._disks.make_place(config, self.next_number(), image_bytes)
 
     def remove_place(self, place: HostDisk) -> None:
-        """Remove that folder and what was made under it. Raises ProvisionError."""
+        """Remove that folder and the storage that was made for it. Raises ProvisionError."""
         self._disks.remove_place(place)
 
     def next_number(self) -> int:
-        """A number that nothing else made by this run has."""
+        """A number that this run has given to nothing else."""
         return next(self._numbers)
 
     def _undo(self, domain_uuid: str, disk: HostDisk | None) -> None:
-        """Remove what `make` left: after Ctrl-C libvirt may have started a guest that nobody holds yet."""
+        """Remove what `make` left: after Ctrl-C libvirt may have started a guest that `make` did not return."""
         try:
             domain = self._hypervisor.find(domain_uuid)
             if domain is not None:
@@ -198,25 +198,25 @@ class GuestFactory:
             if disk is not None:
                 self._disks.remove(disk)
         except VmStorageError as error:
-            # what made `make` fail is told first
+            # the reason for which `make` failed is reported first
             self._leftovers.append(error)
 
     def _make_disk(self, config: StorageConfig, number: int, say: Progress, fill_bytes: int = 0) -> HostDisk:
         say("making disk")
         if needs_block(config):
-            # the guest before this one may still have the device open
+            # the previous guest may still have the device open
             self.settle()
         try:
             return self._disks.make(config, number, fill_bytes=fill_bytes)
         except SpaceError:
-            # the disk of the guest before this one may be on its way out
+            # the previous guest's disk may still be in removal
             if not self._teardowns:
                 raise
         self.settle()
         return self._disks.make(config, number, fill_bytes=fill_bytes)
 
     def spec(self, name: str, domain_uuid: str, disk: HostDisk | None, accel: Accel) -> GuestSpec:
-        """What a guest with that disk is made from."""
+        """The specification of a guest with that disk."""
         config = disk.config if disk is not None else None
         return GuestSpec(
             name=name,
@@ -242,7 +242,7 @@ class GuestFactory:
         )
 
     def keep(self, machine: StartedGuest) -> None:
-        """Let that guest outlive the run, with its disk; the first one that is named stays the only one."""
+        """Let that guest outlive the run, with its disk; only the first guest that is named is kept."""
         self.kept = self.kept or machine
 
     def discard(self, made: StartedGuest | HostDisk) -> None:
@@ -252,17 +252,17 @@ class GuestFactory:
             self._teardowns.append(self._worker.submit(self._tear_down, made))
 
     def settle(self) -> None:
-        """Wait until every teardown that was begun has ended, so that it disturbs no measurement."""
+        """Wait until every teardown has ended, so that none disturbs a measurement."""
         while True:
             try:
                 ending = self._teardowns.pop()
             except IndexError:
-                # all have ended, or another thread that makes a guest waits for the last
+                # all have ended, or another thread, which makes a guest, waits for the last
                 return
             with span("teardown"):
                 error = ending.exception()
             if error is not None:
-                # not the fault of the cell at hand: told when the pool closes
+                # not the current cell's fault: reported when the factory closes
                 self._leftovers.append(error)
 
     def close(self) -> None:

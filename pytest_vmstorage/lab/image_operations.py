@@ -39,7 +39,7 @@ def image_bench(
 ) -> Iterator[Bench]:
     """A bench for these operations; all that was made for it is gone at the end, also after Ctrl-C.
 
-    Raises ConfigError for a cell whose images are none of theirs, UnsupportedError where this host lacks a tool,
+    Raises ConfigError for a cell whose images do not suit them, UnsupportedError where this host lacks a tool,
     SpaceError, ProvisionError.
     """
     workload.check_fits(config)
@@ -86,7 +86,7 @@ def _place(
 
 
 def _tools(shell: Shell, host: str) -> Mapping[str, str]:
-    """Versions of what does the work; raises UnsupportedError where it is not there."""
+    """Versions of the tools; raises UnsupportedError where one is missing."""
     for tool, package in (("qemu-img", "qemu-utils"), ("qemu-io", "qemu-utils"), ("bash", "bash")):
         if missing(shell, (tool,)):
             raise UnsupportedError(f"Image operations need {tool}, and {host} has none.", hint=f"Install {package}.")
@@ -94,6 +94,6 @@ def _tools(shell: Shell, host: str) -> Mapping[str, str]:
 
 
 def _look(watch: HostWatch) -> Look:
-    """What the host's device below has moved so far, by whomever: there is no QEMU process to ask."""
+    """Counters of the device below, whoever used it: there is no QEMU process to read."""
     host = watch.look()
     return Look(moved=IoCounters(**(host.device.as_counters() if host.device else {})), pressure=host.pressure)

@@ -38,7 +38,7 @@ from pytest_vmstorage.workloads.image_operations import ImageOperations
 
 @dataclass
 class Lab:
-    """What a run needs of its host, opened once: hands out one environment per cell, and removes all of it at the end.
+    """A run's access to its host, opened once: hands out one environment per cell, and removes all at the end.
 
     `at_once` is how many guests may boot side by side. `teardown` has a step for each thing made so far; the last step
     runs first. Without `has_guests` nothing is measured on the host itself: all cells are machines that the plugin did
@@ -91,11 +91,11 @@ class Lab:
 
     @property
     def lease(self) -> Lease:
-        """What of the host is this run's."""
+        """The lease, which names all that this run has made on the host."""
         return self.held.lease
 
     def expect(self, upcoming: Sequence[StorageConfig], alike: Collection[StorageConfig] = ()) -> None:
-        """Take these cells for those whose turns come, in that order; those `alike` begin with the test at hand.
+        """Expect turns of these cells, in that order; the cells in `alike` begin with the current test.
 
         Environments of other cells are released.
         """
@@ -103,7 +103,7 @@ class Lab:
         self.services.prefetch.alike = alike
 
     def environment(self, config: StorageConfig, say: Progress = silent) -> Environment:
-        """Where that cell's workloads run: its guest, the host, or a machine; made if it is not the one at hand.
+        """The environment of that cell: its guest, the host, or a machine; made unless there is one already.
 
         A cell that failed once fails again with the same error, without another try.
         """
@@ -120,13 +120,13 @@ class Lab:
         raise self._broken[config]
 
     def guest(self, config: StorageConfig, say: Progress = silent) -> Guest:
-        """The running guest of that cell, which is none of backing=native."""
+        """The running guest of that cell, whose backing must not be native."""
         guest = self.environment(config, say).guest
         assert guest is not None, f"{config} has no guest"
         return guest
 
     def _begin(self, config: StorageConfig, say: Progress) -> Environment:
-        """Make that cell's environment, and side by side with it guests whose turns come next."""
+        """Make that cell's environment, and at the same time guests whose turns come next."""
         self.pool.make_room(config)
         to_be_restored = self.provisioner.is_to_be_restored
         is_restored = to_be_restored(config)
@@ -149,7 +149,7 @@ class Lab:
                 self.pool.current = made = self.provisioner.make(config, say)
                 return made
             except SpaceError:
-                # the disks of those that wait may be what takes the room
+                # disks of waiting environments may take the room
                 if not self.pool.let_one_go():
                     raise
 
@@ -163,36 +163,36 @@ class Lab:
             self._broken[config] = error
 
     def set_on_host(self, wishes: HostWishes) -> None:
-        """Change what the run has set on its host; raises HostError where that cannot be."""
+        """Change the settings that the run made on its host; raises HostError where that is impossible."""
         if self.host_settings is not None:
             self.host_settings.change(wishes, self.lease.folder)
 
     def drop(self) -> None:
-        """Release the environment at work, so that the next round of its cell has one of its own."""
+        """Release the environment at work, so that the next round of its cell gets a new one."""
         self.pool.drop()
 
     def settle(self) -> None:
-        """Wait until all that was released is gone, so that it disturbs no measurement."""
+        """Wait until released environments are gone, so that they disturb no measurement."""
         self.factory.settle()
 
     def images(
         self, config: StorageConfig, workload: ImageOperations, say: Progress = silent
     ) -> AbstractContextManager[Bench]:
-        """Where operations on whole images of that cell are measured; another cell's guest waits, or goes, first."""
+        """The bench for operations on whole images of that cell; another cell's guest is paused or released before."""
         self.pool.leave(config)
         return image_bench(self.shell, self.host, self.factory, config, workload, say)
 
     def explain(self, environment: Environment, error: VmStorageError) -> VmStorageError:
-        """The error with the name of what happened and the evidence; a guest that is of no more use is released.
+        """The error with its name and the evidence; a guest that is of no more use is released.
 
-        One that is neither the workload's, nor the guest's, nor the host's comes back as it is.
+        An error of another kind than the workload's, the guest's or the host's is returned unchanged.
         """
         if not isinstance(error, WorkloadError | GuestError | LostError):
             return error
         known = environment.explain(error)
         if environment.guest is None:
             return known
-        # where the host was lost, nobody knows what became of the command in its guest
+        # where the host was lost, the fate of the command in its guest is unknown
         if isinstance(known, LostError):
             self._lost = self._lost or known
         if isinstance(known, GuestError | LostError):
@@ -202,37 +202,37 @@ class Lab:
         return known
 
     def alone(self, say: Progress = silent, config: StorageConfig | None = None) -> AbstractContextManager[None]:
-        """Measure, and let no other job do so on the host, or the cell's machine, meanwhile; raises HostError."""
+        """Context in which no other job measures on the host, or on the cell's machine; raises HostError."""
         if config is not None and config.is_machine and not self.machines.is_on(config, self.host):
             return self.machines.alone(config, say)
         lease = self.host_lease or HostLease(self.shell, self.host.name)
         if self._lost is not None and lease.is_lost:
-            # nobody waits for it twice
+            # a lost host is waited for only once
             raise self._broken.get(config, self._lost) if config is not None else self._lost
         return lease.alone(say)
 
     def facts_of(self, config: StorageConfig) -> HostFacts:
-        """What that cell's rows are measured on: the host, or a machine that the plugin did not make."""
+        """Facts of the host, or of the machine that the plugin did not make, on which that cell is measured."""
         return self.machines.facts(config) if config.is_machine else self.facts
 
     @property
     def tools(self) -> Mapping[str, str]:
-        """Versions of the programs that its guests have, by their names."""
+        """Versions of the programs in the lab's guests, by their names."""
         return self.appliance.manifest.tools if self.appliance is not None else {}
 
     @property
     def all_facts(self) -> tuple[HostFacts, ...]:
-        """All that rows of this lab may have been measured on."""
+        """Facts of every host and machine on which rows of this lab may have been measured."""
         return (*([self.facts] if self.has_guests else []), *self.machines.all_facts)
 
     def note_failure(self) -> None:
-        """A test failed in the guest at hand: that is the guest to keep for a look."""
+        """Note that a test failed in the guest at work: --vm-keep then keeps that guest."""
         guest = self.pool.current.guest if self.pool.current is not None else None
         if self.settings.keep and guest is not None:
             self.factory.keep(guest.machine)
 
     def close(self) -> StartedGuest | None:
-        """Remove all that was made; returns the one guest that is kept running, where the user wants one.
+        """Remove all that was made; returns the guest that is kept running, where the user wants one.
 
         Raises the first error of a removal; the lease then stays, so that the next run tries again.
         """

@@ -1,6 +1,6 @@
 """The disk under test on a machine that the plugin did not make: found, checked, made, removed.
 
-A disk is written to under the same rules as one that is listed for a host; in a folder a file is made and removed.
+The rules for writing to a disk are those for a host's listed disk; in a folder a file is made and removed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _TOOLS = {
     "disk": ("awk", "blkid", "blockdev", "dd", "find", "findmnt", "flock", "sed", "stat", "sync", "timeout", "wipefs"),
     "folder": ("dd", "df", "flock", "stat", "sync", "timeout", "truncate"),
 }
-"""What is run there beside the workload's own tool, by what is measured."""
+"""Programs that are run there in addition to the workload's own tool, by the kind of place that is measured."""
 
 _MISSING = 'for tool; do command -v "$tool" >/dev/null || echo "$tool"; done'
 
 
 def check_tools(shell: Shell, listed: ListedMachine) -> None:
-    """Raise HostError that names the programs which the machine lacks, HostError where it cannot be reached."""
+    """Raise HostError with the names of missing programs, and where the machine cannot be reached."""
     tools = _TOOLS["folder" if listed.disk is None else "disk"]
     done = check(shell.run(["sh", "-c", _MISSING, "sh", *tools]), f"looking for programs on {listed.name}")
     missing = done.stdout.split()
@@ -41,9 +41,9 @@ def check_tools(shell: Shell, listed: ListedMachine) -> None:
 
 
 def plan_disk(shell: Shell, listed: ListedMachine, config: StorageConfig, source: str) -> str:
-    """What will be written to, in one line, with all checks and no write.
+    """The place that will be written to, in one line, after all checks and without a write.
 
-    Raises ConfigError for a disk that is listed by no stable id, HostError where it must not be written to.
+    Raises ConfigError for a disk that is not listed by a stable id, HostError where it must not be written to.
     """
     _check_state(listed, config)
     if listed.disk is None:
@@ -55,7 +55,7 @@ def plan_disk(shell: Shell, listed: ListedMachine, config: StorageConfig, source
 def make_machine_disk(
     shell: Shell, listed: ListedMachine, config: StorageConfig, source: str, folder: str, number: int
 ) -> HostDisk:
-    """Look again, then wipe what may be wiped of the disk, or make a file of the cell's size in `folder`.
+    """Check again, then wipe the disk as far as it may be wiped, or make a file of the cell's size in `folder`.
 
     Raises what `plan_disk` raises, and ProvisionError.
     """
@@ -66,7 +66,7 @@ def make_machine_disk(
         return HostDisk(config=config, path=block.path, block=block)
     check_room(folder_facts(shell, folder), config.size + HEADROOM_BYTES, f"a file of {format_about(config.size)}")
     path = f"{folder}/disk-{number}.raw"
-    # another run's file would be found written
+    # a file of another run would hold data already
     check(shell.run(["sh", "-c", 'set -C; : >"$1"', "sh", path]), f"making {path} on {listed.name}")
     check(shell.run(["truncate", "-s", str(config.size), "--", path]), f"making {path} on {listed.name}")
     return HostDisk(config=config, path=path)
@@ -105,7 +105,7 @@ def _check_state(listed: ListedMachine, config: StorageConfig) -> None:
 
 
 def _check_id(shell: Shell, listed: ListedMachine, disk: ListedDevice, source: str) -> None:
-    """Raise ConfigError for a name that the kernel gives anew at each boot, with what that disk is called for good."""
+    """Raise ConfigError for a name that the kernel assigns at each boot; it proposes the disk's stable name."""
     if not is_kernel_name(disk.id):
         return
     node = disk.id.removeprefix("/dev/")
@@ -127,7 +127,7 @@ def _check_id(shell: Shell, listed: ListedMachine, disk: ListedDevice, source: s
 
 
 def stable_names(listing: str, node: str) -> tuple[str, ...]:
-    """What device_list.sh calls that node for good: links below /dev/disk first, then WWN and serial number."""
+    """Stable names of a node in device_list.sh's output: links below /dev/disk first, then WWN and serial number."""
     rows = [line.split("\t") for line in listing.splitlines()]
     own = [(row[0], " ".join("\t".join(row[2:]).split())) for row in rows if row[0] != "node" and row[1] == node]
     links = [text for kind, text in own if kind == "link"]

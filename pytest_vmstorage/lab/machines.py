@@ -1,4 +1,4 @@
-"""Machines that the plugin did not make: reached once, asked what they are, measured, left as found."""
+"""Machines that the plugin did not make: reached once, asked for their facts, measured, left as found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pytest_vmstorage.storage.disk import HostDisk
 from pytest_vmstorage.storage.host_file_system import remove_folder
 
 SAID = "(said)"
-"""What stands behind a hypervisor that the machine names, and nobody here has seen."""
+"""Mark after a hypervisor's name that the machine itself reports and nothing here can confirm."""
 
 _UNKNOWN = "unknown"
 
@@ -61,29 +61,31 @@ _OF_THE_ROW = ("kernel", "cpus", "os", "hypervisor", "hardware", "machine id")
 
 def said_values(shell: Shell, script: str) -> Mapping[str, str]:
     """The values that a script prints, a line NAME=VALUE each."""
-    done = shell.run(["sh", "-c", script])
-    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    return _values(shell.run(["sh", "-c", script]).stdout)
+
+
+def _values(text: str) -> Mapping[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
 def ask_machine(shell: Shell, name: str) -> Mapping[str, str]:
-    """All it says, by what it is: "unknown" where it does not; raises HostError, ProvisionError."""
-    done = check(shell.run(["sh", "-c", _PROBE]), f"asking {name} for its facts")
-    said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    """The machine's facts by name, "unknown" where it does not report them; raises HostError, ProvisionError."""
+    said = _values(check(shell.run(["sh", "-c", _PROBE]), f"asking {name} for its facts").stdout)
     return {key: " ".join(said.get(key, "").split()) or _UNKNOWN for key in (*said, *_OF_THE_ROW)}
 
 
 def row_facts(said: Mapping[str, str]) -> Mapping[str, str]:
-    """What stands with each of its rows, and must be the same where rows are compared."""
+    """The facts that each of its rows shows, and that must be equal where rows are compared."""
     return {key: said[key] for key in _OF_THE_ROW}
 
 
 def unreached(listed: ListedMachine) -> HostFacts:
-    """The machine as vmstorage.toml has it, before anybody asked it."""
+    """The machine as vmstorage.toml describes it, before it was asked."""
     return HostFacts(name=listed.name, stated=listed.label, is_machine=True, qemu="none", libvirt="none")
 
 
 def machine_facts(listed: ListedMachine, said: Mapping[str, str], shell: Shell, disk: HostDisk) -> HostFacts:
-    """The machine as a host of its own; what it measures on is known by its id, which is no other's."""
+    """The machine as a host of its own; the disk or folder that is measured is identified by its unique id."""
     if disk.block is not None:
         place = {"folder": "its disk", "file_system": "none", "device": disk.block.description}
     else:
@@ -146,7 +148,7 @@ class Machines:
         return self._inventory.source if self._inventory else "vmstorage.toml"
 
     def plan(self, config: StorageConfig) -> str:
-        """Reach the machine and say what will be written to there; nothing is written.
+        """Reach the machine and describe what will be written there, without writing.
 
         Raises ConfigError, HostError, ProvisionError.
         """
@@ -178,25 +180,25 @@ class Machines:
             raise
 
     def facts(self, config: StorageConfig) -> HostFacts:
-        """What is known of the cell's machine by now; its name alone where vmstorage.toml has none of that name."""
+        """Facts of the cell's machine so far; its name alone where vmstorage.toml does not list it."""
         name, there = config.backing_name, self._inventory.machines if self._inventory else {}
         listed = self._asked_for.setdefault(name, there.get(name, ListedMachine(name=name)))
         return self._facts.get(name, unreached(listed))
 
     @property
     def all_facts(self) -> tuple[HostFacts, ...]:
-        """What is known of each machine that was asked for: of one that nobody reached what it is stated to be."""
+        """Facts of each machine that was asked for; for one that was not reached, its stated ones."""
         return tuple(self._facts.get(one.name, unreached(one)) for one in self._asked_for.values())
 
     def alone(self, config: StorageConfig, say: Progress = silent) -> AbstractContextManager[None]:
-        """Let no other job measure on the cell's machine meanwhile; raises HostError."""
+        """Context in which no other job measures on the cell's machine; raises HostError."""
         listed = self.listed(config)
         if listed.name not in self._measuring:
             self._measuring[listed.name] = HostLease(self._shell(listed), listed.name, wait_s=self._wait_s)
         return self._measuring[listed.name].alone(say)
 
     def is_on(self, config: StorageConfig, host: LabHost) -> bool:
-        """Whether the cell's machine is that host itself, whose own lease then is the one to hold."""
+        """Whether the cell's machine is that host itself, so that the host's own lease is to be held."""
         return self.listed(config).ssh == host.ssh
 
     def close(self) -> None:
@@ -217,13 +219,13 @@ class Machines:
         return self._shells[listed.name]
 
     def _folder(self, listed: ListedMachine, shell: Shell) -> str:
-        """The run's own folder on the machine, leased; where a disk is measured it holds what tools write beside it.
+        """The run's own folder on the machine, leased; where a disk is measured it holds the tools' output.
 
-        From then on nothing else is written there.
+        From then on the run writes to no other file there.
         """
         if listed.name not in self._leases:
             self._reap(listed, shell)
-            # the user chose it, whatever it lies on; a name in /tmp is not known before it is there
+            # the user chose that folder, on any file system; a name in /tmp is unknown before it exists
             folder = "/tmp" if listed.folder is None else find_folder(shell, listed.folder, chosen=True).path
             run_id = uuid.uuid4().hex[:10]
             lease = Lease(
@@ -242,7 +244,8 @@ class Machines:
                 self._drop(lease)
                 raise
             self._leases[listed.name] = lease
-            _guard(shell, listed, lease.folder)
+            if isinstance(shell, Guarded):
+                shell.guard = Guard([f"{lease.folder}/"], of=listed.name)
         return self._leases[listed.name].folder
 
     def _reap(self, listed: ListedMachine, shell: Shell) -> None:
@@ -262,8 +265,3 @@ class Machines:
             remove_machine_disk(shell, disk)
         except VmStorageError as error:
             self._leftovers.append(error)
-
-
-def _guard(shell: Shell, listed: ListedMachine, folder: str) -> None:
-    if isinstance(shell, Guarded):
-        shell.guard = Guard([f"{folder}/"], of=listed.name)

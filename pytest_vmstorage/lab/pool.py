@@ -15,28 +15,28 @@ from pytest_vmstorage.storage.block import needs_block
 from pytest_vmstorage.storage.disk import folder_bytes
 
 AHEAD = 8
-"""How many of the next cells are considered for each guest that is made ahead; a later one waits paused for longer."""
+"""Number of next cells considered for each guest that is made ahead; later ones would wait paused for longer."""
 
 
 class FreeRoom(Protocol):
-    """What a host has left for guests that wait, in bytes; None where it does not say."""
+    """Room that a host has left for waiting guests, in bytes."""
 
     def spare_memory_bytes(self) -> int | None:
-        """Memory that a further guest may take."""
+        """Memory that further guests may take; None where the host does not say."""
 
     def folder_room_bytes(self) -> int:
-        """What the run's folder has free, and what its disks take already, together."""
+        """Bytes that are free in the run's folder plus those that its disks take already."""
 
     def settle(self) -> None:
-        """Wait until what was let go is gone."""
+        """Wait until released environments are gone."""
 
 
 @dataclass
 class GuestPool:
     """Holds the environments, and is the only one to pause, resume and release them.
 
-    `upcoming` are the cells that rounds will be taken in, in that order: an environment whose cell is not among them
-    is released as soon as another one's turn comes.
+    `upcoming` are the cells of the next rounds, in that order: an environment whose cell is not among them is
+    released as soon as another cell's turn comes.
     """
 
     room: FreeRoom
@@ -45,7 +45,7 @@ class GuestPool:
     waiting: dict[StorageConfig, Environment] = field(default_factory=dict)
 
     def expect(self, upcoming: Sequence[StorageConfig]) -> None:
-        """Take other turns for those ahead: environments that wait for none of them are released."""
+        """Replace the upcoming turns; waiting environments of other cells are released."""
         self.upcoming = upcoming
         for config in [one for one in self.waiting if one not in upcoming]:
             self.waiting.pop(config).release()
@@ -55,13 +55,13 @@ class GuestPool:
         self.leave(config)
         if self.current is None and config in self.waiting:
             self.current = self.waiting.pop(config)
-            # one that died while it waited is found dead by the caller
+            # the caller finds an environment that died while it waited
             with contextlib.suppress(VmStorageError):
                 self.current.resume()
         return self.current
 
     def leave(self, config: StorageConfig) -> None:
-        """Let the environment at work wait, or release it, unless it is that cell's."""
+        """Pause the environment at work, or release it, unless it is that cell's."""
         if self.current is None or self.current.config == config:
             return
         left, self.current = self.current, None
@@ -71,16 +71,16 @@ class GuestPool:
             left.release()
 
     def wait(self, environment: Environment) -> None:
-        """Let an environment wait for its turn, also for its first one."""
-        # one that died meanwhile is found dead when its turn comes
+        """Pause an environment until its turn, also its first one."""
+        # an environment that died meanwhile is found dead at its turn
         with contextlib.suppress(VmStorageError):
             environment.pause()
         self.waiting[environment.config] = environment
 
     def make_room(self, config: StorageConfig) -> None:
-        """Release waiting environments until that cell's guest and its disk, written in full, fit beside the rest.
+        """Release waiting environments until that cell's guest and its full disk fit next to the rest.
 
-        A machine's disk is for one cell at a time, whatever room there is.
+        A machine's disk serves one cell at a time, whatever room there is.
         """
         for one in [one for one in self.waiting if one.is_machine and one.backing == config.backing]:
             self.waiting.pop(one).release()
@@ -90,9 +90,9 @@ class GuestPool:
     def ahead(
         self, config: StorageConfig, most: int, is_alike: Callable[[StorageConfig], bool] = lambda _one: True
     ) -> list[StorageConfig]:
-        """Up to so many cells whose turns come next, and whose guests there is room for beside all and that cell's.
+        """Up to `most` cells whose turns come next and whose guests fit next to that cell's and all waiting ones.
 
-        Among the next few, cells for which `is_alike` holds come first: their guests take as long to make.
+        Among the next few, cells for which `is_alike` holds come first: their guests take about as long to make.
         """
         there = {config, *self.waiting}
         next_ones = (one for one in dict.fromkeys(self.upcoming) if one not in there and one.has_guest)
@@ -113,11 +113,12 @@ class GuestPool:
         return True
 
     def _has_room(self, configs: Sequence[StorageConfig]) -> bool:
-        """Whether guests of these cells and their disks, written in full, fit beside those that wait.
+        """Whether guests of these cells and their full disks fit next to those that wait.
 
-        What was let go may take room until it is gone: nobody waits for that where there is enough without it.
+        Released environments take room until they are gone; they are waited for only where the room is needed.
         """
-        if not any(map(_takes_room, configs)) or self._fits(configs):
+        # a machine that the plugin did not make takes no room on the host
+        if all(one.is_machine for one in configs) or self._fits(configs):
             return True
         self.room.settle()
         return self._fits(configs)
@@ -135,7 +136,7 @@ class GuestPool:
             dropped.release()
 
     def drop_all(self) -> None:
-        """Release all, the one at work first."""
+        """Release all environments, first the one at work."""
         self.drop()
         while self.waiting:
             self.waiting.popitem()[1].release()
@@ -144,8 +145,3 @@ class GuestPool:
 def _may_wait(config: StorageConfig) -> bool:
     """Whether the cell's disk can be there while other cells are measured: a listed device is for one at a time."""
     return not needs_block(config)
-
-
-def _takes_room(config: StorageConfig) -> bool:
-    """Whether the host has anything of the cell: a machine that the plugin did not make is elsewhere."""
-    return not config.is_machine

@@ -1,4 +1,4 @@
-"""Guests that wait for their first turn: made, and prepared like the guest at work, before their turn comes."""
+"""Guests that wait for their first turn: made and prepared in advance, at the same time as the guest at work."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def make_beside(
     take: Callable[[StorageConfig, Callable[[], There]], None],
     restoring: Restoring | None,
 ) -> Here:
-    """What `here` makes or raises, once those `ahead` are made as well, each in a thread.
+    """Make guests `ahead`, each in a thread, while `here` runs; returns or raises the outcome of `here`.
 
-    `take` gets each of them in the end, as what returns or raises what it came to. After Ctrl-C nobody waits until
-    they are saved or restored.
+    In the end `take` gets a function for each guest ahead that returns it or raises its error. After Ctrl-C guests
+    are not waited for until they are saved or restored.
     """
     if restoring is not None:
         restoring.go_on()
@@ -57,10 +57,10 @@ def _stopping(restoring: Restoring | None) -> Iterator[None]:
 
 
 class Prefetch:
-    """Prepares waiting guests like the one at work: in cells that are `alike` the first test needs what this one needs.
+    """Prepares waiting guests like the guest at work: cells that are `alike` begin with the same test.
 
-    For emulated guests only: filling a disk takes its guest's processor there, and a host has several. Under KVM it
-    takes the disk, and each is filled alone, right before its rounds.
+    For emulated guests only: there filling a disk loads the guest's processor, and the host has several. Under KVM it
+    loads the disk, so each disk is filled alone, right before its rounds.
     """
 
     def __init__(self, pool: GuestPool) -> None:
@@ -69,14 +69,14 @@ class Prefetch:
         self._pool = pool
 
     def fill_bytes(self, config: StorageConfig) -> int:
-        """Up to which byte that cell's disk is to be written when it is made, 0 where that is left to its guest.
+        """The byte up to which that cell's disk is written when it is made, 0 where its guest fills it.
 
         The need of its first test is known from the same test in a cell that came before, or from its own first guest.
         """
         return self._needs.get(config, 0) if may_be_filled(config) else 0
 
     def note_need(self, config: StorageConfig, end: int) -> None:
-        """Learn up to which byte that cell's disk is filled for its first test, and so those of cells alike."""
+        """Learn the byte up to which that cell's first test, and that of cells alike, has its disk filled."""
         for one in (config, *self.alike):
             # a need that ends with this disk may be of all of a disk, whatever its size
             if one.size == config.size or end < min(one.size, config.size):
@@ -85,9 +85,9 @@ class Prefetch:
 
     @contextmanager
     def alongside(self, prepare: Callable[[SystemUnderTest], None]) -> Iterator[None]:
-        """Prepare, each in a thread, the waiting guests of cells alike; they wait again when the context ends.
+        """Prepare, each in a thread, the waiting guests of cells alike; they are paused again when the context ends.
 
-        Where one fails, its preparation is tried again in its own turn, and its error is told then.
+        A preparation that fails is tried again in its guest's own turn, which then reports the error.
         """
         waiting = [
             one
@@ -99,7 +99,7 @@ class Prefetch:
             try:
                 yield
             except (KeyboardInterrupt, SystemExit):
-                # nobody waits for them any more
+                # the run ends: the threads are not waited for
                 for one in waiting:
                     with contextlib.suppress(VmStorageError):
                         one.kill()

@@ -88,7 +88,7 @@ class Provisioner:
             raise UnsupportedError(f"backing=null cannot be had on {config.bus} here: {lacking}. Measure it on nvme.")
         if config.emulator:
             check_emulator(services.shell, config.emulator, services.host.name)
-        # a booted guest's own fill warms its fio for the first round, which takes as much longer without it
+        # a booted guest fills its own disk: that warms its fio, or the first round would take as much longer
         is_to_be_restored = not fresh and self.is_to_be_restored(config)
         fill_bytes = services.prefetch.fill_bytes(config) if is_to_be_restored else 0
         # acceleration was probed with the host's QEMU; for another emulator the proof (query-kvm) checks it
@@ -97,7 +97,7 @@ class Provisioner:
             return GuestEnvironment(self._proven(config, machine, say), services)
         except (GuestError, ProvisionError, AttestationError) as error:
             if machine.is_restored and self.restoring is not None:
-                # what was saved is never why a cell fails; where a boot fails too, it is not to blame
+                # a saved guest is never the reason why a cell fails; if the boot fails too, the state is not to blame
                 factory.discard(machine)
                 booted = self.make_guest(config, say, fresh=True)
                 self.restoring.distrust(machine.spec, error)
@@ -113,7 +113,7 @@ class Provisioner:
 
     def _proven(self, config: StorageConfig, machine: StartedGuest, say: Progress) -> Guest:
         shell = self.services.shell
-        # while it boots, and before it may be waited for in vain: a wrong controller's disk never comes
+        # while the guest boots, and before it is waited for: behind a wrong controller the disk never appears
         with span("proof", cell=config):
             evidence = gather(machine, shell, self.services.log(machine))
             seen = attest(config, machine.spec.accel, evidence)
