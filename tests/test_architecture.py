@@ -149,6 +149,21 @@ def test_the_document_names_every_module() -> None:
     assert named == {(package_of(name), name.rpartition(".")[2]) for name in modules}
 
 
+def test_the_tests_of_a_module_are_found() -> None:
+    """At its path below tests/unit, or in a file whose docstring names it."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    if len(files) == 1:
+        pytest.skip("other tests are not here")
+    told = "".join(ast.get_docstring(ast.parse(path.read_text())) or "" for path in files)
+    modules = [name for name, path in MODULES.items() if path.name != "__init__.py"]
+    at_their_paths = {
+        name
+        for name in modules
+        if (ROOT / "tests/unit" / MODULES[name].relative_to(PACKAGE)).with_name(f"test_{MODULES[name].name}").is_file()
+    }
+    assert [name for name in modules if name not in at_their_paths and f"`{name}`" not in told] == []
+
+
 def test_no_two_modules_need_each_other() -> None:
     """Also in a package, imports make no circle, not even those inside functions."""
     needs: dict[str, set[str]] = {name: set() for name in MODULES}

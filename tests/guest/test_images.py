@@ -1,6 +1,7 @@
 """Operations on whole images for real: every format, a file system that shares blocks, whole pytest runs, Ctrl-C.
 
 No guest is booted, but for the canary of a run and where LVM needs a device mapper (test_volumes.py).
+Tests of `lab.image_operations`.
 """
 
 from __future__ import annotations

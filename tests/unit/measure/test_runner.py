@@ -1,6 +1,6 @@
 """Measuring: fill, warm up, rounds, and what is handed on when.
 
-Tests of `measure.runner`, and of `measure.system`, whose protocol and values it uses.
+Tests of `measure.runner`, and of `measure.system`, whose protocol and values it uses, by the systems of `testing.system`.
 """
 
 from __future__ import annotations
