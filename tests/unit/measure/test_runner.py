@@ -1,6 +1,6 @@
 """Measuring: fill, warm up, rounds, and what is handed on when.
 
-Tests of `measure.runner`, and of `measure.system`, whose protocol and values it uses, by the systems of `testing.system`.
+Tests of `measure.runner`, and of `measure.system`, whose values and protocol it uses by way of `testing.system`.
 """
 
 from __future__ import annotations
