@@ -16,7 +16,7 @@ _FIND_EMULATOR = "command -v qemu-system-x86_64 || ls /usr/libexec/qemu-kvm"
 
 _LOOK = """# reads
 [ -e "$1" ] || { echo 'there is no such file' >&2; exit 1; }
-[ -f "$1" ] || { echo 'it is no file' >&2; exit 1; }
+[ -f "$1" ] || { echo 'it is not a file' >&2; exit 1; }
 [ -x "$1" ] || { echo 'it is not executable' >&2; exit 1; }
 exec "$1" --version
 """
@@ -67,10 +67,10 @@ def check_emulator(shell: Shell, path: str, host: str) -> str:
     if done.ok and version:
         return version
     if done.returncode == TIMED_OUT:
-        why = f"its --version has no end after {_TIME_LIMIT_S:.0f} s"
+        why = f"its --version does not end within {_TIME_LIMIT_S:.0f} s"
     elif done.ok:
         said = done.stdout.strip().partition("\n")[0]
-        why = f"it says {said!r} where QEMU says its version" if said else "it does not say that it is QEMU"
+        why = f"it prints {said!r} in place of QEMU's version" if said else "it does not say that it is QEMU"
     else:
         why = done.tail(1) or f"its --version fails with exit status {done.returncode}"
     raise ConfigError(

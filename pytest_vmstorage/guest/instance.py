@@ -23,7 +23,7 @@ class Begun:
     is_restored: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StartedGuest:
     """A guest that was started: its domain, its disk on the host, the host's shell; `is_restored` or booted."""
 

@@ -114,8 +114,8 @@ def choose(cpus: HostCpus, *, vcpus: int, iothreads: int) -> Pinning:
         return Pinning(vcpus=tuple(free[:vcpus]), iothread=iothread, others=others, node=node)
     where = f" of NUMA node {node}" if len(cpus.cores) > 1 else ""
     threads = f"{vcpus} vCPU{'s' * (vcpus > 1)}{' and an I/O thread' if iothreads else ''}"
-    have = f"{len(cores)} core{'s' * (len(cores) != 1)}"
-    return Pinning(why_not=f"{threads} and the rest of QEMU want {wanted} cores, and {have}{where} can be had")
+    have, verb = (f"{len(cores)} core", "is") if len(cores) == 1 else (f"{len(cores)} cores", "are")
+    return Pinning(why_not=f"{threads} and the rest of QEMU need {wanted} cores, and {have}{where} {verb} available")
 
 
 class Pinner:
@@ -151,7 +151,7 @@ class Pinner:
             return Pinning(within=self._within)
         chosen = choose(self._look(), vcpus=config.vcpus, iothreads=int(config.iothread))
         if chosen.why_not and self._strict:
-            raise UnsupportedError(f"--vm-pin cannot be had: {chosen.why_not}.")
+            raise UnsupportedError(f"--vm-pin is not possible: {chosen.why_not}.")
         return chosen.model_copy(update={"within": self._within}) if chosen.why_not else chosen
 
     def _look(self) -> HostCpus:

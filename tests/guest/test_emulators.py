@@ -150,7 +150,7 @@ def test_another_version_than_the_binary_says_is_caught(lab: Lab, prefix: Path) 
     ("make", "why"),
     [
         (lambda prefix: str(prefix / "bin" / "nosuch"), "there is no such file"),
-        (lambda prefix: str(prefix / "bin"), "it is no file"),
+        (lambda prefix: str(prefix / "bin"), "it is not a file"),
         (lambda _prefix: "/etc/passwd", "it is not executable"),
         (lambda _prefix: shutil.which("qemu-img"), "it says 'qemu-img version "),
     ],

@@ -63,7 +63,7 @@ def test_pinned_guests_run_where_they_were_put(tmp_path: Path) -> None:
     assert len(cpus) == 3
     assert cpus[0] not in cpus[1:]
     assert ("no core left for it alone" in said["test_iothread"]) is (cpus[1] == cpus[2])
-    few = f"not pinned: {CPUS} vCPUs and the rest of QEMU want {CPUS + 1} cores, and "
+    few = f"not pinned: {CPUS} vCPUs and the rest of QEMU need {CPUS + 1} cores, and "
     assert said["test_too_many"].startswith(few)
     assert ";" not in where["test_too_many"]
     assert (said["test_native"], where["test_native"]) == (None, "no QEMU")
@@ -74,7 +74,7 @@ def test_strict_refuses_what_cannot_be_pinned(tmp_path: Path) -> None:
     write(tmp_path, CELLS)
     done = run(tmp_path, "--vm-pin", "--vm-strict", "-k", "too_many")
     assert done.returncode == 1
-    refusal = f"--vm-pin cannot be had: {CPUS} vCPUs and the rest of QEMU want {CPUS + 1} cores"
+    refusal = f"--vm-pin is not possible: {CPUS} vCPUs and the rest of QEMU need {CPUS + 1} cores"
     assert f"--vm-strict: {refusal}" in done.stdout
 
 

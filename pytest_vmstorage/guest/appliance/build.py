@@ -126,7 +126,7 @@ def build(wanted: Recipe, folder: Path, shell: Shell, say: Progress = silent) ->
         raise UnsupportedError(f"The guest appliance is built for x86_64 only, not {platform.machine()}.")
     debian.require(_BUILD_TOOLS, shell)
     if not debian.KEYRING.is_file():
-        raise ProvisionError(f"{debian.KEYRING} is not there.", hint="apt install debian-archive-keyring")
+        raise ProvisionError(f"{debian.KEYRING} is missing.", hint="apt install debian-archive-keyring")
     with _scratch(folder) as scratch:
         made = scratch / "made"
         made.mkdir()
@@ -194,7 +194,7 @@ def _verify(file: Path, wanted: FileRecord) -> None:
     if found.size != wanted.size:
         raise _damaged(file.parent, f"{file.name} has {found.size} bytes instead of {wanted.size}")
     if found.sha256 != wanted.sha256:
-        raise _damaged(file.parent, f"{file.name} has another content than when it was built")
+        raise _damaged(file.parent, f"{file.name} has changed since it was built")
 
 
 def _damaged(folder: Path, what: str) -> ProvisionError:

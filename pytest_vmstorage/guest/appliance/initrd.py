@@ -164,14 +164,14 @@ def vmlinux(image: bytes, unzstd: Callable[[bytes], bytes]) -> bytes:
     except (zlib.error, lzma.LZMAError) as why:
         raise ProvisionError(f"The kernel image cannot be decompressed: {why}.", hint=_REPORT) from why
     if not elf.startswith(_ELF):
-        raise ProvisionError("What the kernel image holds is no ELF file.", hint=_REPORT)
+        raise ProvisionError("The kernel image does not contain an ELF file.", hint=_REPORT)
     return elf
 
 
 def payload(image: bytes) -> bytes:
     """The compressed kernel in a bzImage, with the four length bytes that the kernel's build may append."""
     if len(image) < _HEADER_BYTES or image[0x202:0x206] != b"HdrS":
-        raise ProvisionError("The kernel image is no bzImage.", hint=_REPORT)
+        raise ProvisionError("The kernel image is not a bzImage.", hint=_REPORT)
     (version,) = struct.unpack_from("<H", image, 0x206)
     if version < _PAYLOAD_SINCE:
         raise ProvisionError(f"The kernel image speaks boot protocol {version:#06x}, older than 2.08.", hint=_REPORT)

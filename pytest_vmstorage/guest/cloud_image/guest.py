@@ -41,7 +41,7 @@ def settle(shell: Shell, image: str, timeout_s: float) -> Mapping[str, str]:
     done = shell.run(["/bin/sh", "-c", _CLOUD_INIT], timeout_s=timeout_s)
     if done.returncode == TIMED_OUT:
         raise BootTimeoutError(
-            f"cloud-init of {image} was not at its end within {format_duration(timeout_s)}.",
+            f"cloud-init of {image} did not finish within {format_duration(timeout_s)}.",
             hint="Give it more time with --vm-timeout, or look into it with --vm-keep.",
         )
     if done.returncode not in (0, 2):

@@ -64,7 +64,7 @@ def place_image(
     found = _sum(image.path)
     if found != image.sha256:
         raise HostError(
-            f"The image {image.path} has another content than its checksum says: {found[:16]}... and not"
+            f"The image {image.path} does not match its checksum: it has {found[:16]}... instead of"
             f" {image.sha256[:16]}....",
             hint="Fetch it again, or write down the checksum of what you want to measure with.",
         )
@@ -98,7 +98,7 @@ def _kind(path: Path) -> Literal["qcow2", "raw"]:
     below = told.get("backing-filename") or told.get("format-specific", {}).get("data", {}).get("data-file")
     if below:
         raise HostError(
-            f"The image {path} lies on another file, {below}, which its checksum does not cover.",
+            f"The image {path} depends on another file, {below}, which its checksum does not cover.",
             hint=f"Make one file of both: qemu-img convert -O qcow2 {path.name} IMAGE.qcow2",
         )
     return "qcow2" if told["format"] == "qcow2" else "raw"

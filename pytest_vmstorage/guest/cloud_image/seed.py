@@ -61,7 +61,7 @@ def check_seed_tools() -> None:
     missing = [tool for tool in _TOOLS if shell.run([tool, "--version"]).returncode == NOT_FOUND]
     if missing:
         raise HostError(
-            f"Guests from an image of yours need {' and '.join(missing)} on this machine, and there is none.",
+            f"Guests from your own image need {' and '.join(missing)}, which this machine lacks.",
             hint="apt install mtools",
         )
 

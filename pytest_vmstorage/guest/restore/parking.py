@@ -167,7 +167,7 @@ def park(shell: Shell) -> None:
     """Make a booted guest release its disk; raises GuestError where it does not."""
     done = shell.run(["/bin/sh", "-c", _PARK], timeout_s=PARK_S)
     if not done.ok:
-        raise GuestError(f"The guest that was to be saved does not let its disk go: {done.tail(1)}.")
+        raise GuestError(f"The guest to be saved does not release its disk: {done.tail(1)}.")
 
 
 def wake(shell: AgentShell, *, fills: bool) -> None:

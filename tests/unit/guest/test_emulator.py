@@ -47,7 +47,7 @@ def test_a_qemu_says_its_version(binary: Path) -> None:
         ((SAYS,), 0o644, "it is not executable"),
         (("exit 3",), 0o755, "its --version fails with exit status 3"),
         (("echo cannot open libfoo.so.1 >&2; exit 127",), 0o755, "cannot open libfoo.so.1"),
-        (("echo qemu-img version 9.2.0",), 0o755, "it says 'qemu-img version 9.2.0' where QEMU says its version"),
+        (("echo qemu-img version 9.2.0",), 0o755, "it prints 'qemu-img version 9.2.0' in place of QEMU's version"),
         (("",), 0o755, "it does not say that it is QEMU"),
     ],
     ids=["not executable", "fails", "library", "qemu-img", "silent"],
@@ -63,7 +63,7 @@ def test_what_is_no_qemu_is_one_sentence(tmp_path: Path, lines: tuple[str, ...],
 
 def test_what_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     """No file, or a folder."""
-    for path, why in ((tmp_path / "nosuch", "there is no such file"), (tmp_path, "it is no file")):
+    for path, why in ((tmp_path / "nosuch", "there is no such file"), (tmp_path, "it is not a file")):
         with pytest.raises(ConfigError, match=f"emulator={path} cannot be used on lab01: {why}"):
             check_emulator(LocalShell(), str(path), "lab01")
 
@@ -71,7 +71,7 @@ def test_what_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 def test_what_has_no_end_is_ended() -> None:
     """Anything may stand under a path."""
     shell = FakeShell().answer(re.compile("--version"), seconds=60)
-    with pytest.raises(ConfigError, match=r"cannot be used on lab01: its --version has no end after 20 s\."):
+    with pytest.raises(ConfigError, match=r"cannot be used on lab01: its --version does not end within 20 s\."):
         check_emulator(shell, "/opt/qemu", "lab01")
 
 

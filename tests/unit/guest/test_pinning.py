@@ -65,15 +65,19 @@ def test_the_node_with_most_cores_is_taken_and_no_other() -> None:
     found = choose(HostCpus(cores={"0": (0, 1), "1": (8, 9, 10)}), vcpus=1, iothreads=1)
     assert str(found) == "vCPU 0 on CPU 10, I/O thread on CPU 9, all else of QEMU on CPU 8, NUMA node 1"
     few = choose(HostCpus(cores={"0": (0, 1), "1": (8, 9)}), vcpus=3, iothreads=0)
-    assert str(few) == ("not pinned: 3 vCPUs and the rest of QEMU want 4 cores, and 2 cores of NUMA node 0 can be had")
+    assert str(few) == (
+        "not pinned: 3 vCPUs and the rest of QEMU need 4 cores, and 2 cores of NUMA node 0 are available"
+    )
 
 
 def test_too_few_cores_are_said_or_refused() -> None:
     """A row without pinning says so; with --vm-strict there is no such row."""
     shell = FakeShell().answer(re.compile("thread_siblings_list"), look("0", {0: "0"}, {0: "0"}))
     said = Pinner(shell).of(StorageConfig(iothread=True))
-    assert str(said) == "not pinned: 1 vCPU and an I/O thread and the rest of QEMU want 3 cores, and 1 core can be had"
-    with pytest.raises(UnsupportedError, match=r"--vm-pin cannot be had: 1 vCPU and the rest of QEMU want 2 cores"):
+    assert (
+        str(said) == "not pinned: 1 vCPU and an I/O thread and the rest of QEMU need 3 cores, and 1 core is available"
+    )
+    with pytest.raises(UnsupportedError, match=r"--vm-pin is not possible: 1 vCPU and the rest of QEMU need 2 cores"):
         Pinner(shell, strict=True).of(StorageConfig())
 
 
@@ -92,7 +96,7 @@ def test_a_host_may_keep_cpus_for_itself() -> None:
     pinner.check()
     assert str(pinner.of(StorageConfig())) == "vCPU 0 on CPU 3, all else of QEMU on CPU 2, NUMA node 1"
     assert str(pinner.of(StorageConfig(vcpus=2))) == (
-        "not pinned: 2 vCPUs and the rest of QEMU want 3 cores, and 2 cores of NUMA node 1 can be had;"
+        "not pinned: 2 vCPUs and the rest of QEMU need 3 cores, and 2 cores of NUMA node 1 are available;"
         " all of QEMU on CPUs 1-3,7"
     )
     together = Pinner(shell, apart=False, within=(1, 2, 3, 7)).of(StorageConfig(vcpus=64, iothread=True))

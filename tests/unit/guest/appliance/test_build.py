@@ -122,7 +122,7 @@ def _flip(file: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "flipped-bit": (lambda folder: _flip(folder / "vmlinux"), "vmlinux has another content"),
+    "flipped-bit": (lambda folder: _flip(folder / "vmlinux"), "vmlinux has changed since"),
     "truncated": (lambda folder: (folder / "root.erofs").write_bytes(b"image"), "root.erofs has 5 bytes instead of 17"),
     "missing-file": (lambda folder: (folder / "initrd").unlink(), "initrd cannot be read"),
     "bad-json": (lambda folder: (folder / "manifest.json").write_text('{"key":'), "manifest.json cannot be read"),

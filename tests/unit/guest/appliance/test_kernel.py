@@ -64,12 +64,12 @@ def test_payload_counts_setup_sectors_zero_as_four() -> None:
 @pytest.mark.parametrize(
     ("image", "says"),
     [
-        (b"too short", "no bzImage"),
-        (b"\0" * 4096, "no bzImage"),
+        (b"too short", "not a bzImage"),
+        (b"\0" * 4096, "not a bzImage"),
         (bzimage(b"x", version=0x0207), "older than 2.08"),
         (bzimage(gzip.compress(ELF))[:1620], "cut short"),
         (bzimage(b"\x89LZO and more"), "unknown way"),
-        (bzimage(gzip.compress(b"no kernel at all")), "no ELF"),
+        (bzimage(gzip.compress(b"no kernel at all")), "not contain an ELF"),
         (bzimage(b"\x1f\x8b" + b"damaged" * 9), "cannot be decompressed"),
     ],
     ids=["short", "zeros", "old", "cut", "lzo", "no-elf", "damaged"],

@@ -69,7 +69,7 @@ def test_an_image_with_another_content_is_refused(tmp_path: Path) -> None:
     image = listed(make_image(tmp_path / "i"))
     with (tmp_path / "i").open("ab") as stream:
         stream.write(b"x")
-    with pytest.raises(HostError, match="has another content than its checksum says"):
+    with pytest.raises(HostError, match="does not match its checksum"):
         place_image(LOCAL, LocalShell(), image, silent, draft=DRAFT)
     (tmp_path / "i").unlink()
     with pytest.raises(HostError, match="cannot be read: No such file or directory"):
@@ -83,7 +83,7 @@ def test_an_image_that_is_none_of_these_or_half_of_one_is_refused(tmp_path: Path
         place_image(LOCAL, LocalShell(), listed(make_image(tmp_path / "v", kind="vdi")), silent, draft=DRAFT)
     below = make_image(tmp_path / "below")
     above = make_image(tmp_path / "above", "-b", str(below), "-F", "qcow2")
-    with pytest.raises(HostError, match=r"lies on another file, .*below, which its checksum does not cover"):
+    with pytest.raises(HostError, match=r"depends on another file, .*below, which its checksum does not cover"):
         place_image(LOCAL, LocalShell(), listed(above), silent, draft=DRAFT)
 
 
@@ -146,7 +146,7 @@ def test_tools_for_a_seed_are_named_where_they_are_missing(tmp_path: Path, monke
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HostError) as caught:
         check_seed_tools()
-    assert caught.value.what.startswith("Guests from an image of yours need mformat and mcopy on this machine")
+    assert caught.value.what.startswith("Guests from your own image need mformat and mcopy, which this machine lacks")
     assert caught.value.hint == "apt install mtools"
 
 
@@ -225,7 +225,7 @@ def test_a_guest_whose_cloud_init_fails_or_has_no_end_is_told() -> None:
         settle(told, "i", 60)
     slow = guest_shell()
     slow.answer(re.compile("cloud-init status --wait"), seconds=61)
-    with pytest.raises(BootTimeoutError, match="cloud-init of i was not at its end within 1 min"):
+    with pytest.raises(BootTimeoutError, match="cloud-init of i did not finish within 1 min"):
         settle(slow, "i", 60)
 
 

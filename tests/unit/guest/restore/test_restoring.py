@@ -517,7 +517,7 @@ def test_a_shell_that_does_not_listen_yet_is_told_again(monkeypatch: pytest.Monk
 def test_parking_and_waking_tell_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the last line of what the guest said; one that says nothing is not waited for without end."""
     shell = FakeShell().answer(PARK, stderr="sh: cannot create unbind", returncode=2)
-    with pytest.raises(GuestError, match="does not let its disk go: sh: cannot create unbind"):
+    with pytest.raises(GuestError, match="does not release its disk: sh: cannot create unbind"):
         park(shell)
     guest = AgentShell(FakeDomain(shell))
     with pytest.raises(GuestError, match=f"says nothing: .*'{SAID}'"):
