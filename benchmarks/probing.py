@@ -44,7 +44,7 @@ UNMENDED = """
 from pytest_vmstorage.guest.libvirt import hypervisor, start
 
 hypervisor.count_all_modules = lambda: 0
-start.adopted_daemons = set
+start.orphan_daemons = set
 """
 
 

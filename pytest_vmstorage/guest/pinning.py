@@ -72,7 +72,7 @@ class HostCpus(BaseModel):
     allowed: tuple[int, ...] = ()
 
 
-class Monitored(Protocol):
+class Monitor(Protocol):
     """A guest whose QEMU answers QMP."""
 
     def monitor(self, command: str, **arguments: object) -> object:
@@ -159,7 +159,7 @@ class Pinner:
         return self._cpus
 
 
-def check_pinning(shell: Shell, guest: Monitored, pinning: Pinning) -> None:
+def check_pinning(shell: Shell, guest: Monitor, pinning: Pinning) -> None:
     """Read back where the threads may run; raises AttestationError with both lists of CPUs where they differ."""
     if pinning.why_not and not pinning.within:
         return

@@ -67,13 +67,13 @@ def proofs_of(proof: tuple[Proof, ...]) -> dict[str, tuple[str, str]]:
 
 def test_each_cell_has_its_qemu(lab: Lab, prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy runs the guest, its row says so and has its version; the same cell without it has the host's own."""
-    known_when_adopting, adopting_it = [], start.adopting
+    known_when_adopting, adopting_it = [], start.adoption
 
-    def adopting(pid_file: Path) -> AbstractContextManager[None]:
+    def adoption(pid_file: Path) -> AbstractContextManager[None]:
         known_when_adopting.append(known_qemus())
         return adopting_it(pid_file)
 
-    monkeypatch.setattr(start, "adopting", adopting)
+    monkeypatch.setattr(start, "adoption", adoption)
     path = copied(lab, prefix, "qemu-system-x86_64")
     config = StorageConfig(emulator=path, size="32M")
     guest = lab.guest(config)

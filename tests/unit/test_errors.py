@@ -116,7 +116,7 @@ def test_libvirts_errors_become_ours(
     event = None if ended is None else threading.Event()
     if event is not None and ended:
         event.set()
-    with pytest.raises(VmStorageError) as caught, hypervisor.translated("doing it", ended=event):
+    with pytest.raises(VmStorageError) as caught, hypervisor.translation("doing it", ended=event):
         raise LibvirtError(code, "not supported:\n no such  bus")
     assert type(caught.value) is kind
     assert caught.value.what == what
@@ -138,7 +138,7 @@ def test_a_channel_that_breaks_is_that_of_a_guest_that_ends(
     monkeypatch.setattr(hypervisor, "load_libvirt", lambda: LIBVIRT)
     ended = threading.Event()
     threading.Timer(0.1, ended.set).start()
-    asking = hypervisor.translated("asking it", ended=ended)
+    asking = hypervisor.translation("asking it", ended=ended)
     with pytest.raises(GuestDiedError, match="The guest ended during: asking it"), asking:
         raise LibvirtError(code, message)
 
@@ -152,5 +152,5 @@ def test_a_binding_that_fails_without_a_reason_is_an_error_of_ours() -> None:
 
 def fail_in_a_binding(said: str) -> None:
     """What CPython raises where an extension module returns a result and an exception."""
-    with hypervisor.translated("restoring it"):
+    with hypervisor.translation("restoring it"):
         raise SystemError(said)

@@ -99,7 +99,7 @@ class LibvirtHypervisor:
         return None
 
     def _translated(self, doing: str, conn: Any) -> contextlib.AbstractContextManager[None]:
-        return translated(doing, connection=self.connection, is_lost=lambda: not self.connection.is_alive(conn))
+        return translation(doing, connection=self.connection, is_lost=lambda: not self.connection.is_alive(conn))
 
     def versions(self) -> Mapping[str, str]:
         """Versions of `qemu` and `libvirt` as the lab host has them."""
@@ -177,7 +177,7 @@ class LibvirtDomain:
         return self._of_connection
 
     def _translated(self, doing: str, patience_s: float = 0.0) -> contextlib.AbstractContextManager[None]:
-        return translated(
+        return translation(
             doing,
             ended=self._ended,
             patience_s=patience_s,
@@ -290,7 +290,7 @@ def load_libvirt() -> Any:
 
 
 @contextlib.contextmanager
-def translated(
+def translation(
     doing: str,
     *,
     ended: threading.Event | None = None,

@@ -46,7 +46,7 @@ class _Adoption:
         while True:
             with self._lock:
                 is_last = not self._wanted
-                for pid in adopted_daemons() - self._awaited:
+                for pid in orphan_daemons() - self._awaited:
                     self._awaited.add(pid)
                     threading.Thread(target=self._wait, args=(pid,), name="vmstorage-wait", daemon=True).start()
                 if is_last:
@@ -65,7 +65,7 @@ class _Adoption:
 _ADOPTION = _Adoption()
 
 
-def adopted_daemons() -> set[int]:
+def orphan_daemons() -> set[int]:
     """Pids of this process's children, dead or alive, that became daemons and whose parent has ended."""
     own_session = os.getsid(0)
     found = set()
@@ -99,7 +99,7 @@ def _stat_field(pid: int, number: int) -> int | None:
 
 
 @contextlib.contextmanager
-def adopting(pid_file: Path) -> Iterator[None]:
+def adoption(pid_file: Path) -> Iterator[None]:
     """Within it, orphans of this process's children become its own (prctl(2), Linux 3.4); no longer than needed.
 
     Several threads may be within it at once. The process whose pid turns up in `pid_file`, and each daemon, is waited
@@ -151,7 +151,7 @@ class Starts:
         """Context in which the caller starts that guest; no other guest starts meanwhile if it is to be alone."""
         if self._pids is not None:
             self._learn(emulator)
-        adopted = adopting(self._pids / f"{name}.pid") if self._pids is not None else contextlib.nullcontext()
+        adopted = adoption(self._pids / f"{name}.pid") if self._pids is not None else contextlib.nullcontext()
         with self._alone() if alone else self._beside(), adopted:
             yield
 

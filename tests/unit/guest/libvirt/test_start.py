@@ -1,6 +1,6 @@
 """Which starts of guests go on side by side.
 
-Tests of the class `Starts` of `guest.libvirt.start`; its adoption of orphans is tested in test_adopted.py.
+Tests of the class `Starts` of `guest.libvirt.start`; its adoption of orphans is tested in test_adoption.py.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_one_that_fails_stops_nobody(tmp_path: Path) -> None:
 
 def test_a_daemon_starts_them_and_needs_neither(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks, and is the parent, of its own."""
-    monkeypatch.setattr(starts_module, "adopting", lambda _pid_file: pytest.fail("adopted"))
+    monkeypatch.setattr(starts_module, "adoption", lambda _pid_file: pytest.fail("adopted"))
     scene = Scene(tmp_path)
     scene.starts = Starts(None, lambda _emulator: pytest.fail("asked"))
     assert [scene.start("a"), scene.start("b", alone=True)] == [1, 1]

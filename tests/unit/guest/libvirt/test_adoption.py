@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage.guest.libvirt import start
-from pytest_vmstorage.guest.libvirt.start import adopted_daemons, adopting
+from pytest_vmstorage.guest.libvirt.start import adoption, orphan_daemons
 
 PROCESSES = Path.glob
 
@@ -40,7 +40,7 @@ def assert_gone(pid: int) -> None:
 
 def test_an_orphan_is_waited_for(tmp_path: Path) -> None:
     """It is our child while it runs, also after the start, and is gone when it ends."""
-    with adopting(tmp_path / "pid"):
+    with adoption(tmp_path / "pid"):
         pid = orphan(0.2, tmp_path / "pid")
         assert parent(pid) == os.getpid()
     assert_gone(pid)
@@ -48,14 +48,14 @@ def test_an_orphan_is_waited_for(tmp_path: Path) -> None:
 
 def test_an_orphan_that_ends_while_starting_is_waited_for(tmp_path: Path) -> None:
     """libvirt waits within the start for a QEMU that fails at once: it is gone before the context ends."""
-    with adopting(tmp_path / "pid"):
+    with adoption(tmp_path / "pid"):
         assert_gone(orphan(0, tmp_path / "pid"))
 
 
 def test_two_starts_side_by_side_adopt_their_own(tmp_path: Path) -> None:
     """The end of one start is none of the other's."""
-    with adopting(tmp_path / "pid"):
-        with adopting(tmp_path / "other"):
+    with adoption(tmp_path / "pid"):
+        with adoption(tmp_path / "other"):
             other = orphan(0, tmp_path / "other")
         pid = orphan(0.2, tmp_path / "pid")
         assert parent(pid) == os.getpid()
@@ -65,7 +65,7 @@ def test_two_starts_side_by_side_adopt_their_own(tmp_path: Path) -> None:
 
 def test_orphans_of_others_are_left_alone(tmp_path: Path) -> None:
     """Outside the context an orphan goes where it went without this plugin."""
-    with adopting(tmp_path / "none"):
+    with adoption(tmp_path / "none"):
         pass
     pid = orphan(30, tmp_path / "pid")
     try:
@@ -84,7 +84,7 @@ def daemon(seconds: float, pid_file: Path) -> int:
 
 def test_a_daemon_that_no_file_names_is_waited_for(tmp_path: Path) -> None:
     """libvirt starts a QEMU to ask what it can, ends it, and waits 40 s for one that nobody reaps."""
-    with adopting(tmp_path / "guest.pid"):
+    with adoption(tmp_path / "guest.pid"):
         assert_gone(daemon(0, tmp_path / "probe"))
         late = daemon(0.2, tmp_path / "late")
         assert parent(late) == os.getpid()
@@ -94,11 +94,11 @@ def test_a_daemon_that_no_file_names_is_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("start_new_session", [False, True])
 def test_a_child_of_somebody_else_keeps_its_exit_status(tmp_path: Path, start_new_session: bool) -> None:
     """What a test starts by itself is its own to wait for, in whichever session it is."""
-    with adopting(tmp_path / "guest.pid"):
+    with adoption(tmp_path / "guest.pid"):
         child = subprocess.Popen(["sh", "-c", "exit 7"], start_new_session=start_new_session)
         # by when this daemon is gone, all that was to be reaped is
         assert_gone(daemon(0.1, tmp_path / "probe"))
-        assert child.pid not in adopted_daemons()
+        assert child.pid not in orphan_daemons()
         assert child.wait(5) == 7
 
 
