@@ -36,7 +36,7 @@ class ImageHost:
         self.shell.do(re.compile(r"^qemu-io -r "), lambda asked: said(asked, f"qemu-io> 00000000:  {self.data}\n"))
         self.shell.do(re.compile(r"^find .*printf"), lambda asked: said(asked, f"{self._blocks}\n"))
         self.shell.answer(re.compile(r"^find .*filefrag"))
-        self.shell.answer(re.compile(r"cp --reflink=always"), returncode=1)
+        self.shell.answer(re.compile(r"^sh -c 'printf %4096s x"), returncode=1)
         self.shell.answer(re.compile(r"mindepth 1 -delete"))
         self.shell.answer(re.compile(r"^sh -c 'rm -f"))
 
