@@ -1,4 +1,4 @@
-"""Opens a lab: connects to its host, finds all that every cell needs, and undoes that where one step fails."""
+"""Opens labs on hosts, undoing all steps where one fails; reaches kept guests and removes what dead runs left."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.results.spans import span
 
 MOST_AT_ONCE = 4
-"""Guests that boot side by side at most, on as many cores."""
+"""The most guests that boot side by side, on as many cores."""
 
 
 def open_machines(settings: LabSettings, say: Progress = silent) -> Lab:
     """A lab without a host for guests, where every cell is a machine that the plugin did not make.
 
-    Nothing is made before a cell's turn, and nobody reached.
+    Before a cell's turn nothing is made, and no machine is reached.
     """
     book = lease_book()
     for sentence in _reap_here(book):
@@ -90,12 +90,12 @@ def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
         say(str(sentence))
     emulator = find_emulator(shell, host.name)
     pin = _pinner(host, shell, settings.wishes)
-    # what is known at once is told before another job is waited for
+    # errors that are known at once are raised before another job is waited for
     chosen, shared = settings.folder is not None, host.uri is not None
     folder = find_folder(shell, host.folder, chosen=chosen, named=host.is_folder_named, shared=shared)
     host = host.model_copy(update={"folder": folder.path})
     with ExitStack() as teardown:
-        # the last line here is the first to be run: the guests go before the connection, the leases go last
+        # the steps run in reverse order: the guests go before the connection, the leases go last
         host_lease = _leased(host, shell, settings, say, teardown)
         held = HeldLease(book, _lease(host))
         lease = held.lease
@@ -150,7 +150,7 @@ def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
             held=held,
             remember_accel=remember,
             host_settings=host_settings,
-            # more side by side would only wait for each other and for the disk
+            # more guests side by side would only wait for each other and for the disk
             at_once=max(1, min(facts.cores, MOST_AT_ONCE)),
             host_lease=host_lease,
             machines=machines,
@@ -160,7 +160,7 @@ def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
 
 
 class NoHypervisor:
-    """Stands where no guest is made: there is none to be found, and none can be started."""
+    """A hypervisor without guests, for labs that make none: it finds no guest and starts none."""
 
     def start(self, xml: str) -> Domain:  # noqa: ARG002 (as the protocol has it)
         """Raise UnsupportedError."""
@@ -175,26 +175,26 @@ class NoHypervisor:
         return None
 
     def forget(self, uuid: str) -> None:
-        """There is nothing known of it."""
+        """Do nothing: no guest is known."""
 
     def versions(self) -> Mapping[str, str]:
-        """None of anything."""
+        """No versions."""
         return {}
 
     def supports_kvm(self, emulator: str) -> bool:  # noqa: ARG002 (as the protocol has it)
-        """No."""
+        """False."""
         return False
 
     def disk_buses(self, emulator: str, machine: str) -> frozenset[str]:  # noqa: ARG002 (as the protocol has it)
-        """None."""
+        """No buses."""
         return frozenset()
 
     def confinement(self) -> Confinement:
-        """None."""
+        """No confinement."""
         return Confinement()
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing: there is no connection."""
 
 
 def _restoring(
@@ -207,7 +207,7 @@ def _restoring(
     timeout_s: float,
     say: Progress,
 ) -> Restoring:
-    """What begins guests from saved ones; a state holds for this boot of the host and what runs there."""
+    """Restoring of guests from saved ones; a state is valid for this boot of the host and its versions."""
     ours = {"parking": PARKING}
     conditions = {"cpu": facts.cpu, "qemu": facts.qemu, "libvirt": facts.libvirt, "kernel": facts.kernel, **ours}
     boot_id = shell.read("/proc/sys/kernel/random/boot_id").strip()
@@ -216,7 +216,7 @@ def _restoring(
 
 
 def _guard(host: LabHost, lease: Lease) -> Guard:
-    """What the run may write to on the host from the moment when its folder is there."""
+    """The guard of files that the run may write to on the host, once its folder is there."""
     states, own = states_folder(host), (lease.folder, lease.root)
     kept = ("appliance-", "image-") if not host.is_local else ()
     folders = [f"{one}/" for one in (*own, states) if one]
@@ -224,12 +224,12 @@ def _guard(host: LabHost, lease: Lease) -> Guard:
 
 
 def states_folder(host: LabHost) -> str:
-    """Where guests are kept from which others are restored."""
+    """The folder of saved guests, from which others are restored."""
     return str(cache_folder() / "states") if host.is_local else f"{host.folder}/states"
 
 
 def reap_host(host: LabHost, *, kept: bool = False, look_only: bool = False) -> list[Reaped]:
-    """Remove, or only tell, what dead runs left on that host, and on this machine for its sake; a sentence for each.
+    """Remove, or only list, what dead runs left on that host and, for their leases, on this machine; a sentence each.
 
     Raises HostError where it cannot be reached.
     """
@@ -238,14 +238,14 @@ def reap_host(host: LabHost, *, kept: bool = False, look_only: bool = False) -> 
         said = [*_reap_here(book, kept=kept, look_only=look_only), *_kept(book, host, kept=kept, look_only=look_only)]
         return [*said, *_reap_states(host, LocalShell(), look_only=look_only)]
     shell = open_shell(host)
-    # before libvirt's own ssh, which would try for minutes
+    # checked before libvirt's own ssh, which would try for minutes
     shell.run(["true"])
     said = [*_sweep(look_only=look_only), *_kept(book, host, kept=kept, look_only=look_only)]
     said += _reap_states(host, shell, look_only=look_only)
     leases = list(leases_of(book, host, kept=kept))
     if not leases:
         return said
-    # a machine that the plugin did not make has no guests of ours, and need not have libvirt
+    # a machine that the plugin did not make has no guests of the plugin's, and need not have libvirt
     hypervisor = LibvirtHypervisor(host.uri) if any(one.uri is not None for one in leases) else NoHypervisor()
     try:
         return [*said, *reap_remote(book, host, shell, hypervisor, kept=kept, look_only=look_only)]
@@ -254,7 +254,7 @@ def reap_host(host: LabHost, *, kept: bool = False, look_only: bool = False) -> 
 
 
 def _kept(book: LeaseBook, host: LabHost, *, kept: bool, look_only: bool) -> list[Reaped]:
-    """What --vm-keep left on that host and this does not remove; only told where nothing is removed."""
+    """Guests of --vm-keep on that host that stay; listed only where `look_only` is set."""
     if kept or not look_only:
         return []
     here = [lease for lease in book if lease.kept and lease.ssh == host.ssh and not is_dead(lease)]
@@ -263,7 +263,7 @@ def _kept(book: LeaseBook, host: LabHost, *, kept: bool, look_only: bool) -> lis
 
 
 def _reap_states(host: LabHost, shell: Shell, *, look_only: bool) -> list[Reaped]:
-    """Guests from which others are restored; a run that has need of one makes it anew."""
+    """Remove saved guests; a run that needs one saves it anew."""
     count = remove_states(shell, states_folder(host), look_only=look_only)
     what = f"{count} saved guest(s) in {states_folder(host)}" + ("" if host.is_local else f" on {host.name}")
     told = f"{what} would be removed too; a run that needs one saves it anew" if look_only else f"removed {what}"
@@ -271,7 +271,7 @@ def _reap_states(host: LabHost, shell: Shell, *, look_only: bool) -> list[Reaped
 
 
 def _appliance(settings: LabSettings, shell: Shell, say: Progress) -> Appliance | None:
-    """What guests boot; with an image of the user's only a canary needs it, and only where there may be KVM."""
+    """The appliance that guests boot; with a user's image only the canary needs it, and only where there may be KVM."""
     if settings.image is not None and (settings.accel == "tcg" or device_refusal(shell)):
         return None
     with span("appliance"):
@@ -279,12 +279,12 @@ def _appliance(settings: LabSettings, shell: Shell, say: Progress) -> Appliance 
 
 
 def _reap_here(book: LeaseBook, *, kept: bool = False, look_only: bool = False) -> list[Reaped]:
-    """What dead runs left on this machine."""
+    """Remove, or only list, what dead runs left on this machine."""
     return [*reap(book, LocalShell(), kept=kept, look_only=look_only), *_sweep(look_only=look_only)]
 
 
 def _sweep(*, look_only: bool) -> list[Reaped]:
-    """What no lease names, as it is made before there is one: by its name, which says whose it is."""
+    """Remove, or only list, files made before there was a lease: their names say whose they are."""
     sweeps = (shell.sweep, ssh.sweep, leftovers.sweep, appliances.sweep)
     found = [phrase for sweep in sweeps for phrase in sweep(look_only=look_only)]
     for draft in () if look_only else left_drafts(cache_folder()):
@@ -318,17 +318,17 @@ def open_kept(run_id: str) -> Iterator[Shell]:
 
 
 def hosts_left() -> list[str]:
-    """Names of other machines on which dead runs have left something."""
+    """Names of other machines on which dead runs have left leases."""
     return sorted({lease.host or lease.ssh for lease in lease_book() if lease.ssh is not None and is_dead(lease)})
 
 
 def lease_book() -> LeaseBook:
-    """This user's leases on this machine; raises HostError where his cache folder cannot be used."""
+    """This user's leases on this machine; raises HostError where the cache folder cannot be used."""
     return LeaseBook(use_cache_folder() / "leases")
 
 
 def driver_cache() -> Path:
-    """Where libvirt's embedded driver keeps what it found out about QEMU."""
+    """The folder in which libvirt's embedded driver caches QEMU's capabilities."""
     return cache_folder() / "libvirt"
 
 
@@ -348,7 +348,7 @@ def _lease(host: LabHost) -> Lease:
 
 
 def _leased(host: LabHost, shell: Shell, settings: LabSettings, say: Progress, undo: ExitStack) -> HostLease | None:
-    """The host leased for as long as the lab is open, where that is wanted: a canary, too, disturbs a measurement."""
+    """The host's lease while the lab is open, where the user wants one: even a canary disturbs a measurement."""
     if settings.wait_s is None:
         return None
     lease = HostLease(shell, host.name, wait_s=settings.wait_s)

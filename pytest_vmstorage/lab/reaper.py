@@ -1,7 +1,7 @@
 """Removes what dead runs left on a host, and nothing else: guests, disks, mounts, commands, folders, leases.
 
-Each step needs the one before it: a guest holds its disk, a command the mount it writes to, a mount its loop device or
-volume, all of them the folder. The lease goes last, so that whatever could not be removed is tried again.
+Each step needs the previous one: a guest holds its disk, a command the mount it writes to, a mount its loop device or
+volume, and all of them the folder. The lease goes last, so that a failed removal is tried again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pytest_vmstorage.storage.host_file_system import reap_host_fs, remove_folde
 _RUN = re.compile(r"\w+")
 
 # The run's id comes by stdin, so that neither this script nor the ssh that carries it has it among its words.
-# A command with a terminal and a parent is somebody's who looks at the run's files. Guests are left to libvirt.
+# A command with a terminal and a parent is a user's who looks at the run's files. Guests are left to libvirt.
 _SCRIPT = r"""
 exec 2>/dev/null
 read -r run
@@ -61,26 +61,26 @@ done
 
 
 def end_orphans(shell: Shell, run_id: str, *, look_only: bool = False) -> list[str]:
-    """Kill commands that have the run's folder or volumes among their words; a phrase for each.
+    """Kill commands that have the run's folder or volumes in their command lines; a phrase for each.
 
-    With `look_only` they are only told. Raises ProvisionError where one stays.
+    With `look_only` they are only listed. Raises ProvisionError where one survives.
     """
     if _RUN.fullmatch(run_id) is None:
-        # it becomes a part of a pattern, and a lease from which it comes may be damaged
-        raise ProvisionError(f"{run_id!r} is no run's id.")
+        # the id becomes part of a pattern, and its lease may be damaged
+        raise ProvisionError(f"{run_id!r} is not a run's id.")
     done = shell.run(["sh", "-c", _SCRIPT, "sh", "look" if look_only else "end"], stdin=f"{run_id}\n".encode())
     found = [line.split(" ", 1) for line in done.stdout.splitlines()]
     said = [f"{name} (pid {pid})" for pid, name in found]
     if not done.ok:
         raise ProvisionError(
-            f"a command of it goes on: {', '.join(said)}.",
+            f"a command of that run is still running: {', '.join(said)}.",
             hint="It may be another user's, or wait for a disk that does not answer: end it there.",
         )
     return said
 
 
 DAEMON_LOGS = "/var/log/libvirt/qemu"
-"""Where a libvirt daemon logs what QEMU says, a file for each guest."""
+"""The folder of a libvirt daemon's logs of QEMU, a file for each guest."""
 
 _PATIENCE_S = 10.0
 _THERE = 'for one; do [ ! -e "$one" ] || printf "%s\\n" "$one"; done'
@@ -88,7 +88,7 @@ _THERE = 'for one; do [ ! -e "$one" ] || printf "%s\\n" "$one"; done'
 
 @dataclass(frozen=True)
 class Reaped:
-    """What became of a dead run's things, as a sentence; `is_clear` says that nothing of them is left."""
+    """Result of reaping a dead run, as a sentence; `is_clear` says that nothing is left of it."""
 
     sentence: str
     is_clear: bool = True
@@ -98,28 +98,28 @@ class Reaped:
 
 
 class Guests(Protocol):
-    """How a dead run's guests are reached on their host."""
+    """Access to a dead run's guests on their host."""
 
     def look(self, lease: Lease) -> list[str]:
-        """A phrase for each that is there."""
+        """A phrase for each guest that is there."""
 
     def end(self, lease: Lease) -> None:
-        """End them and wait until QEMU is gone. Raises VmStorageError."""
+        """End the guests and wait until QEMU is gone. Raises VmStorageError."""
 
 
 def reap(book: LeaseBook, shell: Shell, *, kept: bool = False, look_only: bool = False) -> list[Reaped]:
     """Remove what dead owners left on this machine; a sentence for each lease.
 
-    Only what a lease names is touched: QEMU processes that carry a leased UUID, what bears the run's id, and what lies
-    in its folders. Leases of other lab hosts are left for a run that can reach them. `kept` takes guests of --vm-keep
-    as well; with `look_only` all is only told.
+    Only the lease's own things are touched: QEMU processes with a leased UUID, things named with the run's id, and its
+    folders. Leases of other lab hosts are left for a run that can reach them. `kept` includes guests of --vm-keep;
+    with `look_only` all is only listed.
     """
     dead = (lease for lease in book if _is_here(lease) and (is_dead(lease) or (kept and lease.kept)))
     return _each(dead, book, shell, LocalGuests(), "", look_only)
 
 
 def leases_of(book: LeaseBook, host: LabHost, *, kept: bool = False) -> Iterator[Lease]:
-    """Leases on that lab host whose owner is dead; `kept` takes those of --vm-keep as well."""
+    """Leases on that lab host whose owner is dead; `kept` includes those of --vm-keep."""
     on_host = (lease for lease in book if lease.ssh is not None and lease.ssh == host.ssh)
     return (lease for lease in on_host if is_dead(lease) or (kept and lease.kept))
 
@@ -127,7 +127,7 @@ def leases_of(book: LeaseBook, host: LabHost, *, kept: bool = False) -> Iterator
 def reap_remote(
     book: LeaseBook, host: LabHost, shell: Shell, hypervisor: Hypervisor, *, kept: bool = False, look_only: bool = False
 ) -> list[Reaped]:
-    """The same for a lab host that was reached just now: guests through its libvirt, all else through its shell."""
+    """Reap on a lab host that was just reached: guests through its libvirt, all else through its shell."""
     guests = RemoteGuests(shell, hypervisor)
     return _each(leases_of(book, host, kept=kept), book, shell, guests, host.name, look_only)
 
@@ -138,7 +138,7 @@ def _each(
     with book.alone("reap.lock"):
         if not look_only:
             book.drop_drafts()
-        # now, when no other process removes them any more
+        # listed only now, when no other process removes them
         return [_one(lease, book, shell, guests, host, look_only) for lease in list(dead)]
 
 
@@ -149,7 +149,7 @@ def _one(lease: Lease, book: LeaseBook, shell: Shell, guests: Guests, host: str,
             return Reaped(f"run {lease.run_id} left{on}: {', '.join(_look(lease, shell, guests))} {whose}")
         found = _clear(lease, shell, guests, book)
     except VmStorageError as error:
-        # a later run may have the means; this one has work of its own to do
+        # a later run may be able to remove it; this run continues with its own work
         again = f"Its lease stays: `vmstorage reap{f' --host={host}' if host else ''}` tries again."
         return Reaped(f"could not remove all that run {lease.run_id} left{on} {whose}: {error} {again}", is_clear=False)
     book.drop(lease)
@@ -165,14 +165,14 @@ def _clear(lease: Lease, shell: Shell, guests: Guests, book: LeaseBook) -> list[
     ended = guests.look(lease)
     guests.end(lease)
     made = _made(lease, shell)
-    # one that was about to start when its run was killed could not be seen before
+    # a guest that was about to start when its run was killed could not be seen before
     late = guests.look(lease)
     guests.end(lease)
     return [f"{len({*ended, *late})} guest(s)", *made, *_set_back(lease, shell, book)]
 
 
 def _made(lease: Lease, shell: Shell, *, look_only: bool = False) -> list[str]:
-    """Remove, or tell, what a run whose guests are gone has made; a phrase for each."""
+    """Remove, or list, all that a run whose guests are gone has made; a phrase for each."""
     folders = [folder for folder in (lease.folder, lease.root) if _is_ours(lease, folder)]
     if not folders:
         return []
@@ -187,17 +187,17 @@ def _made(lease: Lease, shell: Shell, *, look_only: bool = False) -> list[str]:
 
 
 def daemon_logs(run_id: str) -> str:
-    """How the paths begin of the logs that a libvirt daemon keeps of the run's guests."""
+    """Common beginning of the paths of a libvirt daemon's logs of the run's guests."""
     return f"{DAEMON_LOGS}/vms-{run_id}-"
 
 
 def remove_logs(shell: Shell, run_id: str) -> None:
-    """Remove what a libvirt daemon wrote of that run's guests; where this user may not, its logrotate will."""
+    """Remove a libvirt daemon's logs of that run's guests; where this user may not, its logrotate will."""
     shell.run(["sh", "-c", 'rm -f -- "$1"*.log "$1"*.log.*', "sh", daemon_logs(run_id)])
 
 
 def _set_back(lease: Lease, shell: Shell, book: LeaseBook) -> list[str]:
-    """Set back what the run changed of its host's settings; a phrase for each kind."""
+    """Restore the host settings that the run changed; a phrase for each kind."""
     if not lease.settings:
         return []
     with book.alone():
@@ -205,7 +205,7 @@ def _set_back(lease: Lease, shell: Shell, book: LeaseBook) -> list[str]:
 
 
 def _is_here(lease: Lease) -> bool:
-    # a home folder may be shared by machines: the things of another one cannot be removed here
+    # machines may share a home folder: the things of another machine cannot be removed here
     owner = lease.owner
     return lease.ssh is None and (owner.host == socket.gethostname() or owner.boot_id == boot_id())
 
@@ -223,12 +223,12 @@ class RemoteGuests:
         self._hypervisor = hypervisor
 
     def look(self, lease: Lease) -> list[str]:
-        """Those that this libvirt knows."""
+        """UUIDs of the guests that this libvirt knows."""
         return [domain for domain in lease.domains if self._hypervisor.find(domain) is not None]
 
     def end(self, lease: Lease) -> None:
-        """Destroy them, and have libvirt forget what it was told and wrote of them."""
-        # one that is being started is known to libvirt or has a process, and both within a moment
+        """Destroy the guests, and remove their definitions and logs from libvirt."""
+        # a guest that is being started is known to libvirt or has a process, and soon both
         _within(_PATIENCE_S / 2, lambda: self._ended(lease))
         self._check_gone(lease)
         for domain in lease.domains:
@@ -248,23 +248,23 @@ class RemoteGuests:
         return self._shell.run(["pgrep", "-f", "--", pattern]).stdout.split()
 
     def _check_gone(self, lease: Lease) -> None:
-        """Raise ProvisionError where QEMU runs that this libvirt knows nothing of: its disk is not taken away."""
+        """Raise ProvisionError where a QEMU runs that this libvirt does not know: its disk must stay."""
         if found := self._processes(lease):
             raise ProvisionError(
-                f"a guest of it runs there as process {found[0]}, and libvirt there does not know of it.",
+                f"a guest of that run is still process {found[0]} there, and libvirt there does not know it.",
                 hint=f"Look at it, and end it with `kill {found[0]}` on that host.",
             )
 
 
 class LocalGuests:
-    """Guests of the embedded driver: QEMU processes of this machine, with nobody left who knows of them."""
+    """Guests of the embedded driver: QEMU processes of this machine whose libvirt is gone."""
 
     def look(self, lease: Lease) -> list[str]:
-        """Pids, also of the QEMU without a guest that libvirt asks what it can."""
+        """Pids, also of a QEMU without a guest that libvirt started to probe its capabilities."""
         return [str(pid) for pid in self._pids(lease)]
 
     def end(self, lease: Lease) -> None:
-        """Kill them and wait until they are gone. Raises ProvisionError if one lives on."""
+        """Kill the guests and wait until they are gone. Raises ProvisionError if one survives."""
         pids = self._pids(lease)
         for pid in pids:
             _kill(pid)
@@ -279,7 +279,7 @@ class LocalGuests:
 
 
 def _within(seconds: float, happened: Callable[[], bool]) -> bool:
-    """Whether that comes true within so many seconds."""
+    """Whether `happened` becomes true within that time."""
     deadline = time.monotonic() + seconds
     while not happened():
         if time.monotonic() > deadline:
@@ -289,7 +289,7 @@ def _within(seconds: float, happened: Callable[[], bool]) -> bool:
 
 
 def _is_of(lease: Lease, words: list[str]) -> bool:
-    """Whether a QEMU with these words is a guest of the run, or was asked by its libvirt what it can."""
+    """Whether a QEMU with that command line is a guest of the run, or a probe of its libvirt."""
     is_probe = _is_ours(lease, lease.root) and "-pidfile" in words and any(f"{lease.root}/" in word for word in words)
     return is_probe or any(("-uuid", domain) in pairwise(words) for domain in lease.domains)
 

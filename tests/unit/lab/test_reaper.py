@@ -276,8 +276,8 @@ def test_a_guest_that_its_libvirt_does_not_know_keeps_its_disk(
     host = LabHost(name="lab01", uri="qemu+ssh://lab01/system", ssh="lab01", folder="/srv")
     (sentence,) = map(str, reap_remote(book, host, shell, hypervisor))
     assert sentence == (
-        f"could not remove all that run {RUN} left on lab01 ({gone.owned_by}, gone): a guest of it runs there as"
-        " process 4711, and libvirt there does not know of it. Look at it, and end it with `kill 4711` on that host."
+        f"could not remove all that run {RUN} left on lab01 ({gone.owned_by}, gone): a guest of that run is still"
+        " process 4711 there, and libvirt there does not know it. Look at it, and end it with `kill 4711` on that host."
         " Its lease stays: `vmstorage reap --host=lab01` tries again."
     )
     assert len(list(book)) == 1
