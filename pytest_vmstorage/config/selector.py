@@ -66,11 +66,6 @@ def value_text(name: str, value: object) -> str:
     return format_size(parse_size(value)) if name == "size" else axis_text(name, value).removeprefix(f"{name}=")
 
 
-def field_texts(config: StorageConfig) -> Mapping[str, str]:
-    """All fields of a cell with their values as texts, "-" for those that it lacks."""
-    return {name: NOTHING if config.lacks(name) else value_text(name, getattr(config, name)) for name in FIELDS}
-
-
 def _axis_of(value: str) -> str:
     """The axis that a value without a name belongs to."""
     there = [name for name in FIELDS if value in _declared(name) or (name == "backing" and _is_backing(value))]

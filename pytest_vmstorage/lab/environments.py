@@ -20,7 +20,7 @@ from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.guest.provenance import Provenance
 from pytest_vmstorage.host.counters import HostLook, Look
 from pytest_vmstorage.host.settings import HostSettings
-from pytest_vmstorage.host.shell import CommandResult, Shell, read_beginning, unguarded
+from pytest_vmstorage.host.shell import CommandResult, Shell, has_program, read_beginning, unguarded
 from pytest_vmstorage.host.watch import HostWatch
 from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.prefetch import Prefetch
@@ -433,7 +433,7 @@ class ForeignEnvironment(HostEnvironment):
 
 def missing(shell: Shell, tools: Sequence[str]) -> list[str]:
     """The tools that are not installed, each once."""
-    return [one for one in dict.fromkeys(tools) if not shell.run(["sh", "-c", 'command -v "$1"', "sh", one]).ok]
+    return [one for one in dict.fromkeys(tools) if not has_program(shell, one)]
 
 
 def guests_file(disk: HostDisk, made: GuestFs, *, keep: bool) -> Mapping[str, str]:

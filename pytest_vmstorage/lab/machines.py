@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import socket
-import time
-import uuid
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
@@ -15,7 +13,7 @@ from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.host.device_node import node_facts
 from pytest_vmstorage.host.folders import find_folder, folder_facts, make_run_folder
 from pytest_vmstorage.host.guard import Guard, Guarded
-from pytest_vmstorage.host.lease import LIFETIME_S, Lease, LeaseBook, is_dead, this_process
+from pytest_vmstorage.host.lease import Lease, LeaseBook, is_dead, new_lease
 from pytest_vmstorage.host.lock import WAIT_S, HostLease
 from pytest_vmstorage.host.shell import LocalShell, Shell, SshShell, check
 from pytest_vmstorage.lab.environments import ForeignEnvironment, Services
@@ -26,6 +24,7 @@ from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.storage.disk import HostDisk
 from pytest_vmstorage.storage.host_file_system import remove_folder
+from pytest_vmstorage.text import read_pairs
 
 SAID = "(said)"
 """Mark after a hypervisor's name that the machine itself reports and nothing here can confirm."""
@@ -61,16 +60,12 @@ _OF_THE_ROW = ("kernel", "cpus", "os", "hypervisor", "hardware", "machine id")
 
 def said_values(shell: Shell, script: str) -> Mapping[str, str]:
     """The values that a script prints, a line NAME=VALUE each."""
-    return _values(shell.run(["sh", "-c", script]).stdout)
-
-
-def _values(text: str) -> Mapping[str, str]:
-    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return read_pairs(shell.run(["sh", "-c", script]).stdout)
 
 
 def ask_machine(shell: Shell, name: str) -> Mapping[str, str]:
     """The machine's facts by name, "unknown" where it does not report them; raises HostError, ProvisionError."""
-    said = _values(check(shell.run(["sh", "-c", _PROBE]), f"asking {name} for its facts").stdout)
+    said = read_pairs(check(shell.run(["sh", "-c", _PROBE]), f"asking {name} for its facts").stdout)
     return {key: " ".join(said.get(key, "").split()) or _UNKNOWN for key in (*said, *_OF_THE_ROW)}
 
 
@@ -227,15 +222,7 @@ class Machines:
             self._reap(listed, shell)
             # the user chose that folder, on any file system; a name in /tmp is unknown before it exists
             folder = "/tmp" if listed.folder is None else find_folder(shell, listed.folder, chosen=True).path
-            run_id = uuid.uuid4().hex[:10]
-            lease = Lease(
-                run_id=run_id,
-                owner=this_process(),
-                expires=time.time() + LIFETIME_S,
-                uri=None,
-                ssh=listed.ssh,
-                folder=f"{folder}/vmstorage-{run_id}",
-            )
+            lease = new_lease(f"{folder}/vmstorage-", uri=None, ssh=listed.ssh)
             if self._book is not None:
                 self._book.write(lease)
             try:

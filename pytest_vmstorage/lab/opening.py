@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -33,7 +31,7 @@ from pytest_vmstorage.host import shell, ssh
 from pytest_vmstorage.host.facts import host_facts
 from pytest_vmstorage.host.folders import cache_folder, find_folder, make_run_folder, use_cache_folder
 from pytest_vmstorage.host.guard import Guard, Guarded
-from pytest_vmstorage.host.lease import LIFETIME_S, HeldLease, Lease, LeaseBook, is_dead, this_process
+from pytest_vmstorage.host.lease import HeldLease, Lease, LeaseBook, is_dead, new_lease
 from pytest_vmstorage.host.lock import HostLease
 from pytest_vmstorage.host.settings import HostSettings
 from pytest_vmstorage.host.shell import LocalShell, Shell, open_shell
@@ -333,18 +331,9 @@ def driver_cache() -> Path:
 
 
 def _lease(host: LabHost) -> Lease:
-    run_id = uuid.uuid4().hex[:10]
-    return Lease(
-        run_id=run_id,
-        owner=this_process(),
-        expires=time.time() + LIFETIME_S,
-        uri=host.uri,
-        ssh=host.ssh,
-        folder=f"{host.folder}/run-{run_id}",
-        host=host.listed_as,
-        # short, and not below TMPDIR: sockets in it must stay under 108 characters
-        root=f"/tmp/vms-{run_id}" if host.uri is None else "",
-    )
+    # the root is short, and not below TMPDIR: sockets in it must stay under 108 characters
+    root = "/tmp/vms-" if host.uri is None else ""
+    return new_lease(f"{host.folder}/run-", uri=host.uri, ssh=host.ssh, host=host.listed_as, root=root)
 
 
 def _leased(host: LabHost, shell: Shell, settings: LabSettings, say: Progress, undo: ExitStack) -> HostLease | None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.host.shell import NOT_FOUND, Shell, check
+from pytest_vmstorage.text import read_pairs
 
 DEFAULT_SUITE: Final = "bookworm"
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -36,7 +37,7 @@ class Source(BaseModel):
 
 def host_suite(os_release: str) -> str:
     """VERSION_CODENAME of a Debian host's /etc/os-release; on any other distribution the default suite."""
-    fields = dict(line.split("=", 1) for line in os_release.splitlines() if "=" in line)
+    fields = read_pairs(os_release)
     values = {name: value.strip().strip('"') for name, value in fields.items()}
     if values.get("ID") != "debian":
         return DEFAULT_SUITE

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from pytest_vmstorage.errors import BootTimeoutError, GuestError, UnsupportedError
 from pytest_vmstorage.host.shell import TIMED_OUT, Shell
+from pytest_vmstorage.text import read_pairs
 from pytest_vmstorage.units import format_duration
 
 _NEEDED = ("blockdev", "dd", "dmesg", "stat", "sync", "timeout", "truncate")
@@ -51,7 +52,7 @@ def settle(shell: Shell, image: str, timeout_s: float) -> Mapping[str, str]:
         )
     check_programs(shell, image, _NEEDED)
     said = shell.run(["/bin/sh", "-c", _VERSIONS, "sh", *_PACKAGES.split()]).stdout
-    return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+    return read_pairs(said)
 
 
 def _errors(shell: Shell) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_vmstorage import CellSelector, cell
-from pytest_vmstorage.config.cell import AXES, StorageConfig
-from pytest_vmstorage.config.selector import field_texts
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError
 
 QCOW2 = StorageConfig(format="qcow2", cluster_size="64k", iothread=True, size="2G")
@@ -90,11 +89,3 @@ def test_a_slip_is_one_sentence(values: tuple[str, ...], fields: dict[str, str],
     with pytest.raises(ConfigError) as caught:
         cell(*values, **fields)
     assert sentence in str(caught.value)
-
-
-def test_all_fields_as_texts() -> None:
-    """For whoever tells cells apart by words: axes, then the size, "-" for what a cell lacks."""
-    texts = field_texts(QCOW2)
-    assert tuple(texts) == (*AXES, "size")
-    assert (texts["format"], texts["cluster_size"], texts["iothread"], texts["size"]) == ("qcow2", "64k", "yes", "2G")
-    assert field_texts(StorageConfig(backing="native"))["format"] == "-"
