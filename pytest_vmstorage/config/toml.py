@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 
 from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.errors import ConfigError
@@ -64,7 +64,8 @@ def matching(pattern: str | re.Pattern[str], reason: str, hint: str) -> AfterVal
     return AfterValidator(check)
 
 
-Text = Annotated[str, Field(pattern=r"\S")]
+# pydantic before 2.10 gives one field's default to all fields that share a Field
+Text = Annotated[str, StringConstraints(pattern=r"\S")]
 """A text with at least one character that is not blank."""
 
 PlainName = Annotated[str, matching(r"\w[\w.-]*", "is not a name", "Use letters, digits, dots, - and _.")]

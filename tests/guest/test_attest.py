@@ -218,7 +218,7 @@ def test_emulation_labelled_kvm_is_caught(lab: Lab, patch: pytest.MonkeyPatch) -
         return real(spec.model_copy(update={"accel": "tcg"}), lease)
 
     patch.setattr(factory, "domain_xml", emulated)
-    patch.setattr(lab, "accel", lab.accel.model_copy(update={"used": "kvm"}))
+    patch.setattr(lab.provisioner, "accel", lab.accel.model_copy(update={"used": "kvm"}))
     error = caught(lab, label())
     assert (error.asked, error.found) == ("kvm", "tcg (live XML)")
     assert "QMP query-kvm" in str(error)

@@ -166,7 +166,7 @@ def test_a_guest_that_does_not_answer_is_told_with_its_console(lab: Lab, monkeyp
     config = cell()
     with monkeypatch.context() as patch:
         append_to_cmdline(patch, "loglevel=7 rdinit=/bin/busybox -- sleep 600")
-        patch.setattr(lab, "settings", lab.settings.model_copy(update={"timeout_s": 8.0}))
+        patch.setattr(lab.provisioner, "settings", lab.settings.model_copy(update={"timeout_s": 8.0}))
         error = not_made(lab, config)
     assert isinstance(error, BootTimeoutError)
     assert error.what == (

@@ -202,7 +202,7 @@ def test_a_disk_made_later_is_filled_on_the_host(
     lab: Lab, fields: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under emulation: up to the byte that the same test filled in the cell before; its guest writes nothing."""
-    monkeypatch.setattr(lab, "_is_to_be_restored", lambda _config: True)
+    monkeypatch.setattr(lab.provisioner, "is_to_be_restored", lambda _config: True)
     first, second = StorageConfig(size="53M"), StorageConfig(size="53M", scheduler="none", **fields)
     work = Fio(rw="randread", bs="4k", size="16M", runtime=1, time_based=True)
     lab.drop()

@@ -130,8 +130,8 @@ def test_a_null_disk_of_another_size_is_caught(lab: Lab, monkeypatch: pytest.Mon
 def test_writes_on_the_host_contradict_a_null_row(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """What QEMU wrote has come from somewhere: such a round gives no figure."""
     guest = lab.guest(StorageConfig(backing="null", size="96M"))
-    subject = lab.environment(guest.config)
-    look = subject.look
+    system = lab.environment(guest.config)
+    look = system.look
     looks = iter([0, 64 * MIB])
 
     def more() -> Any:
@@ -139,8 +139,8 @@ def test_writes_on_the_host_contradict_a_null_row(lab: Lab, monkeypatch: pytest.
         written = (seen.moved.host_written_bytes or 0) + extra
         return seen.model_copy(update={"moved": seen.moved.model_copy(update={"host_written_bytes": written})})
 
-    monkeypatch.setattr(subject, "look", more)
+    monkeypatch.setattr(system, "look", more)
     # all of a look at one time
-    monkeypatch.setattr(subject, "begin_look", None)
+    monkeypatch.setattr(system, "begin_look", lambda: more)
     with pytest.raises(WorkloadError, match=r"INVALID: the disk is QEMU's null driver, .* and QEMU wrote 64.* MiB on"):
-        measure(subject, Dd(bs="1M", count=8, oflag="direct"), ONCE)
+        measure(system, Dd(bs="1M", count=8, oflag="direct"), ONCE)
