@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LabHost
@@ -54,18 +54,18 @@ class Lab:
     accel: AccelChoice
     facts: HostFacts
     held: HeldLease
-    remember_accel: InitVar[Callable[[], None]] = lambda: None
+    remember_accel: Callable[[], None] = lambda: None
     host_settings: HostSettings | None = None
     at_once: int = 1
     host_lease: HostLease | None = None
     machines: Machines = field(default_factory=Machines)
-    restoring: InitVar[Restoring | None] = None
+    restoring: Restoring | None = None
     teardown: ExitStack = field(default_factory=ExitStack)
     has_guests: bool = True
     _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
     _lost: LostError | None = None
 
-    def __post_init__(self, remember_accel: Callable[[], None], restoring: Restoring | None) -> None:
+    def __post_init__(self) -> None:
         self.pool = GuestPool(self.factory)
         self.services = Services(
             shell=self.shell,
@@ -83,10 +83,10 @@ class Lab:
             settings=self.settings,
             accel=self.accel,
             machines=self.machines,
-            restoring=restoring,
+            restoring=self.restoring,
             tools=self.tools,
             libvirt=self.facts.libvirt,
-            remember_accel=remember_accel,
+            remember_accel=self.remember_accel,
         )
 
     @property
