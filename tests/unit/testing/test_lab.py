@@ -55,8 +55,8 @@ class Scene:
 
     def measure(self, config: StorageConfig = RAW, workload: Workload = WRITE, rounds: int = 3) -> Measurement:
         """Rounds of that workload in the cell, without warm-up."""
-        row = self.lab.row(config)
-        return measure(self.lab.subject(row), workload, Plan(rounds=rounds, warmup=0, timeout_s=0.5))
+        row = self.lab.environment(config)
+        return measure(row, workload, Plan(rounds=rounds, warmup=0, timeout_s=0.5))
 
 
 def test_all_cells_measure_alike(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_the_host_may_refuse(tmp_path: Path, name: str) -> None:
     with pytest.raises(error, match=sentence):
         scene.lab.guest(RAW)
     with pytest.raises(error, match=sentence):
-        scene.lab.row(NATIVE)
+        scene.lab.environment(NATIVE)
     with pytest.raises(error, match=sentence), scene.lab.images(RAW, images):
         pass
 
