@@ -6,21 +6,14 @@ import math
 from collections.abc import Collection, Iterator
 
 from pytest_vmstorage.config.settings import matters
-from pytest_vmstorage.results.host import HostFacts
+from pytest_vmstorage.results.host import FACTS, HostFacts
 from pytest_vmstorage.results.run import Figure, Measurement, Metric
 from pytest_vmstorage.units import format_about, format_figure
 
-_HOST = (
-    ("host", "name"),
-    ("CPU", "cpu"),
-    ("number of cores", "cores"),
-    ("file system below the disks", "file_system"),
-    ("device below the disks", "device"),
-    ("CPU governor", "governor"),
-)
+_HOST = tuple((fact.words, name) for name, fact in FACTS.items() if fact.must_match)
 """Facts of the host that must be the same: a figure of another machine says nothing about a change."""
 
-_STACK = (("kernel", "kernel"), ("QEMU", "qemu"), ("libvirt", "libvirt"))
+_STACK = tuple((fact.words, name) for name, fact in FACTS.items() if not fact.must_match)
 """Facts of the host that may differ, because comparisons are made for them; reports name the differences."""
 
 _UNKNOWN = ("unknown", 0, "")

@@ -10,34 +10,33 @@ from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.text import read_pairs
 
-_PROBE = r"""
+PROBE = r"""
 echo "cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
 echo "cores=$(getconf _NPROCESSORS_ONLN)"
 echo "memory_kib=$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)"
 echo "kernel=$(uname -r)"
 echo "governor=$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)"
 """
+"""Prints each fact as NAME=VALUE, NAME being that of its field; a new fact is a line here and a field."""
+
+
+def read_facts(said: Mapping[str, str]) -> Mapping[str, object]:
+    """The fields of HostFacts that the script printed, as far as it had a value for them."""
+    texts = {name: value for name, value in said.items() if name in HostFacts.model_fields and value}
+    cores, kib = (said.get(name, "") for name in ("cores", "memory_kib"))
+    return {
+        **texts,
+        "cores": int(cores) if cores.isdecimal() else 0,
+        "memory_bytes": int(kib) * 1024 if kib.isdecimal() else 0,
+    }
 
 
 def host_facts(
     name: str, shell: Shell, versions: Mapping[str, str], accel: AccelChoice, folder: FolderFacts
 ) -> HostFacts:
     """The host's facts, read in one round trip."""
-    done = shell.run(["sh", "-c", _PROBE])
-    said = read_pairs(done.stdout)
-    return HostFacts(
-        name=name,
-        cpu=said.get("cpu") or "unknown",
-        cores=int(said.get("cores") or 0),
-        memory_bytes=int(said.get("memory_kib") or 0) * 1024,
-        kernel=said.get("kernel") or "unknown",
-        governor=said.get("governor") or "unknown",
-        qemu=versions.get("qemu", "unknown"),
-        libvirt=versions.get("libvirt", "unknown"),
-        accel=accel.used,
-        accel_requested=accel.requested,
-        accel_reason=accel.reason,
-        folder=folder.path,
-        file_system=folder.file_system,
-        device=folder.device,
-    )
+    said = read_facts(read_pairs(shell.run(["sh", "-c", PROBE]).stdout))
+    programs = {name: version for name, version in versions.items() if name in ("qemu", "libvirt")}
+    accelerated = {"accel": accel.used, "accel_requested": accel.requested, "accel_reason": accel.reason}
+    place = {"folder": folder.path, "file_system": folder.file_system, "device": folder.device}
+    return HostFacts.model_validate({**said, "name": name, **programs, **accelerated, **place})

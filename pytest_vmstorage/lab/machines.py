@@ -11,6 +11,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import Inventory, LabHost, ListedMachine
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.host.device_node import node_facts
+from pytest_vmstorage.host.facts import PROBE, read_facts
 from pytest_vmstorage.host.folders import find_folder, folder_facts, make_run_folder
 from pytest_vmstorage.host.guard import Guard, Guarded
 from pytest_vmstorage.host.lease import Lease, LeaseBook, is_dead, new_lease
@@ -32,13 +33,11 @@ SAID = "(said)"
 _UNKNOWN = "unknown"
 
 # systemd-detect-virt ends with 1 where it prints none; DMI and Xen's node are there without it
-_PROBE = r"""
+_PROBE = (
+    PROBE
+    + r"""
 dmi() { cat "/sys/class/dmi/id/$1" 2>/dev/null; }
-echo "cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
 echo "cpus=$(getconf _NPROCESSORS_ONLN)"
-echo "memory_kib=$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)"
-echo "kernel=$(uname -r)"
-echo "governor=$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)"
 echo "os=$(. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME")"
 if command -v systemd-detect-virt >/dev/null; then echo "hypervisor=$(systemd-detect-virt --vm)"
 elif [ -r /sys/hypervisor/type ]; then echo "hypervisor=$(cat /sys/hypervisor/type)"
@@ -47,6 +46,7 @@ echo "hardware=$(dmi sys_vendor) $(dmi product_name)"
 echo "machine id=$(sha256sum 2>/dev/null </etc/machine-id | cut -c 1-12)"
 echo "boot=$(cat /proc/sys/kernel/random/boot_id)"
 """
+)
 
 TOOL_VERSIONS = r"""
 fio --version 2>/dev/null | sed 's/^fio-/fio=/'
@@ -86,20 +86,10 @@ def machine_facts(listed: ListedMachine, said: Mapping[str, str], shell: Shell, 
     else:
         found = folder_facts(shell, listed.folder or "/")
         place = {"folder": found.path, "file_system": found.file_system, "device": found.device}
-    known: Mapping[str, object] = {
-        "cpu": said.get("cpu", _UNKNOWN),
-        "cores": _number(said.get("cpus", "")),
-        "memory_bytes": _number(said.get("memory_kib", "")) * 1024,
-        "kernel": said["kernel"],
-        "governor": said.get("governor", _UNKNOWN),
-        "accel": _UNKNOWN if said["hypervisor"] == _UNKNOWN else f"{said['hypervisor']} {SAID}",
-        "accel_reason": "it says so itself",
-    }
-    return unreached(listed).model_copy(update={**known, **place})
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
+    accel = _UNKNOWN if said["hypervisor"] == _UNKNOWN else f"{said['hypervisor']} {SAID}"
+    return unreached(listed).model_copy(
+        update={**read_facts(said), "accel": accel, "accel_reason": "it says so itself", **place}
+    )
 
 
 class Machines:

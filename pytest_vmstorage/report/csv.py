@@ -10,16 +10,17 @@ from pytest_vmstorage.analysis.gate.verdicts import Comparison
 from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import AXES
 from pytest_vmstorage.report.details import share_of
+from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.results.run import Failure, Measurement, Run
 from pytest_vmstorage.results.saved import CellKey, host_of, keyed
 from pytest_vmstorage.text import plain_cell
 
 _Record = Mapping[str, object]
 
-_HOST = (
-    *("cpu", "cores", "memory_bytes", "kernel", "qemu", "libvirt"),
-    *("accel_requested", "file_system", "governor"),
-)
+_APART = ("name", "accel", "accel_reason", "folder", "device", "stated", "is_machine")
+"""Fields of a host that have a column of their own, or are no fact to compare rows by."""
+
+_HOST = tuple(name for name in HostFacts.model_fields if name not in _APART)
 
 HEADER = (
     *("nodeid", "host", "accel", *AXES, "size_bytes"),

@@ -22,7 +22,7 @@ from pytest_vmstorage.report.details import (
     native_lines,
     unsteady_lines,
 )
-from pytest_vmstorage.results.host import EMULATED, HostFacts
+from pytest_vmstorage.results.host import EMULATED, FACTS, HostFacts
 from pytest_vmstorage.results.run import IDLE, Failure, Measurement, Run, proven_fields
 from pytest_vmstorage.results.saved import host_of
 from pytest_vmstorage.text import plain_line
@@ -218,7 +218,8 @@ def _left_out(run: Run) -> Iterator[str]:
 
 def _host(run: Run, host: HostFacts) -> tuple[str, Sequence[str]]:
     memory = format_about(host.memory_bytes) if host.memory_bytes else "unknown"
-    hardware = f"{host.cpu}, {host.cores or 'unknown'} cores, {memory} memory, governor {host.governor}"
+    hardware = f"{host.cpu}, {host.cores or 'unknown'} cores, {memory} memory"
+    hardware += "".join(f", {fact.shown} {getattr(host, name)}" for name, fact in FACTS.items() if fact.shown)
     if host.is_machine:
         stated = ", ".join(f"{name} {value}" for name, value in host.stated.items())
         return f"machine {host.name}, which the plugin did not make", [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -43,28 +44,41 @@ EMULATED = "Guests ran under software emulation (TCG): these figures say nothing
 """The warning for emulated hosts, in all reports."""
 
 
+class Fact(NamedTuple):
+    """How a fact of a host is used: `words` name it where two hosts differ, "" where they may differ unseen.
+
+    With `must_match` figures of hosts that differ in it are not compared. `shown` names it in the first line of a
+    report's section on the host, "" where it stands elsewhere.
+    """
+
+    words: str = ""
+    must_match: bool = False
+    shown: str = ""
+
+
 class HostFacts(BaseModel):
     """The facts of the host of some rows; a fact that the host hides is "unknown", never left out.
 
-    `stated` are the facts in vmstorage.toml about a foreign machine, by field; nothing proves them.
+    A new fact is a field here and a line of the script that reads it (`host.facts`): reports, CSV and comparisons take
+    it from its `Fact`. `stated` are the facts in vmstorage.toml about a foreign machine, by field; nothing proves them.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
-    cpu: str = "unknown"
-    cores: int = 0
+    name: Annotated[str, Fact("host", must_match=True)]
+    cpu: Annotated[str, Fact("CPU", must_match=True)] = "unknown"
+    cores: Annotated[int, Fact("number of cores", must_match=True)] = 0
     memory_bytes: int = 0
-    kernel: str = "unknown"
-    qemu: str = "unknown"
-    libvirt: str = "unknown"
+    kernel: Annotated[str, Fact("kernel")] = "unknown"
+    qemu: Annotated[str, Fact("QEMU")] = "unknown"
+    libvirt: Annotated[str, Fact("libvirt")] = "unknown"
     accel: str = "unknown"
     accel_requested: str = "auto"
     accel_reason: str = ""
     folder: str = ""
-    file_system: str = "unknown"
-    device: str = "unknown"
-    governor: str = "unknown"
+    file_system: Annotated[str, Fact("file system below the disks", must_match=True)] = "unknown"
+    device: Annotated[str, Fact("device below the disks", must_match=True)] = "unknown"
+    governor: Annotated[str, Fact("CPU governor", must_match=True, shown="governor")] = "unknown"
     stated: Mapping[str, str] = {}
     is_machine: bool = False
 
@@ -79,3 +93,9 @@ class HostFacts(BaseModel):
     def is_emulated(self) -> bool:
         """Whether guests ran under TCG: such figures say nothing about performance."""
         return self.accel == "tcg"
+
+
+FACTS: Mapping[str, Fact] = {
+    name: fact for name, field in HostFacts.model_fields.items() for fact in field.metadata if isinstance(fact, Fact)
+}
+"""The facts of a host that have a name in comparisons, by their fields."""
