@@ -58,7 +58,7 @@ def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Guest | Hos
     With `backing="native"` it is the host itself, and with "machine:NAME" a machine that the plugin did not make: there
     is no guest then, and `guest.run` runs there.
     """
-    there: Guest | HostEnvironment = request.config.stash[SESSION].row(request.node, storage).fixture_value
+    there: Guest | HostEnvironment = request.config.stash[SESSION].environment(request.node, storage).fixture_value
     return there
 
 
@@ -77,7 +77,7 @@ def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
         request.getfixturevalue("guest")
     elif session.keeps_guest:
         # where the test fails its guest is the one to keep, and not that of the last round
-        session.row(request.node, storage, settled=False)
+        session.environment(request.node, storage, settled=False)
 
     def run(workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
         return session.measure(at, request.node, storage, workload, rounds, warmup)

@@ -377,7 +377,7 @@ class Interleaver:
         if is_fresh:
             # the guests of the first rounds, which would be those of the fresh ones too
             storage.expect([])
-            storage.drop_row()
+            storage.drop_environment()
         most = session.config.getoption("maxfail") or len(visits) + 1
         again: list[StorageConfig] = []
         for place, (item, at) in enumerate(visits):
@@ -388,8 +388,8 @@ class Interleaver:
             after = next(one for one in (*(later for later, _ in rest), *storage.own, None) if one is not item)
             self._visit(item, at, after)
             if is_fresh and not (rest and rest[0][1] == at):
-                storage.drop_row()
-            elif not is_fresh and storage.needs_row(item):
+                storage.drop_environment()
+            elif not is_fresh and storage.needs_environment(item):
                 again.append(at.cell)
             if session.shouldstop or session.shouldfail:
                 self._is_over = True

@@ -82,27 +82,27 @@ class StorageSession:
         self.live.clear()
         write_sentence(self._config, sentence)
 
-    def row(self, item: pytest.Item, config: StorageConfig, *, settled: bool = True) -> Environment:
-        """The guest of the test's cell, or the host where the cell has none; `settled` if earlier ones are gone."""
+    def environment(self, item: pytest.Item, config: StorageConfig, *, settled: bool = True) -> Environment:
+        """The environment of the test's cell; `settled` if earlier ones are gone."""
         self.live.begin_cell(str(config))
         # a guest that boots, or is torn down, takes CPU time from another process's measurement: it takes its turn
         with self._outcomes(item), _making(item), self.lab().alone(self.live.say, config):
-            row = self.lab().environment(config, self.live.say)
+            environment = self.lab().environment(config, self.live.say)
             if settled:
                 self.lab().settle()
-        return row
+        return environment
 
     @property
     def keeps_guest(self) -> bool:
         """Whether a guest is to be kept, the first one in which a test fails."""
         return self._settings.keep
 
-    def needs_row(self, item: pytest.Item) -> bool:
-        """Whether the test needs its guest: it asks for it, wants a further round, or never came to measure."""
+    def needs_environment(self, item: pytest.Item) -> bool:
+        """Whether the test needs its environment: it asks for it, wants a further round, or never came to measure."""
         return uses(item, "guest") or not self.turns.is_complete(item.nodeid)
 
-    def drop_row(self) -> None:
-        """The guest at work goes, also where the next round is of the same cell."""
+    def drop_environment(self) -> None:
+        """The environment at work goes, also where the next round is of the same cell."""
         if self._lab is not None:
             self._lab.drop()
 
@@ -128,14 +128,14 @@ class StorageSession:
             coming = [
                 (one, one.stash[CONFIG])
                 for one in self.own[self.own.index(item) :]
-                if CONFIG in one.stash and (self.needs_row(one) or (self.keeps_guest and uses(one, "measure")))
+                if CONFIG in one.stash and (self.needs_environment(one) or (self.keeps_guest and uses(one, "measure")))
             ]
             self.expect([config for _, config in coming], alike(item, coming))
 
     def measure(
         self, at: Pass, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int
     ) -> Measurement:
-        """Run the workload in the test's row, alone on the host, for the rounds that are due in that pass.
+        """Run the workload in the test's environment, alone on the host, for the rounds that are due in that pass.
 
         The measurement has all rounds so far, and is kept for the report.
         """
@@ -184,14 +184,14 @@ class StorageSession:
     def _take(self, at: Pass, item: pytest.Item, config: StorageConfig, turn: Turn) -> None:
         """Take the rounds of the turn that are due in that pass."""
         # earlier guests may go while this one's disk is prepared
-        row, lab = self.row(item, config, settled=False), self.lab()
+        environment, lab = self.environment(item, config, settled=False), self.lab()
         with lab.alone(self.live.say, config):
             try:
-                row.check_tool(turn.measuring.workload.tool)
+                environment.check_tool(turn.measuring.workload.tool)
                 for count in turn.due(at):
-                    turn.measuring.take(row, count, self.live.say)
+                    turn.measuring.take(environment, count, self.live.say)
             except VmStorageError as error:
-                turn.error = lab.explain(row, error)
+                turn.error = lab.explain(environment, error)
                 raise turn.error from None
 
     def measure_image(

@@ -94,11 +94,11 @@ class Lab:
         self._broken = broken
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("announce", "expect", "drop_row", "set_on_host", "hosts"):
+        if name in ("announce", "expect", "drop_environment", "set_on_host", "hosts"):
             return lambda *_: None
         if name == "lab":
             return lambda: SimpleNamespace(all_facts=())
-        if name == "needs_row":
+        if name == "needs_environment":
             return lambda item: True
         raise AttributeError(name)
 
