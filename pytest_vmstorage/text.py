@@ -75,7 +75,7 @@ MOST = 2**63
 """No number here is larger: neither an offset in a file nor a counter of a tool."""
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """The user's value as a sentence quotes it, cut after 80 characters."""
     text = repr(value) if not isinstance(value, int) else text_of(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.text import MOST, shown, text_of
+from pytest_vmstorage.text import MOST, quoted, text_of
 
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -28,15 +28,15 @@ def parse_size(value: object) -> int:
     match = _SIZE.fullmatch(text_of(value))
     if match is None:
         raise ConfigError(
-            f"{shown(value)} is not a size.",
+            f"{quoted(value)} is not a size.",
             hint='Write a number with k, M, G or T (powers of 1024), such as "512M" or "2G".',
         )
     # Decimal, because a float holds no more than 15 digits
     size = Context(prec=len(match[1]) + 20).multiply(Decimal(match[1]), Decimal(_FACTORS[match[2].lower()]))
     if size >= MOST:
-        raise ConfigError(f"{shown(value)} is more than any disk has.", hint='Write for example "512M".')
+        raise ConfigError(f"{quoted(value)} is more than any disk has.", hint='Write for example "512M".')
     if size != int(size):
-        raise ConfigError(f"{shown(value)} is not a whole number of bytes.", hint='Write for example "512M".')
+        raise ConfigError(f"{quoted(value)} is not a whole number of bytes.", hint='Write for example "512M".')
     return int(size)
 
 
@@ -45,7 +45,7 @@ def parse_duration(value: object) -> float:
     match = _DURATION.fullmatch(text_of(value))
     seconds = float(match[1]) * _SECONDS[(match[2] or "s").lower()] if match is not None else _MOST_SECONDS
     if seconds >= _MOST_SECONDS:
-        raise ConfigError(f"{shown(value)} is not a duration.", hint='Write seconds, or "90s", "2m", "1h".')
+        raise ConfigError(f"{quoted(value)} is not a duration.", hint='Write seconds, or "90s", "2m", "1h".')
     return seconds
 
 
@@ -57,7 +57,7 @@ def parse_percent(value: object) -> float:
     except ValueError:
         percent = -1.0
     if not 0 < percent < 1000:
-        raise ConfigError(f"{shown(value)} is not a percentage.", hint='Write for example "20%".')
+        raise ConfigError(f"{quoted(value)} is not a percentage.", hint='Write for example "20%".')
     return percent / 100
 
 

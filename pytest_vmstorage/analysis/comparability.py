@@ -96,7 +96,7 @@ _MADE_FROM = (
 )
 
 
-def other_parts(then: Measurement, now: Measurement) -> tuple[str, ...]:
+def differing_parts(then: Measurement, now: Measurement) -> tuple[str, ...]:
     """The parts of the cell's guest that have other bytes than then, and a change in how the guest started, in words.
 
     Unknown hashes and starts count as equal.

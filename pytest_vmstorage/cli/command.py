@@ -23,7 +23,7 @@ from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.guest.appliance import build
 from pytest_vmstorage.host.shell import LocalShell
-from pytest_vmstorage.lab.opening import hosts_left, open_kept, reap_host
+from pytest_vmstorage.lab.opening import find_leftover_hosts, open_kept_guest, reap_host
 from pytest_vmstorage.report.time_spent import time_lines
 from pytest_vmstorage.results.saved import load_baseline
 from pytest_vmstorage.text import plain
@@ -167,7 +167,7 @@ def _reap(arguments: argparse.Namespace) -> int:
     found = reap_host(host, kept=arguments.kept, look_only=arguments.dry_run)
     for one in found:
         print(plain(str(one)), file=sys.stdout if one.is_clear else sys.stderr)
-    for other in [] if arguments.host else hosts_left():
+    for other in [] if arguments.host else find_leftover_hosts():
         print(f"on {other} dead runs left something too: `vmstorage reap --host={other}`")
     if not found:
         print("nothing to remove: no dead run left anything")
@@ -177,7 +177,7 @@ def _reap(arguments: argparse.Namespace) -> int:
 def _exec(arguments: argparse.Namespace) -> int:
     if not arguments.command:
         raise ConfigError("There is no command to run.", hint="Write `vmstorage exec RUN uname -a`.")
-    with open_kept(arguments.run_id) as shell:
+    with open_kept_guest(arguments.run_id) as shell:
         done = shell.run(["/bin/sh", "-c", command_line(arguments.command)])
     for stream, text in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
         # control sequences of a guest must not reach the user's terminal; a file or a pipe gets them unchanged

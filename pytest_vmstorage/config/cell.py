@@ -23,7 +23,7 @@ from pytest_vmstorage.config.rules.backing import BACKINGS, lacks
 from pytest_vmstorage.config.rules.image import arrives_filled
 from pytest_vmstorage.config.user_input import check_is_number, check_one_line, check_readable, close_to
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.text import shown
+from pytest_vmstorage.text import quoted
 from pytest_vmstorage.units import Bytes, MaybeBytes, format_size, parse_size
 
 Format = Literal["raw", "qcow2", "vmdk", "vdi", "qed", "vpc"]
@@ -282,10 +282,10 @@ def make_config(values: Mapping[str, Any]) -> StorageConfig:
         check_readable(name, value)
         allowed = _ALLOWED.get(name)
         if allowed is not None and value not in allowed:
-            raise ConfigError(f"{name}={shown(value)} is not known.", hint=f"{name} is one of: {', '.join(allowed)}.")
+            raise ConfigError(f"{name}={quoted(value)} is not known.", hint=f"{name} is one of: {', '.join(allowed)}.")
     try:
         return StorageConfig(**values)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else ", ".join(values)
-        raise ConfigError(f"{name}={shown(values.get(name))}: {first['msg']}.") from None
+        raise ConfigError(f"{name}={quoted(values.get(name))}: {first['msg']}.") from None

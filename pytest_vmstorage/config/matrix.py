@@ -21,10 +21,10 @@ from pydantic import (
 )
 
 from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text, make_config
-from pytest_vmstorage.config.selection import reduced
+from pytest_vmstorage.config.selection import reduce_pairwise
 from pytest_vmstorage.config.toml import SlipError, TomlTable, check_known, load_toml
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.text import shown
+from pytest_vmstorage.text import quoted
 
 MOST_CELLS = 200_000
 """A larger product is a slip: all its cells are gone through, even where few are kept."""
@@ -119,7 +119,7 @@ class Matrix(BaseModel):
                 cells.append(MatrixCell(values=values, config=config))
         self._check_possible(impossible)
         left_out += impossible
-        kept = reduced([cell.values for cell in cells], self.seed) if self.pairwise else range(len(cells))
+        kept = reduce_pairwise([cell.values for cell in cells], self.seed) if self.pairwise else range(len(cells))
         left_out += [ExcludedCell(str(cell), _REDUCED) for n, cell in enumerate(cells) if n not in kept]
         if not kept and is_whole:
             raise ConfigError(
@@ -237,7 +237,7 @@ def _axes(table: Mapping[str, Any]) -> dict[str, Any]:
         check_known([name], AXES)
         if not isinstance(values, list) or not values:
             hint = f"Write {name} = [...], or use [storage]."
-            raise SlipError(f"{name} = {shown(values)} is not a list of values", hint, of_table=True)
+            raise SlipError(f"{name} = {quoted(values)} is not a list of values", hint, of_table=True)
         plain = [_plain(name, value) for value in values]
         for n, value in enumerate(values):
             if plain[n] in plain[:n]:

@@ -28,7 +28,7 @@ def varying(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(name for name in (rows[0] if rows else ()) if any(row[name] != rows[0][name] for row in rows))
 
 
-def reduced(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> tuple[int, ...]:
+def reduce_pairwise(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> tuple[int, ...]:
     """The places of few rows, ascending, that contain every pair of any row; the same for one seed.
 
     Greedy: always the row with most pairs not met before; then rows that others make superfluous go.

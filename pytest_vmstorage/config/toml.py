@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, V
 
 from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.text import shown
+from pytest_vmstorage.text import quoted
 
 
 class SlipError(ValueError):
@@ -34,7 +34,7 @@ def check_known(keys: Iterable[str], known: Collection[str]) -> None:
     for key in keys:
         if key not in known:
             hint = f"{close_to(key, known)}Known here: {', '.join(known)}."
-            raise SlipError(f"{shown(key)} is not known", hint, of_table=True)
+            raise SlipError(f"{quoted(key)} is not known", hint, of_table=True)
 
 
 class TomlTable(BaseModel):
@@ -120,7 +120,7 @@ def _refusal(found: Any, source: str) -> ConfigError:
         slip = SlipError(*_REFUSALS.get(found["type"], (f"is refused ({found['msg']})", "Correct it.")))
     if slip.of_table:
         return ConfigError(f"{place(source, *found['loc'])}: {slip.reason}.", hint=slip.hint)
-    text = str(value) if isinstance(value, datetime.date | datetime.time) else shown(value)
+    text = str(value) if isinstance(value, datetime.date | datetime.time) else quoted(value)
     table = place("", *found["loc"]).removeprefix(", ")
     if key == "[key]":
         *path, _ = path

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pytest_vmstorage.errors import ConfigError
-from pytest_vmstorage.text import MOST, shown
+from pytest_vmstorage.text import MOST, quoted
 
 MOST_BYTES = 2**30
 """A saved run of a thousand cells with raw outputs has some 100 MB."""
@@ -20,7 +20,7 @@ def check_readable(name: str, value: object) -> None:
     if isinstance(value, int) and not -MOST < value < MOST:
         raise ConfigError(f"{name} is a number beyond 2^63.", hint="Write a smaller one.")
     if isinstance(value, str) and "\0" in value:
-        raise ConfigError(f"{name}={shown(value)} has a NUL byte.", hint="Leave it out.")
+        raise ConfigError(f"{name}={quoted(value)} has a NUL byte.", hint="Leave it out.")
 
 
 def check_is_number(name: str, value: object, kind: object) -> None:
@@ -44,7 +44,7 @@ def close_to(name: str, known: Iterable[str]) -> str:
 def check_one_line(name: str, value: str) -> None:
     """Raise ConfigError for a text with line ends, tabs or other control characters."""
     if not value.isprintable():
-        raise ConfigError(f"{name}={shown(value)} contains a control character.", hint="Leave it out.")
+        raise ConfigError(f"{name}={quoted(value)} contains a control character.", hint="Leave it out.")
 
 
 def read_user_text(path: Path, name: str, *, hint: str = "") -> str:

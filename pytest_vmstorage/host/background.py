@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def meanwhile(do: Callable[[], T]) -> Iterator[Callable[[], T]]:
+def in_background(do: Callable[[], T]) -> Iterator[Callable[[], T]]:
     """Run `do` in a thread while the block goes on; the block does not end before it.
 
     The block gets a function that waits for the end, and returns or raises the result.

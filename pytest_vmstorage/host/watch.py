@@ -91,7 +91,7 @@ def read_state(begin: Files, end: Files, watched: Watched) -> HostState:
     )
 
 
-def merged(states: Sequence[HostState]) -> HostState:
+def merge_states(states: Sequence[HostState]) -> HostState:
     """One state for rounds of several turns: every text that was seen, and the largest of the numbers."""
     if len(states) == 1:
         return states[0]

@@ -25,7 +25,7 @@ from pytest_vmstorage.host.watch import HostWatch
 from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.prefetch import Prefetch
 from pytest_vmstorage.lab.reaper import DAEMON_LOGS
-from pytest_vmstorage.measure.diagnosis import told
+from pytest_vmstorage.measure.diagnosis import explain_error
 from pytest_vmstorage.measure.preconditioning import zeros_vanish
 from pytest_vmstorage.measure.proof.evidence import block_counters, fallback_lines, io_counters
 from pytest_vmstorage.measure.proof.guest import changed_in_guest
@@ -247,7 +247,7 @@ class GuestEnvironment(DiskEnvironment):
 
     def explain(self, error: VmStorageError) -> VmStorageError:
         """The error with the evidence of QEMU, guest and host."""
-        return told(self._machine, self._below, error)
+        return explain_error(self._machine, self._below, error)
 
 
 class HostEnvironment(DiskEnvironment):

@@ -15,7 +15,7 @@ from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.host.watch import HostWatch
 from pytest_vmstorage.lab.environments import missing
 from pytest_vmstorage.lab.factory import GuestFactory
-from pytest_vmstorage.lab.machines import said_values
+from pytest_vmstorage.lab.machines import read_values
 from pytest_vmstorage.measure.image_operations import Bench
 from pytest_vmstorage.progress import Progress
 from pytest_vmstorage.results.counters import IoCounters
@@ -90,7 +90,7 @@ def _tools(shell: Shell, host: str) -> Mapping[str, str]:
     for tool, package in (("qemu-img", "qemu-utils"), ("qemu-io", "qemu-utils"), ("bash", "bash")):
         if missing(shell, (tool,)):
             raise UnsupportedError(f"Image operations need {tool}, and {host} has none.", hint=f"Install {package}.")
-    return said_values(shell, _VERSIONS)
+    return read_values(shell, _VERSIONS)
 
 
 def _look(watch: HostWatch) -> Look:

@@ -27,7 +27,7 @@ from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.image_operations import image_bench
 from pytest_vmstorage.lab.machines import Machines
 from pytest_vmstorage.lab.pool import GuestPool
-from pytest_vmstorage.lab.prefetch import Prefetch, make_beside
+from pytest_vmstorage.lab.prefetch import Prefetch, make_in_parallel
 from pytest_vmstorage.lab.provisioner import Provisioner
 from pytest_vmstorage.measure.image_operations import Bench
 from pytest_vmstorage.progress import Progress, silent
@@ -133,7 +133,7 @@ class Lab:
         ahead = self.pool.ahead(config, self.at_once - 1, lambda one: to_be_restored(one) is is_restored)
         make_guest = self.provisioner.make_guest
         try:
-            return make_beside(
+            return make_in_parallel(
                 lambda: self._make_here(config, say),
                 {one: functools.partial(make_guest, one, silent) for one in ahead if one not in self._broken},
                 take=self._take_ahead,

@@ -53,12 +53,12 @@ fio --version 2>/dev/null | sed 's/^fio-/fio=/'
 dd --version 2>/dev/null | sed -n '1s/.* /coreutils=/p'
 hdparm -V 2>/dev/null | sed -n '1s/.* v/hdparm=/p'
 """
-"""Prints the version of each tool that a host or a machine has; see `said_values`."""
+"""Prints the version of each tool that a host or a machine has; see `read_values`."""
 
 _OF_THE_ROW = ("kernel", "cpus", "os", "hypervisor", "hardware", "machine id")
 
 
-def said_values(shell: Shell, script: str) -> Mapping[str, str]:
+def read_values(shell: Shell, script: str) -> Mapping[str, str]:
     """The values that a script prints, a line NAME=VALUE each."""
     return read_pairs(shell.run(["sh", "-c", script]).stdout)
 
@@ -156,7 +156,7 @@ class Machines:
             size_bytes = node.size_bytes or int(check(shell.run(["stat", "-c", "%s", disk.path]), "stat").stdout)
             proof = conclude_machine(listed, disk, node, size_bytes)
             self._facts[listed.name] = machine_facts(listed, said, shell, disk)
-            tools = said_values(shell, TOOL_VERSIONS)
+            tools = read_values(shell, TOOL_VERSIONS)
             identity = Identity(host=listed.name, facts=row_facts(said), tools=tools, proof=proof)
             boot_id, remove = said.get("boot", ""), self._remove
             return ForeignEnvironment(listed, disk, shell, identity, folder, services, boot_id=boot_id, remove=remove)

@@ -294,7 +294,7 @@ _RECONNECT_S = 20.0
 
 
 @contextmanager
-def open_kept(run_id: str) -> Iterator[Shell]:
+def open_kept_guest(run_id: str) -> Iterator[Shell]:
     """A shell in the guest that a run left running with --vm-keep; raises ConfigError, HostError."""
     kept = [lease for lease in lease_book() if lease.kept]
     lease = next((lease for lease in kept if lease.run_id == run_id), None)
@@ -315,7 +315,7 @@ def open_kept(run_id: str) -> Iterator[Shell]:
         hypervisor.close()
 
 
-def hosts_left() -> list[str]:
+def find_leftover_hosts() -> list[str]:
     """Names of other machines on which dead runs have left leases."""
     return sorted({lease.host or lease.ssh for lease in lease_book() if lease.ssh is not None and is_dead(lease)})
 

@@ -21,7 +21,7 @@ Here = TypeVar("Here")
 There = TypeVar("There")
 
 
-def make_beside(
+def make_in_parallel(
     here: Callable[[], Here],
     ahead: Mapping[StorageConfig, Callable[[], There]],
     *,

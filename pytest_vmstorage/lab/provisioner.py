@@ -19,8 +19,8 @@ from pytest_vmstorage.host.device_node import node_facts
 from pytest_vmstorage.host.file_systems import look_at
 from pytest_vmstorage.lab.environment import Environment
 from pytest_vmstorage.lab.environments import GuestEnvironment, HostEnvironment, Services
-from pytest_vmstorage.lab.machines import TOOL_VERSIONS, Machines, said_values
-from pytest_vmstorage.measure.diagnosis import told
+from pytest_vmstorage.lab.machines import TOOL_VERSIONS, Machines, read_values
+from pytest_vmstorage.measure.diagnosis import explain_error
 from pytest_vmstorage.measure.proof.cell import attest, attest_guest, conclude
 from pytest_vmstorage.measure.proof.evidence import gather
 from pytest_vmstorage.measure.proof.without_guest import conclude_native
@@ -72,8 +72,8 @@ class Provisioner:
             ground = None if disk.is_block else look_at(shell, disk.path, superblock=bool(config.host_mkfs))
             identity = Identity(
                 host=self.services.host.name,
-                facts=said_values(shell, _HOST_FACTS),
-                tools=said_values(shell, TOOL_VERSIONS),
+                facts=read_values(shell, _HOST_FACTS),
+                tools=read_values(shell, TOOL_VERSIONS),
                 proof=conclude_native(disk, node, ground),
             )
             return HostEnvironment(disk, shell, identity, factory.folder, self.services)
@@ -102,7 +102,7 @@ class Provisioner:
                 booted = self.make_guest(config, say, fresh=True)
                 self.restoring.distrust(machine.spec, error)
                 return booted
-            known = error if isinstance(error, AttestationError) else told(machine, services.shell, error)
+            known = error if isinstance(error, AttestationError) else explain_error(machine, services.shell, error)
             if self.settings.keep and not isinstance(error, ProvisionError):
                 factory.keep(machine)
             factory.discard(machine)

@@ -24,7 +24,7 @@ _ROOM = ("stat", "-f", "-c", "%a %S %c %d", MOUNTPOINT)
 Found = TypeVar("Found")
 
 
-def told(machine: StartedGuest, host: Shell, error: VmStorageError) -> VmStorageError:
+def explain_error(machine: StartedGuest, host: Shell, error: VmStorageError) -> VmStorageError:
     """The error with its name, the evidence and the guest's console."""
     if isinstance(error, LostError):
         return named(error, Symptoms())

@@ -27,7 +27,7 @@ from pytest_vmstorage.storage.image import image_facts, is_block
 from pytest_vmstorage.storage.layers import Piece, pattern, put_bytes, write
 from pytest_vmstorage.storage.operations.files import ImagePlace, Impossible, OperationStep
 from pytest_vmstorage.units import format_size
-from pytest_vmstorage.workloads.image_operations import ImageOperations, Operation, taken_line
+from pytest_vmstorage.workloads.image_operations import ImageOperations, Operation, space_line
 from pytest_vmstorage.workloads.script import TIMED, bash
 
 _SAMPLE_BYTES = 512
@@ -212,7 +212,7 @@ class _Round:
         if is_chosen:
             said = (done.stdout + done.stderr).rstrip("\n")
             self._text += [*(f"$ {line}" for line in step.lines), said]
-            self._text.append(taken_line(operation, before, place.taken(shell)))
+            self._text.append(space_line(operation, before, place.taken(shell)))
             self._seconds += done.seconds
         return step
 

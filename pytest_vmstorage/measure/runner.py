@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.settings import Hygiene
 from pytest_vmstorage.errors import VmStorageError, WorkloadError
-from pytest_vmstorage.host.background import meanwhile
+from pytest_vmstorage.host.background import in_background
 from pytest_vmstorage.host.counters import Look
 from pytest_vmstorage.host.shell import CommandResult, Shell, check_time, run_line, unguarded
-from pytest_vmstorage.host.watch import merged
+from pytest_vmstorage.host.watch import merge_states
 from pytest_vmstorage.measure.preconditioning import (
     check_fits,
     check_folder,
@@ -38,7 +38,7 @@ _REMARKED_ROUNDS = 3
 
 
 @dataclass
-class Taken:
+class RoundsRecord:
     """Record of a system after its rounds: target, command line, hygiene, proof; it does not hold the guest itself."""
 
     config: StorageConfig
@@ -52,7 +52,7 @@ class Taken:
     around: HostState = field(default_factory=HostState)
 
 
-def working_set(workload: Workload, taken: Taken, samples: Sequence[Sample]) -> WorkingSet:
+def working_set(workload: Workload, taken: RoundsRecord, samples: Sequence[Sample]) -> WorkingSet:
     """The working set of the rounds, for comparison with the memory that may have cached it."""
     return WorkingSet(
         label=workload.label,
@@ -140,7 +140,7 @@ class Measuring:
         self._plan = plan
         self._keep_sample = keep_sample
         self._warm: str | None = None
-        self._taken: list[Taken] = []
+        self._taken: list[RoundsRecord] = []
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -163,11 +163,11 @@ class Measuring:
         with span("proof", cell=system.config):
             proof = prove_state(system)
         command = shlex.join(workload.argv(target))
-        taken = Taken(system.config, system.identity, system.regions, target, command, words, facts, proof)
+        taken = RoundsRecord(system.config, system.identity, system.regions, target, command, words, facts, proof)
         # the host is read while the guest drops its caches, and after the rounds while the guest is read
-        with meanwhile(system.watch) as watching:
+        with in_background(system.watch) as watching:
             self._take(taken, system, range(-warmup, count), plan, watching, notes, say)
-            with span("looks"), meanwhile(system.recheck) as rechecking:
+            with span("looks"), in_background(system.recheck) as rechecking:
                 watched = watching()
                 taken.around = watched()
                 changed = rechecking()
@@ -178,7 +178,7 @@ class Measuring:
 
     def _take(
         self,
-        taken: Taken,
+        taken: RoundsRecord,
         system: SystemUnderTest,
         numbers: Sequence[int],
         plan: Plan,
@@ -225,7 +225,7 @@ class Measuring:
         """All rounds so far, at least one, as a measurement; `order` says how they alternate with other cells."""
         workload, samples = self.workload, self.samples
         first, last = self._taken[0], self._taken[-1]
-        around = merged([one.around for one in self._taken])
+        around = merge_states([one.around for one in self._taken])
         worked_on, kept = working_set(workload, last, samples), self._plan.hygiene
         note, left_out = worked_on.note(last.config, around.memory_bytes), f"{worked_on.size}, not held against memory"
         return Measurement(
@@ -274,7 +274,7 @@ def _whole_round(
         # tearing down guests writes to the host's disks, too
         with span("looks"):
             watching()
-        with span("forgetting"), meanwhile(_look_within(system, plan)) as looking:
+        with span("forgetting"), in_background(_look_within(system, plan)) as looking:
             host_caches = forget_on_host(system, plan.hygiene)
         sample = _round(system, workload, target, plan, step, looking())
     except BaseException:
@@ -365,7 +365,7 @@ def _round(
         shell, limit_s = shell_for(system, workload), plan.timeout_s + 3 * workload.expected_seconds
         result = shell.run(workload.argv(target), timeout_s=limit_s)
     # the counters are read only if the tool succeeded: a failed round has no figure
-    with span("looks"), meanwhile(system.look) if result.ok else contextlib.nullcontext(system.look) as looking:
+    with span("looks"), in_background(system.look) if result.ok else contextlib.nullcontext(system.look) as looking:
         raw = _raw_output(system, workload, target, result)
         after = looking()
     moved = after.moved_since(before)

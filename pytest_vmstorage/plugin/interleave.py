@@ -21,7 +21,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.measure.runner import Measuring
-from pytest_vmstorage.plugin.progress_line import counted
+from pytest_vmstorage.plugin.progress_line import count_text
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, FAILED, MEASURED, PASS, SESSION, has_turns
 from pytest_vmstorage.plugin.xdist.channel import post_of
@@ -205,7 +205,7 @@ class Turns:
         return [measured for nodeid in tests for measured in self.so_far(nodeid)]
 
 
-def alike(item: pytest.Item, coming: Iterable[tuple[pytest.Item, StorageConfig]]) -> frozenset[StorageConfig]:
+def cells_alike(item: pytest.Item, coming: Iterable[tuple[pytest.Item, StorageConfig]]) -> frozenset[StorageConfig]:
     """The cells among those to come whose next test is the one at hand, whatever its arguments: each needs the same."""
     first: dict[StorageConfig, pytest.Item] = {}
     for one, config in coming:
@@ -214,7 +214,7 @@ def alike(item: pytest.Item, coming: Iterable[tuple[pytest.Item, StorageConfig]]
     return frozenset(config for config, one in first.items() if function and getattr(one, "function", None) is function)
 
 
-def are_taken(config: pytest.Config, items: Sequence[pytest.Item]) -> bool:
+def wants_turns(config: pytest.Config, items: Sequence[pytest.Item]) -> bool:
     """Whether there are rounds and cells to take turns.
 
     Nobody wants to be asked by a debugger about a run that is not reported.
@@ -237,7 +237,7 @@ def take_turns(session: pytest.Session, own: list[pytest.Item]) -> None:
         return
     storage.own = own
     items = [item for item in own if has_turns(item)]
-    if not are_taken(session.config, items):
+    if not wants_turns(session.config, items):
         return
     try:
         # found here, and not in the middle
@@ -315,7 +315,7 @@ class Interleaver:
         self._sides: tuple[Side, ...] = ("own", "other") if variant else ("own",)
         self._least = self._gate.first_rounds(settings.rounds).least
         others = len({item.stash[CONFIG] for item in items}) - 1
-        in_turns = f"in turns with {counted(others, 'other cell')}" if others else "in turns"
+        in_turns = f"in turns with {count_text(others, 'other cell')}" if others else "in turns"
         pairs = f"in pairs with {variant.text}, " if variant else ""
         self._order = f"{pairs}{in_turns}, --vm-seed={settings.seed}"
         self._number = 0
@@ -340,7 +340,9 @@ class Interleaver:
         if not self._gate.further(self._turns, self._storage.lab().all_facts):
             return []
         if self._gate.suspects > suspects:
-            self._storage.announce(f"{counted(self._gate.suspects, 'figure')} slower: measured again in fresh guests")
+            self._storage.announce(
+                f"{count_text(self._gate.suspects, 'figure')} slower: measured again in fresh guests"
+            )
         return [item for item in self._items if self._wants(item) and item.nodeid not in self._gate.lost]
 
     def _pass(self, items: Sequence[pytest.Item]) -> Sequence[pytest.Item]:
@@ -351,7 +353,7 @@ class Interleaver:
         self._random.shuffle(cells)
         if self._number == 1 or self._number > self._least:
             storage.live.expect(len(cells) * (self._least if self._number == 1 else 1))
-        storage.announce(f"round {self._number}, {counted(len(cells), 'cell')} in turns")
+        storage.announce(f"round {self._number}, {count_text(len(cells), 'cell')} in turns")
         self._visit_all([visit for cell in cells for visit in self._visits(cell, items)])
         storage.live.end_cell()
         if self._is_over:
@@ -383,7 +385,7 @@ class Interleaver:
         for place, (item, at) in enumerate(visits):
             rest = visits[place + 1 :]
             coming = [(later, other.cell) for later, other in rest]
-            storage.expect([at.cell, *(cell for _, cell in coming), *again], alike(item, coming))
+            storage.expect([at.cell, *(cell for _, cell in coming), *again], cells_alike(item, coming))
             # pytest tears down the fixtures that `nextitem` does not share; the item itself would keep them all
             after = next(one for one in (*(later for later, _ in rest), *storage.own, None) if one is not item)
             self._visit(item, at, after)

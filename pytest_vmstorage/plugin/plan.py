@@ -12,9 +12,9 @@ from pytest_vmstorage.analysis.gate.policy import Loss
 from pytest_vmstorage.config.matrix import by_reason, listed
 from pytest_vmstorage.lab.division import divide
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
-from pytest_vmstorage.plugin.interleave import are_taken
+from pytest_vmstorage.plugin.interleave import wants_turns
 from pytest_vmstorage.plugin.parametrize import CELLLESS, matrix_sweep
-from pytest_vmstorage.plugin.progress_line import counted
+from pytest_vmstorage.plugin.progress_line import count_text
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.xdist.shares import division_line, homes_of, work_of
 from pytest_vmstorage.results.journal import GUEST_S, ROUND_S
@@ -42,7 +42,7 @@ def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
     if not cells:
         return ["no selected test has a storage configuration", *unmeasured_lines(config)]
     left_out = [*rule_lines(config, items), *unmeasured_lines(config)]
-    totals = _total_lines(cells, are_taken(config, items))
+    totals = _total_lines(cells, wants_turns(config, items))
     return [*_cell_lines(cells), *left_out, *totals, *_host_lines(config, items), *_pair_lines(config)]
 
 
@@ -91,7 +91,7 @@ def rule_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
     left_out = dict.fromkeys(one for expansion in expansions for one in expansion.left_out)
     lines = []
     for reason, cells in by_reason(left_out).items():
-        lines += [f"{source} leaves out {counted(len(cells), 'cell')}, {reason}:", f"    {listed(cells, _SHOWN)}"]
+        lines += [f"{source} leaves out {count_text(len(cells), 'cell')}, {reason}:", f"    {listed(cells, _SHOWN)}"]
     idle = [set(expansion.idle) for expansion in expansions]
     return [*lines, *(f"{rule} of {source} matches no cell" for rule in sorted(set.intersection(*idle)))]
 
@@ -109,7 +109,7 @@ def unmeasured_lines(config: pytest.Config) -> list[str]:
 def _total_lines(cells: Sequence[CellForecast], in_turns: bool) -> list[str]:
     guests = [cell for cell in cells if cell.needs_guest]
     tests = sum(len(cell.items) for cell in cells)
-    lines = [f"{counted(len(cells), 'cell')}, {counted(len(guests), 'guest')}, {counted(tests, 'test')}"]
+    lines = [f"{count_text(len(cells), 'cell')}, {count_text(len(guests), 'guest')}, {count_text(tests, 'test')}"]
     disks = [cell for cell in cells if cell.needs_disk and not (cell.config.is_null or cell.config.is_machine)]
     if disks:
         largest = max(cell.config.size for cell in disks)
@@ -135,7 +135,7 @@ _BASES = {
 
 def _bases(cells: Sequence[CellForecast]) -> str:
     found: Counter[str] = sum((cell.bases for cell in cells), Counter())
-    parts = [f"{counted(found[basis], 'test')} {text}" for basis, text in _BASES.items() if found[basis]]
+    parts = [f"{count_text(found[basis], 'test')} {text}" for basis, text in _BASES.items() if found[basis]]
     if any(cell.needs_guest for cell in cells):
         parts.append(f"{GUEST_S:.0f} s a guest assumed, filling its disk not counted")
     return "; ".join(parts) or "nothing is measured"

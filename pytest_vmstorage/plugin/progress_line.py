@@ -85,7 +85,7 @@ def write_sentence(config: pytest.Config, sentence: str) -> None:
         reporter.flush()
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """So many of them: "1 cell", "2 cells"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 

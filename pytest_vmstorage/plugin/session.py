@@ -23,7 +23,7 @@ from pytest_vmstorage.measure.runner import Measuring
 from pytest_vmstorage.measure.system import Plan
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gate import Gate
-from pytest_vmstorage.plugin.interleave import Pass, Side, Turn, Turns, alike, pass_of
+from pytest_vmstorage.plugin.interleave import Pass, Side, Turn, Turns, cells_alike, pass_of
 from pytest_vmstorage.plugin.progress_line import LiveLine, write_sentence
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, FAILED, MAKING, MEASURED, notes_on, tolerated_by, uses
@@ -32,7 +32,7 @@ from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.results.journal import Journal
 from pytest_vmstorage.results.run import Failure, Measurement, Sample
 from pytest_vmstorage.results.spans import span
-from pytest_vmstorage.text import shown
+from pytest_vmstorage.text import quoted
 from pytest_vmstorage.workloads.base import Workload
 from pytest_vmstorage.workloads.image_operations import ImageOperations
 from pytest_vmstorage.workloads.metrics import check_known
@@ -130,7 +130,7 @@ class StorageSession:
                 for one in self.own[self.own.index(item) :]
                 if CONFIG in one.stash and (self.needs_environment(one) or (self.keeps_guest and uses(one, "measure")))
             ]
-            self.expect([config for _, config in coming], alike(item, coming))
+            self.expect([config for _, config in coming], cells_alike(item, coming))
 
     def measure(
         self, at: Pass, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int
@@ -314,7 +314,7 @@ def check_workload(workload: object, rounds: object, warmup: object, by: str) ->
         name = workload.__name__
         raise ConfigError(f"{by}({name}) has a class in place of a workload.", hint=f"Write {by}({name}(...)).")
     if not isinstance(workload, Workload):
-        raise ConfigError(f"{by}({shown(workload)}) has no workload.", hint=f"Write for example {by}(Fio(rw=...)).")
+        raise ConfigError(f"{by}({quoted(workload)}) has no workload.", hint=f"Write for example {by}(Fio(rw=...)).")
     for name, given in (("rounds", rounds), ("warmup", warmup)):
         if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
-            raise ConfigError(f"{by}({name}={shown(given)}) is not a number of rounds.", hint=f"Write {name}=3.")
+            raise ConfigError(f"{by}({name}={quoted(given)}) is not a number of rounds.", hint=f"Write {name}=3.")

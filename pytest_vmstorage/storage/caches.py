@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from pytest_vmstorage.host.shell import LocalShell, Shell
-from pytest_vmstorage.storage.image import beside_for_sh, image_files
+from pytest_vmstorage.storage.image import image_files, neighbours_for_sh
 
 DROP_CACHES = "/proc/sys/vm/drop_caches"
 
@@ -65,7 +65,7 @@ def drop_caches(shell: Shell, path: str, drop: str = DROP_CACHES) -> str:
     if isinstance(shell, LocalShell):
         said = _forget(image_files(shell, path), drop)
     else:
-        said = shell.run(["sh", "-c", _FORGET.format(beside=beside_for_sh(path)), "sh", path, drop]).stdout.strip()
+        said = shell.run(["sh", "-c", _FORGET.format(beside=neighbours_for_sh(path)), "sh", path, drop]).stdout.strip()
     return _FORGOTTEN.get(said, "not dropped")
 
 

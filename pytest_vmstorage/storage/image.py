@@ -167,12 +167,12 @@ def image_files(shell: Shell, path: str) -> tuple[str, ...]:
     if isinstance(shell, LocalShell):
         found = (sorted(glob.glob(one)) for one in _beside(path, glob.escape))  # noqa: PTH207 (patterns have a root)
         return (path, *itertools.chain.from_iterable(found))
-    beside = beside_for_sh(path)
+    beside = neighbours_for_sh(path)
     listed = shell.run(["sh", "-c", f"ls -d -- {beside} 2>/dev/null"]).stdout if beside else ""
     return (path, *listed.splitlines())
 
 
-def beside_for_sh(path: str) -> str:
+def neighbours_for_sh(path: str) -> str:
     """Words of sh that match the files next to an image that belong to it."""
     return " ".join(_beside(path, shlex.quote))
 

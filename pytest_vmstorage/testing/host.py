@@ -105,7 +105,7 @@ class Images:
         options = dict(word.split("=", 1) for word in words.get("-o", "").split(",") if word)
         self._there[path] = _Image(path, words["-f"], options, int(size), words.get("-b", ""))
         self._shell.files[path] = b""
-        return said(asked)
+        return answer_of(asked)
 
     def _chain(self, image: _Image) -> Iterator[_Image]:
         yield image
@@ -113,14 +113,14 @@ class Images:
             yield from self._chain(self._there[image.below])
 
     def _info(self, asked: Asked) -> CommandResult:
-        return said(asked, json.dumps([one.info() for one in self._chain(self._of(asked))]))
+        return answer_of(asked, json.dumps([one.info() for one in self._chain(self._of(asked))]))
 
     def _check(self, asked: Asked) -> CommandResult:
-        return said(asked, json.dumps(self._of(asked).check()))
+        return answer_of(asked, json.dumps(self._of(asked).check()))
 
     def _snapshot(self, asked: Asked) -> CommandResult:
         self._of(asked).snapshots.append(dict(itertools.pairwise(asked.argv))["-c"])
-        return said(asked)
+        return answer_of(asked)
 
     def _write(self, asked: Asked) -> CommandResult:
         image = self._of(asked)
@@ -128,20 +128,20 @@ class Images:
             length = int(line.split()[-1])
             image.written += length
             image.compressed += length if " -c " in line else 0
-        return said(asked)
+        return answer_of(asked)
 
     def _stat(self, asked: Asked) -> CommandResult:
         image = self._of(asked)
         is_whole = image.preallocation in ("falloc", "full")
         is_long = image.kind == "raw" or image.preallocation != "off" or image.options.get("subformat") == "fixed"
-        return said(asked, f"{image.size if is_long else 196616} {image.size // 512 if is_whole else 8} 512\n")
+        return answer_of(asked, f"{image.size if is_long else 196616} {image.size // 512 if is_whole else 8} 512\n")
 
     def _extents(self, asked: Asked) -> CommandResult:
         flags = "last,unwritten,eof" if self._of(asked).preallocation == "falloc" else "last,eof"
-        return said(asked, f"   0:        0..    2047:    3918848..   3920895:   2048:             {flags}\n")
+        return answer_of(asked, f"   0:        0..    2047:    3918848..   3920895:   2048:             {flags}\n")
 
 
-def said(asked: Asked, stdout: str = "") -> CommandResult:
+def answer_of(asked: Asked, stdout: str = "") -> CommandResult:
     """The result of a command that succeeded."""
     return CommandResult(argv=asked.argv, returncode=0, stdout=stdout, stderr="", seconds=0.0)
 
@@ -150,7 +150,7 @@ def own_folder(asked: Asked) -> CommandResult:
     """The folder for disks exists and is root's own; nobody else may write to it or above it."""
     path = asked.argv[-2]
     folders = (path, *map(str, PurePosixPath(path).parents))
-    return said(asked, "user 0 0 root root none\n" + "".join(f"folder 0 0 711 root {one}\n" for one in folders))
+    return answer_of(asked, "user 0 0 root root none\n" + "".join(f"folder 0 0 711 root {one}\n" for one in folders))
 
 
 def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
@@ -162,20 +162,20 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
         gone = asked.argv[-1]
         for path in [path for path in shell.files if path == gone or path.startswith(f"{gone}/")]:
             del shell.files[path]
-        return said(asked)
+        return answer_of(asked)
 
     def look(asked: Asked) -> CommandResult:
-        return said(asked, QEMU_VERSION)
+        return answer_of(asked, QEMU_VERSION)
 
     def run(asked: Asked) -> CommandResult:
-        return said(asked, f"{asked.argv[4]}\nsame\nbinary\n{QEMU_VERSION}")
+        return answer_of(asked, f"{asked.argv[4]}\nsame\nbinary\n{QEMU_VERSION}")
 
     shell.do(re.compile(r"^rm "), remove)
     # any QEMU that a cell names is there, and runs its guest
     shell.do(re.compile(r"exec \"\$1\" --version"), look)
     shell.do(re.compile(r"/proc/\$\{pid:-none\}/exe"), run)
     root = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
-    shell.do(re.compile(r"readlink .*mountinfo"), lambda asked: said(asked, f"{asked.argv[-1]}\n{root}"))
+    shell.do(re.compile(r"readlink .*mountinfo"), lambda asked: answer_of(asked, f"{asked.argv[-1]}\n{root}"))
     shell.answer(re.compile(r"^test -b "), returncode=1)
     # no image has extents in further files
     shell.answer(re.compile(r"^sh -c 'ls "), returncode=2)
@@ -186,8 +186,10 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     shell.answer(re.compile(r"^(mkdir|sync|chmod) "))
     shell.answer(re.compile(r"blockdev --flushbufs|^/bin/sh -c 'sync; "))
     shell.answer(re.compile(r"drop_caches"), "dropped\n")
-    shell.do(re.compile(r"sha256sum"), lambda asked: said(asked, f"{sha256(asked.argv[-1].encode()).hexdigest()}  -\n"))
-    shell.do(re.compile(r"^readlink -f "), lambda asked: said(asked, f"{asked.argv[-1]}\n"))
+    shell.do(
+        re.compile(r"sha256sum"), lambda asked: answer_of(asked, f"{sha256(asked.argv[-1].encode()).hexdigest()}  -\n")
+    )
+    shell.do(re.compile(r"^readlink -f "), lambda asked: answer_of(asked, f"{asked.argv[-1]}\n"))
     shell.answer(re.compile(r"stat -L -c "), "file\n")
     shell.answer(re.compile(r"^du "), "0\t/srv/vm\n")
     # all tools are there

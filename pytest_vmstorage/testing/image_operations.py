@@ -9,7 +9,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.host.shell import CommandResult
 from pytest_vmstorage.measure.image_operations import Bench
 from pytest_vmstorage.storage.operations.files import FileImage
-from pytest_vmstorage.testing.host import FOLDER, make_host_shell, said
+from pytest_vmstorage.testing.host import FOLDER, answer_of, make_host_shell
 from pytest_vmstorage.testing.shell import Asked, FakeShell
 from pytest_vmstorage.workloads.image_operations import ImageOperations
 
@@ -33,8 +33,8 @@ class ImageHost:
         self._made: list[str] = []
         self.shell.do(re.compile(r"^env LC_ALL=C bash -c "), self._operate)
         self.shell.do(re.compile(r"^sh -c .* qemu-io .*/images-"), self._write)
-        self.shell.do(re.compile(r"^qemu-io -r "), lambda asked: said(asked, f"qemu-io> 00000000:  {self.data}\n"))
-        self.shell.do(re.compile(r"^find .*printf"), lambda asked: said(asked, f"{self._blocks}\n"))
+        self.shell.do(re.compile(r"^qemu-io -r "), lambda asked: answer_of(asked, f"qemu-io> 00000000:  {self.data}\n"))
+        self.shell.do(re.compile(r"^find .*printf"), lambda asked: answer_of(asked, f"{self._blocks}\n"))
         self.shell.answer(re.compile(r"^find .*filefrag"))
         self.shell.answer(re.compile(r"^sh -c 'printf %4096s x"), returncode=1)
         self.shell.answer(re.compile(r"mindepth 1 -delete"))
@@ -50,7 +50,7 @@ class ImageHost:
             return CommandResult(argv=asked.argv, returncode=1, stdout="", stderr=f"{error}\n", seconds=0.5)
         if operation not in self.idle:
             self._do(operation, asked.argv[4])
-        return said(asked, f"part {operation} 100.0 100.5\n").model_copy(update={"seconds": 0.6})
+        return answer_of(asked, f"part {operation} 100.0 100.5\n").model_copy(update={"seconds": 0.6})
 
     def _do(self, operation: str, script: str) -> None:
         made = _CREATED.search(script)
@@ -66,7 +66,7 @@ class ImageHost:
 
     def _write(self, asked: Asked) -> CommandResult:
         self.data = "second" if self.data and "snapshot" not in self.idle else "first"
-        return said(asked)
+        return answer_of(asked)
 
 
 def make_bench(

@@ -14,7 +14,7 @@ from typing import Any
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.host.shell import CommandResult
 from pytest_vmstorage.testing.guest import FakeDomain
-from pytest_vmstorage.testing.host import said
+from pytest_vmstorage.testing.host import answer_of
 from pytest_vmstorage.testing.options import LabOptions, chosen, matches
 from pytest_vmstorage.testing.shell import Asked, FakeShell
 from pytest_vmstorage.units import parse_size
@@ -66,7 +66,7 @@ class FakePrograms:
 
         def fill(asked: Asked) -> CommandResult:
             self._note(f"fill {config}")
-            return said(asked)
+            return answer_of(asked)
 
         def run(asked: Asked) -> CommandResult:
             return self._run(asked, config, next(numbers), shell, domain)
@@ -79,7 +79,7 @@ class FakePrograms:
     def _run(
         self, asked: Asked, config: StorageConfig, number: int, shell: FakeShell, domain: FakeDomain | None
     ) -> CommandResult:
-        options, done = self._options, said(asked).model_copy(update={"seconds": 0.01})
+        options, done = self._options, answer_of(asked).model_copy(update={"seconds": 0.01})
         noise = math.exp(self._chance.gauss(0, options.noise))
         self._before_round(config, number)
         time.sleep(options.round_s)
@@ -126,7 +126,7 @@ class FakePrograms:
             f"/proc/{PID}/io": (f"read_bytes: {read}", f"write_bytes: {written}"),
         }
         found = [(path, line) for path in asked.argv[2].split() for line in counters.get(path, ())]
-        return said(asked, "".join(f"{path}:{line}\n" for path, line in found))
+        return answer_of(asked, "".join(f"{path}:{line}\n" for path, line in found))
 
 
 def fio_document(factor: float, options: Mapping[str, str]) -> Mapping[str, Any]:

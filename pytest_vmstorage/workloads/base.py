@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from pytest_vmstorage.config.user_input import check_is_number, check_readable, close_to
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results.run import Better, Metric
-from pytest_vmstorage.text import shown
+from pytest_vmstorage.text import quoted
 from pytest_vmstorage.units import format_size
 
 MIB = 2**20
@@ -55,7 +55,7 @@ def parse_columns(texts: Iterable[str], what: str) -> Columns:
     for word in words:
         if _NAME.fullmatch(word) is None:
             raise ConfigError(
-                f"{what} names {shown(word)}, which is not the name of a metric.",
+                f"{what} names {quoted(word)}, which is not the name of a metric.",
                 hint=f"Write for example {what}=iops,clat_p99 or {what}=+usr_cpu.",
             )
     return Columns(
@@ -328,13 +328,13 @@ def _chosen_metrics(workload: Workload, names: object) -> tuple[str, ...]:
     kind, there = type(workload).__name__, [metric.name for metric in workload.metrics]
     if not isinstance(names, tuple | list) or not names or not all(isinstance(name, str) for name in names):
         raise ConfigError(
-            f"{kind}(shown={shown(names)}) is not a list of metrics.", hint=f'Write for example shown=("{there[0]}",).'
+            f"{kind}(shown={quoted(names)}) is not a list of metrics.", hint=f'Write for example shown=("{there[0]}",).'
         )
     found = {name: find_metrics(name, there) for name in names}
     for name in names:
         if not found[name]:
             raise ConfigError(
-                f"{kind}(shown=...) names {shown(name)}, which it does not have.",
+                f"{kind}(shown=...) names {quoted(name)}, which it does not have.",
                 hint=f"{close_to(name, there)}It has: {', '.join(there)}.",
             )
     return tuple(dict.fromkeys(metric for metrics in found.values() for metric in metrics))
@@ -361,7 +361,7 @@ def _sentence(kind: type[Workload], error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         known = ", ".join(kind.model_fields)
         return f"{kind.__name__} has no option {name!r}. {close_to(name, kind.model_fields)}It has: {known}."
-    given = "" if first["type"] == "missing" else f"={shown(first['input'])}"
+    given = "" if first["type"] == "missing" else f"={quoted(first['input'])}"
     return f"{kind.__name__}({name}{given}): {first['msg']}."
 
 

@@ -173,7 +173,7 @@ class ImageOperations(Workload):
             )
 
 
-def taken_line(operation: Operation, before: int, after: int) -> str:
+def space_line(operation: Operation, before: int, after: int) -> str:
     """The line of a round's text with the bytes that were taken before and after an operation."""
     return f"taken {operation} {before} {after}"
 

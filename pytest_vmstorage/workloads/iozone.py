@@ -14,7 +14,7 @@ from pydantic import field_validator, model_validator
 
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results.run import Metric
-from pytest_vmstorage.text import shown
+from pytest_vmstorage.text import quoted
 from pytest_vmstorage.units import Bytes, format_size
 from pytest_vmstorage.workloads.base import MIB, Commands, FileWorkload, Target, metrics_in
 from pytest_vmstorage.workloads.script import FRESH, bash
@@ -113,7 +113,7 @@ class Iozone(FileWorkload):
             raise ConfigError("No file of this Iozone holds one of its records.", hint="Give a smaller record_size.")
         # os.path reports a name that is too long as missing, where pathlib raises
         if self.binary is not None and not os.path.isfile(self.binary):  # noqa: PTH113
-            raise ConfigError(f"Iozone(binary={shown(self.binary)}) does not exist.", hint="Give iozone's path.")
+            raise ConfigError(f"Iozone(binary={quoted(self.binary)}) does not exist.", hint="Give iozone's path.")
         return self
 
     @classmethod

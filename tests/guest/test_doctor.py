@@ -17,7 +17,7 @@ import pytest
 
 from pytest_vmstorage.cli.doctor.device import SCHEDULERS
 from pytest_vmstorage.cli.doctor.examine import Diagnosis, examine_lab, findings
-from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen, run_trials
+from pytest_vmstorage.cli.doctor.seen import AxisFinding, Observations, run_trials
 from pytest_vmstorage.config.buses import BUSES, Cache
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import AttestationError, HypervisorError
@@ -150,7 +150,7 @@ def judged(lab: Lab, folder: Path) -> dict[tuple[str, str], AxisFinding]:
     """The findings for another folder than the lab's, by axis and value."""
     trials = run_trials(LocalShell(), str(folder / "doctor"), lab.factory.emulator)
     assert list(folder.glob("doctor")) == []
-    seen = Seen(trials=trials, folder=folder_facts(lab.shell, str(folder)), libvirt=lab.facts.libvirt)
+    seen = Observations(trials=trials, folder=folder_facts(lab.shell, str(folder)), libvirt=lab.facts.libvirt)
     return {(one.axis, one.value): one for one in findings(seen)}
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from pytest_vmstorage.analysis.comparability import flaw, no_ratio, obstacle, other_parts, stack_changes, stack_of
+from pytest_vmstorage.analysis.comparability import differing_parts, flaw, no_ratio, obstacle, stack_changes, stack_of
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import (
     Finding,
@@ -532,7 +532,7 @@ def _stack(run: Run, baseline: Baseline) -> tuple[str, ...]:
         for line in stack_changes(before, host)
     ]
     measured = ((baseline.find(key, now.host), now) for key, now in keyed(run.measurements))
-    counts = Counter(part for then, now in measured if then is not None for part in other_parts(then, now))
+    counts = Counter(part for then, now in measured if then is not None for part in differing_parts(then, now))
     told = "QEMU was" in " ".join(changed)
     parts = (
         f"{part} is another one in {count} measurement{'s' * (count > 1)}"

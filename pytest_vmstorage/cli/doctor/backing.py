@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from pytest_vmstorage.cli.doctor.seen import NO_GUEST, AxisFinding, Seen, finding
+from pytest_vmstorage.cli.doctor.seen import NO_GUEST, AxisFinding, Observations, finding
 from pytest_vmstorage.config.cell import SMALLEST_BYTES, GuestFs, HostFs, State
 from pytest_vmstorage.config.rules.backing import BACKINGS
 from pytest_vmstorage.guest.libvirt.messages import null_lacks
@@ -29,13 +29,13 @@ GUEST_FS: Mapping[str, tuple[str, str]] = {
 """Kernel module and Debian package of a file system in the guest (ext4 mounts ext3)."""
 
 
-def findings(seen: Seen) -> Iterator[AxisFinding]:
+def findings(seen: Observations) -> Iterator[AxisFinding]:
     """By the folder, root rights, the host's kernel and tools, and what the guest appliance has."""
     for judge in (_states, _backings, _host_fs, _guest_fs):
         yield from judge(seen)
 
 
-def _states(seen: Seen) -> Iterator[AxisFinding]:
+def _states(seen: Observations) -> Iterator[AxisFinding]:
     """By the guest's fio, which writes what is there before a measurement."""
     yield seen.needs_guest("state", "fresh", "nothing is written before")
     for name in get_args(State)[1:]:
@@ -45,7 +45,7 @@ def _states(seen: Seen) -> Iterator[AxisFinding]:
             yield seen.needs_guest("state", name, f"written by fio {seen.tools.get('fio')} in the guest")
 
 
-def _backings(seen: Seen) -> Iterator[AxisFinding]:
+def _backings(seen: Observations) -> Iterator[AxisFinding]:
     """By the folder, root rights, and what the host's kernel and tools are."""
     for kind in BACKINGS:
         if kind == "file":
@@ -61,7 +61,7 @@ def _backings(seen: Seen) -> Iterator[AxisFinding]:
             yield finding("backing", kind, "no" if lacking else "limited", lacking or _LISTED[kind])
 
 
-def _file(seen: Seen) -> AxisFinding:
+def _file(seen: Observations) -> AxisFinding:
     free = seen.folder.free_bytes if seen.folder else 0
     if free < SMALLEST_BYTES + HEADROOM_BYTES:
         why = f"the folder has {format_about(free)} free, and {format_about(HEADROOM_BYTES)} are kept beside a disk"
@@ -70,14 +70,14 @@ def _file(seen: Seen) -> AxisFinding:
     return seen.tried("backing", "file", "format.raw", done)
 
 
-def _null(seen: Seen) -> AxisFinding:
+def _null(seen: Observations) -> AxisFinding:
     lacking = null_lacks("virtio-blk", seen.libvirt)
     if seen.has_guests and lacking:
         return finding("backing", "null", "limited", f"on nvme only: {lacking}")
     return seen.needs_guest("backing", "null", "QEMU's null driver: no storage, and nothing is written")
 
 
-def _lacking(kind: str, seen: Seen) -> str:
+def _lacking(kind: str, seen: Observations) -> str:
     """The requirement that a block device of that kind lacks, "" where it lacks none."""
     if not seen.is_root:
         # first, because the other trials need root
@@ -91,7 +91,7 @@ def _lacking(kind: str, seen: Seen) -> str:
     return "" if seen.has_guests else NO_GUEST
 
 
-def _host_fs(seen: Seen) -> Iterator[AxisFinding]:
+def _host_fs(seen: Observations) -> Iterator[AxisFinding]:
     """By a file system of each made, mounted from a loop device and unmounted."""
     yield seen.tried("host_fs", "as-found", "format.raw", _as_found(seen))
     for name in get_args(HostFs)[1:]:
@@ -101,7 +101,7 @@ def _host_fs(seen: Seen) -> Iterator[AxisFinding]:
         yield _made_fs(seen, axis, "any", *made[:1], why=f"with host_fs {', '.join(made)}")
 
 
-def _as_found(seen: Seen) -> str:
+def _as_found(seen: Observations) -> str:
     options, compression = seen.trial("mount_options"), seen.trial("zfs_compression")
     kind = seen.folder.file_system if seen.folder else "its file system"
     packed = [word for word in options.said.split(",") if word.startswith("compress")]
@@ -110,7 +110,7 @@ def _as_found(seen: Seen) -> str:
     return ", ".join(part for part in (kind, mounted, told) if part)
 
 
-def _made_fs(seen: Seen, axis: str, value: str, fs: str = "", *, why: str = "") -> AxisFinding:
+def _made_fs(seen: Observations, axis: str, value: str, fs: str = "", *, why: str = "") -> AxisFinding:
     if not seen.is_root:
         return finding(axis, value, "no", "needs root on the host, for a loop device and a mount")
     if not seen.trial("dev.loop-control").ok:
@@ -121,7 +121,7 @@ def _made_fs(seen: Seen, axis: str, value: str, fs: str = "", *, why: str = "") 
     return seen.tried(axis, value, f"host_fs.{fs}", why or "made on a loop device and mounted")
 
 
-def _guest_fs(seen: Seen) -> Iterator[AxisFinding]:
+def _guest_fs(seen: Observations) -> Iterator[AxisFinding]:
     """By the guest kernel's modules and the guest's mkfs."""
     yield seen.needs_guest("guest_fs", "none", "the raw device")
     possible = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from pytest_vmstorage.cli.doctor.seen import NO_GUEST, AxisFinding, Seen, Status, finding
+from pytest_vmstorage.cli.doctor.seen import NO_GUEST, AxisFinding, Observations, Status, finding
 from pytest_vmstorage.config.buses import BUSES, CACHES, Bus, Cache
 from pytest_vmstorage.config.cell import SMALLEST_MEMORY_BYTES, Discard, Io, Machine
 from pytest_vmstorage.config.rules.device import LEAST_BYTES_SEC, LEAST_IOPS_SEC
@@ -30,7 +30,7 @@ _IN_ANY_GUEST = (
 )
 
 
-def findings(seen: Seen) -> Iterator[AxisFinding]:
+def findings(seen: Observations) -> Iterator[AxisFinding]:
     """By trials in the folder, libvirt's capabilities, QEMU's devices and the guest kernel's modules."""
     yield from (seen.needs_guest(*one) for one in _IN_ANY_GUEST)
     for judge in (_caches, _buses, _machines, _ios, _punchers, _schedulers, _vcpus, _memories):
@@ -39,7 +39,7 @@ def findings(seen: Seen) -> Iterator[AxisFinding]:
     yield seen.needs_guest("emulator", "a path", "any other QEMU on the host; it is tried before a guest is made")
 
 
-def _caches(seen: Seen) -> Iterator[AxisFinding]:
+def _caches(seen: Observations) -> Iterator[AxisFinding]:
     """By O_DIRECT in the folder, and by what usb-storage does with the write cache."""
     for name in get_args(Cache):
         direct, write_cache = CACHES[name].direct, CACHES[name].write_cache
@@ -55,7 +55,7 @@ def _caches(seen: Seen) -> Iterator[AxisFinding]:
             yield seen.needs_guest("cache", name, way)
 
 
-def _buses(seen: Seen) -> Iterator[AxisFinding]:
+def _buses(seen: Observations) -> Iterator[AxisFinding]:
     """By libvirt's list for each machine type, QEMU's devices and the guest kernel's drivers."""
     there = seen.trial("devices").said.split()
     for bus in get_args(Bus):
@@ -71,7 +71,7 @@ def _buses(seen: Seen) -> Iterator[AxisFinding]:
         yield finding("bus", bus, status, why)
 
 
-def _bus_in_libvirt(bus: Bus, seen: Seen) -> tuple[Status, str]:
+def _bus_in_libvirt(bus: Bus, seen: Observations) -> tuple[Status, str]:
     if bus == "nvme":
         if any("nvme" in known for known in seen.buses.values()):
             return "yes", f"by qemu:commandline, though libvirt {seen.libvirt} has the bus itself"
@@ -84,7 +84,7 @@ def _bus_in_libvirt(bus: Bus, seen: Seen) -> tuple[Status, str]:
     return "limited" if lacking else "yes", f"on {' and '.join(machines)}{also}, says libvirt {seen.libvirt}"
 
 
-def _machines(seen: Seen) -> Iterator[AxisFinding]:
+def _machines(seen: Observations) -> Iterator[AxisFinding]:
     """By libvirt's capabilities."""
     for name in get_args(Machine)[1:]:
         if seen.has_guests and not seen.buses.get(name):
@@ -93,7 +93,7 @@ def _machines(seen: Seen) -> Iterator[AxisFinding]:
             yield seen.needs_guest("machine", name, f"libvirt {seen.libvirt} can start it")
 
 
-def _ios(seen: Seen) -> Iterator[AxisFinding]:
+def _ios(seen: Observations) -> Iterator[AxisFinding]:
     """By a write of qemu-io with each in the folder."""
     for name in get_args(Io):
         found = seen.tried("io", name, f"io.{name}", "qemu-io wrote with it in the folder")
@@ -103,13 +103,13 @@ def _ios(seen: Seen) -> Iterator[AxisFinding]:
         yield found
 
 
-def _punchers(seen: Seen) -> Iterator[AxisFinding]:
+def _punchers(seen: Observations) -> Iterator[AxisFinding]:
     """By a hole punched into a file in the folder; detect_zeroes=on writes zeros more cheaply and punches none."""
     for axis, values in (("discard", get_args(Discard)), ("detect_zeroes", ("off", "on", "unmap"))):
         yield from (_punching(seen, axis, value) for value in values)
 
 
-def _punching(seen: Seen, axis: str, value: str) -> AxisFinding:
+def _punching(seen: Observations, axis: str, value: str) -> AxisFinding:
     if value != "unmap":
         return seen.needs_guest(axis, value, "QEMU's own")
     trial = seen.trial("punch")
@@ -119,7 +119,7 @@ def _punching(seen: Seen, axis: str, value: str) -> AxisFinding:
     return seen.needs_guest(axis, value, "raw and qcow2: the folder's file system punches holes, tried")
 
 
-def _schedulers(seen: Seen) -> Iterator[AxisFinding]:
+def _schedulers(seen: Observations) -> Iterator[AxisFinding]:
     """By the guest kernel's modules."""
     for name, module in SCHEDULERS.items():
         if seen.has_guests and module not in seen.modules:
@@ -129,7 +129,7 @@ def _schedulers(seen: Seen) -> Iterator[AxisFinding]:
             yield seen.needs_guest("scheduler", name, f"{module} is in the guest appliance")
 
 
-def _vcpus(seen: Seen) -> Iterator[AxisFinding]:
+def _vcpus(seen: Observations) -> Iterator[AxisFinding]:
     """By the host's cores."""
     cores = seen.number("cores")
     yield seen.needs_guest("vcpus", f"1 to {cores}", "as many as the host has cores")
@@ -138,7 +138,7 @@ def _vcpus(seen: Seen) -> Iterator[AxisFinding]:
     yield finding("vcpus", "more", status, why if seen.has_guests else NO_GUEST)
 
 
-def _memories(seen: Seen) -> Iterator[AxisFinding]:
+def _memories(seen: Observations) -> Iterator[AxisFinding]:
     """By the host's available memory."""
     free = seen.number("memory_kib") * 1024
     least, most = format_size(SMALLEST_MEMORY_BYTES), format_about(free)

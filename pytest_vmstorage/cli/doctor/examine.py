@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.cli.doctor import backing, device, image
 from pytest_vmstorage.cli.doctor.device import MACHINES
-from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen, look_at_listed, look_at_machines, run_trials
+from pytest_vmstorage.cli.doctor.seen import AxisFinding, Observations, look_at_listed, look_at_machines, run_trials
 from pytest_vmstorage.config.cell import AXES
 from pytest_vmstorage.config.inventory import Inventory, LabHost, find_host
 from pytest_vmstorage.config.settings import LabSettings
@@ -27,7 +27,7 @@ from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.units import format_about
 
 
-def findings(seen: Seen) -> tuple[AxisFinding, ...]:
+def findings(seen: Observations) -> tuple[AxisFinding, ...]:
     """Every value of every axis, as far as values can be listed."""
     found = (*image.findings(seen), *device.findings(seen), *backing.findings(seen))
     return tuple(sorted(found, key=lambda one: AXES.index(one.axis)))
@@ -74,7 +74,7 @@ def examine_lab(lab: Lab) -> Diagnosis:
     assert lab.appliance is not None, "a lab for guests has what they boot"
     emulator, manifest = lab.factory.emulator, lab.appliance.manifest
     folder = lab.factory.folder_facts()
-    seen = Seen(
+    seen = Observations(
         trials=run_trials(lab.shell, f"{lab.factory.folder}/doctor", emulator),
         folder=folder,
         libvirt=lab.facts.libvirt,
@@ -113,7 +113,7 @@ def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[AxisFin
         book.write(lease)
         make_run_folder(shell, lease.folder, shared=False)
         trials, machines = run_trials(shell, lease.folder, emulator), look_at_machines(inventory)
-        seen = Seen(trials=trials, folder=found, listed=machines)
+        seen = Observations(trials=trials, folder=found, listed=machines)
     except (VmStorageError, OSError):
         return ()
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
-from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen, finding
+from pytest_vmstorage.cli.doctor.seen import AxisFinding, Observations, finding
 from pytest_vmstorage.config.cell import Format
 from pytest_vmstorage.config.qcow2_cache import CACHE_FIELDS
 from pytest_vmstorage.config.rules.image import SUBFORMATS
@@ -37,14 +37,14 @@ _TRIED = (
 """Axis and value, the trial that decides, and what it did."""
 
 
-def findings(seen: Seen) -> Iterator[AxisFinding]:
+def findings(seen: Observations) -> Iterator[AxisFinding]:
     """By an image of each kind, made in the folder."""
     yield from (seen.tried(*one) for one in _TRIED)
     yield from _preallocations(seen)
     yield from _cache_sizes(seen)
 
 
-def _preallocations(seen: Seen) -> Iterator[AxisFinding]:
+def _preallocations(seen: Observations) -> Iterator[AxisFinding]:
     """By what images take on the folder's file system."""
     # qemu-img writes zeros where the file system has no fallocate, and the cell would be full under another name
     first = "fallocate" if not seen.trial("fallocate").ok else "falloc"
@@ -57,7 +57,7 @@ def _preallocations(seen: Seen) -> Iterator[AxisFinding]:
         yield found
 
 
-def _cache_sizes(seen: Seen) -> Iterator[AxisFinding]:
+def _cache_sizes(seen: Observations) -> Iterator[AxisFinding]:
     """By libvirt's version."""
     if seen.has_guests and not is_since(seen.libvirt, (7, 0)):
         why = f"libvirt {seen.libvirt} has no metadata_cache; 7.0 has"

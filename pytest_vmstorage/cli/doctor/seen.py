@@ -111,7 +111,7 @@ def _planned(backing: str, plan: Callable[[StorageConfig], str]) -> AxisFinding:
 NO_GUEST = "no guest can run here"
 
 
-class Seen(BaseModel):
+class Observations(BaseModel):
     """Trials by name, and the facts of libvirt and the guest appliance; `buses` has libvirt's names by machine type.
 
     `accel` is that of guests here, kvm or tcg. Where no guest runs it is empty, and so are `libvirt`, `qemu`, `modules`

@@ -14,7 +14,7 @@ from pytest_vmstorage.config.inventory import LOCAL, find_host
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.lab.division import Work, divide
 from pytest_vmstorage.plugin.ending import journal_path
-from pytest_vmstorage.plugin.progress_line import counted, write_sentence
+from pytest_vmstorage.plugin.progress_line import count_text, write_sentence
 from pytest_vmstorage.plugin.recorder import ATTRIBUTE
 from pytest_vmstorage.plugin.settings import Settings
 from pytest_vmstorage.plugin.timing import OUTPUT
@@ -161,16 +161,15 @@ class Controller:
         if surplus > 0:
             s = "s" if surplus == 1 else ""
             what = f"idle{s}" if is_all else f"take{s} tests without a cell only"
-            whose = "this machine alone" if self._hosts == (LOCAL,) else counted(hosts, "host")
+            whose = "this machine alone" if self._hosts == (LOCAL,) else count_text(hosts, "host")
             self._say(
                 f"{workers} workers for {whose}: {surplus} {what}, for one measurement at a time runs on a host"
                 f"{'' if hosts > 1 else ' (--vm-host=NAME,NAME gives each worker one of its own)'}"
             )
         elif surplus < 0:
             left, verb = ", ".join(self._hosts[workers:]), "gets" if surplus == -1 else "get"
-            self._say(
-                f"{counted(workers, 'worker')} for {hosts} hosts: {left} {verb} no cells (-n {hosts} has one for each)"
-            )
+            there = f"{count_text(workers, 'worker')} for {hosts} hosts"
+            self._say(f"{there}: {left} {verb} no cells (-n {hosts} has one for each)")
         if not is_all and LOCAL in self._hosts and workers > 1:
             self._say("tests without a cell run beside measurements on this machine, and take time from them")
         dist = self._config.getoption("dist", "load")

@@ -11,7 +11,7 @@ from pytest_vmstorage.config.inventory import find_host
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.lab.division import Work
 from pytest_vmstorage.plugin.forecast import forecast
-from pytest_vmstorage.plugin.progress_line import counted
+from pytest_vmstorage.plugin.progress_line import count_text
 from pytest_vmstorage.plugin.settings import Settings, settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, host_of, is_storage_item, uses
 from pytest_vmstorage.results.saved import Baseline, load_baseline
@@ -80,9 +80,9 @@ def _saved_days(settings: Settings) -> Baseline | None:
 def division_line(parts: Mapping[str, Sequence[Work]], homes: int) -> str:
     """A line with the number of cells and the estimated time of each host."""
     shares = [
-        f"{host} {counted(len({one.cell for one in part}), 'cell')}, about"
+        f"{host} {count_text(len({one.cell for one in part}), 'cell')}, about"
         f" {format_duration(sum(one.seconds for one in part))}"
         for host, part in parts.items()
     ]
-    stay = f"; {counted(homes, 'test')} {'stays' if homes == 1 else 'stay'} on the host of before" if homes else ""
+    stay = f"; {count_text(homes, 'test')} {'stays' if homes == 1 else 'stay'} on the host of before" if homes else ""
     return f"{'; '.join(shares)}{stay}"

@@ -16,7 +16,7 @@ import pytest
 from pytest_vmstorage.cli.command import main
 from pytest_vmstorage.cli.doctor import examine as examining
 from pytest_vmstorage.cli.doctor.examine import Diagnosis, diagnosis_lines, examine, examine_lab, findings
-from pytest_vmstorage.cli.doctor.seen import AxisFinding, Seen, Trial, read_trials, run_trials
+from pytest_vmstorage.cli.doctor.seen import AxisFinding, Observations, Trial, read_trials, run_trials
 from pytest_vmstorage.config.cell import AXES, StorageConfig
 from pytest_vmstorage.config.rules.backing import BACKINGS
 from pytest_vmstorage.config.rules.image import SUBFORMATS
@@ -36,7 +36,7 @@ TOOLS = {"fio": "3.33-3", "e2fsprogs": "1.47.0-2+b2", "xfsprogs": "6.1.0-1", "bt
 BUSES = {"pc": frozenset({"ide", "scsi", "virtio", "usb", "sata"}), "q35": frozenset({"scsi", "virtio", "usb", "sata"})}
 
 
-def seen(trials: Mapping[str, str | None] | None = None, **known: object) -> Seen:
+def seen(trials: Mapping[str, str | None] | None = None, **known: object) -> Observations:
     """The recorded host, of which some trials failed with those words, or, given as "= words", said them."""
     there = dict(read_trials(RECORDED))
     for name, said in (trials or {}).items():
@@ -53,15 +53,15 @@ def seen(trials: Mapping[str, str | None] | None = None, **known: object) -> See
         "modules": frozenset(recipe("bookworm").modules),
         "tools": TOOLS,
     }
-    return Seen.model_validate({"trials": there, **values, **known})
+    return Observations.model_validate({"trials": there, **values, **known})
 
 
-def without_guests(**trials: str) -> Seen:
+def without_guests(**trials: str) -> Observations:
     """The recorded host, where no guest can run."""
     return seen(trials, libvirt="", qemu="", buses={}, modules=frozenset(), tools={})
 
 
-def one(of: Seen, axis: str, value: str) -> AxisFinding:
+def one(of: Observations, axis: str, value: str) -> AxisFinding:
     """The finding of that value."""
     return next(finding for finding in findings(of) if (finding.axis, finding.value) == (axis, value))
 

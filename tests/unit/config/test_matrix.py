@@ -11,7 +11,7 @@ import pytest
 from pytest_vmstorage.config import matrix as module
 from pytest_vmstorage.config.cell import AXES, StorageConfig
 from pytest_vmstorage.config.matrix import ExcludedCell, Matrix, load_matrix, value_of
-from pytest_vmstorage.config.selection import pairs_of, reduced, varying
+from pytest_vmstorage.config.selection import pairs_of, reduce_pairwise, varying
 from pytest_vmstorage.errors import ConfigError
 
 SWEEP = '[axes]\nbus = ["ide", "virtio-blk"]\nformat = ["qcow2", "raw"]\ncache = ["none", "writeback"]\n'
@@ -251,7 +251,7 @@ def random_rows(dice: random.Random) -> list[dict[str, int]]:
 def test_every_pair_that_is_possible_is_met(seed: int) -> None:
     """Checked value by value over random matrices: no pair is lost, none is needless, and the product shrinks."""
     rows = random_rows(random.Random(seed))
-    chosen = reduced(rows, seed)
+    chosen = reduce_pairwise(rows, seed)
     names = list(rows[0])
     for first, second in itertools.combinations(names, 2):
         possible = {(row[first], row[second]) for row in rows}
@@ -259,7 +259,7 @@ def test_every_pair_that_is_possible_is_met(seed: int) -> None:
     for name in names:
         assert {rows[n][name] for n in chosen} == {row[name] for row in rows}
     assert list(chosen) == sorted(set(chosen))
-    assert reduced(rows, seed) == chosen
+    assert reduce_pairwise(rows, seed) == chosen
     widths = sorted((len({row[name] for row in rows}) for name in names), reverse=True)
     if len(names) > 2 and widths[2] > 1:
         assert len(chosen) < len(rows)
@@ -269,9 +269,9 @@ def test_every_pair_that_is_possible_is_met(seed: int) -> None:
 
 def test_pairs_of_one_axis_are_its_values() -> None:
     """Each value occurs, and no row twice over; where nothing varies one row will do."""
-    assert reduced([{"a": 1, "b": 5}, {"a": 2, "b": 5}, {"a": 1, "b": 5}]) in ((0, 1), (1, 2))
-    assert reduced([{"a": 1}, {"a": 1}]) == (0,)
-    assert reduced([]) == ()
+    assert reduce_pairwise([{"a": 1, "b": 5}, {"a": 2, "b": 5}, {"a": 1, "b": 5}]) in ((0, 1), (1, 2))
+    assert reduce_pairwise([{"a": 1}, {"a": 1}]) == (0,)
+    assert reduce_pairwise([]) == ()
     assert varying([{"a": 1, "b": 2}, {"a": 1, "b": 3}]) == ("b",)
 
 

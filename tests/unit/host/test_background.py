@@ -6,22 +6,22 @@ import threading
 
 import pytest
 
-from pytest_vmstorage.host.background import meanwhile
+from pytest_vmstorage.host.background import in_background
 
 
 def test_it_is_done_while_the_block_goes_on() -> None:
     """And what it returns can be had more than once."""
     goes_on = threading.Event()
-    with meanwhile(lambda: goes_on.wait(60)) as waiting:
+    with in_background(lambda: goes_on.wait(60)) as waiting:
         goes_on.set()
         assert [waiting(), waiting()] == [True, True]
 
 
 def test_what_it_raises_is_raised_where_it_is_waited_for() -> None:
     """Nowhere else: who does not ask is told nothing."""
-    with meanwhile(lambda: 1 // 0) as dividing, pytest.raises(ZeroDivisionError):
+    with in_background(lambda: 1 // 0) as dividing, pytest.raises(ZeroDivisionError):
         dividing()
-    with meanwhile(lambda: 1 // 0):
+    with in_background(lambda: 1 // 0):
         pass
 
 
@@ -33,6 +33,6 @@ def test_it_has_ended_when_the_block_has() -> None:
         threading.Event().wait(0.05)
         done.set()
 
-    with pytest.raises(KeyError), meanwhile(slowly):
+    with pytest.raises(KeyError), in_background(slowly):
         raise KeyError
     assert done.is_set()

@@ -13,9 +13,9 @@ import pytest
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import GuestDiedError, VmStorageError, WorkloadError
 from pytest_vmstorage.guest.restore.restoring import Restoring
-from pytest_vmstorage.lab.prefetch import Prefetch, make_beside
+from pytest_vmstorage.lab.prefetch import Prefetch, make_in_parallel
 from pytest_vmstorage.measure.system import Regions, SystemUnderTest
-from pytest_vmstorage.plugin.interleave import alike
+from pytest_vmstorage.plugin.interleave import cells_alike
 from pytest_vmstorage.testing.shell import FakeShell
 from pytest_vmstorage.testing.system import FakeSystem
 
@@ -44,7 +44,7 @@ class Stoppable:
 
     def make(self, here: Callable[[], object], take: Callable[[StorageConfig, Callable[[], object]], None]) -> object:
         """Make that one, with another beside it."""
-        return make_beside(here, {B: self.wait}, take=take, restoring=cast("Restoring", self))
+        return make_in_parallel(here, {B: self.wait}, take=take, restoring=cast("Restoring", self))
 
 
 def interrupted(*_given: object) -> None:
@@ -64,10 +64,10 @@ def test_those_ahead_are_taken_when_all_are_made() -> None:
         met.wait(60)
         raise LookupError("no disk")
 
-    made = make_beside(lambda: met.wait(60) >= 0, {B: lambda: met.wait(60) >= 0}, take=take, restoring=None)
+    made = make_in_parallel(lambda: met.wait(60) >= 0, {B: lambda: met.wait(60) >= 0}, take=take, restoring=None)
     assert (made, taken) == (True, [(B, True)])
     with pytest.raises(LookupError, match="no disk"):
-        make_beside(fail, {A: lambda: met.wait(60) >= 0}, take=take, restoring=None)
+        make_in_parallel(fail, {A: lambda: met.wait(60) >= 0}, take=take, restoring=None)
     assert taken == [(B, True), (A, True)]
 
 
@@ -241,5 +241,5 @@ def test_a_test_of_the_same_function_is_to_need_the_same() -> None:
         return SimpleNamespace(**({"function": function} if function else {}))
 
     at_hand = item(one)
-    assert alike(at_hand, [(at_hand, A), (item(other), B), (item(one), B), (item(one), C)]) == {A, C}
-    assert alike(item(None), [(item(None), B), (item(one), C)]) == frozenset()
+    assert cells_alike(at_hand, [(at_hand, A), (item(other), B), (item(one), B), (item(one), C)]) == {A, C}
+    assert cells_alike(item(None), [(item(None), B), (item(one), C)]) == frozenset()

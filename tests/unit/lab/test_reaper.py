@@ -20,7 +20,7 @@ from pytest_vmstorage.lab.reaper import reap, reap_remote
 from pytest_vmstorage.leftovers import mark
 from pytest_vmstorage.storage import block
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
-from pytest_vmstorage.testing.host import said
+from pytest_vmstorage.testing.host import answer_of
 from pytest_vmstorage.testing.shell import FakeShell
 
 RUN = f"{os.getpid():010x}"
@@ -35,7 +35,7 @@ def nothing_mounted() -> FakeShell:
     """A machine without mounts and loop devices."""
     shell = FakeShell().answer(re.compile("backing_file"), returncode=2).answer(re.compile("cmdline"))
     # all folders are there
-    shell.do(re.compile(r"\[ ! -e "), lambda asked: said(asked, "".join(f"{path}\n" for path in asked.argv[4:])))
+    shell.do(re.compile(r"\[ ! -e "), lambda asked: answer_of(asked, "".join(f"{path}\n" for path in asked.argv[4:])))
     return shell.answer(re.compile("^readlink "), "")
 
 

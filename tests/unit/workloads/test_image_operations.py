@@ -15,7 +15,7 @@ from pytest_vmstorage.measure.image_operations import operation_script
 from pytest_vmstorage.storage.operations.files import FileImage, Impossible, OperationStep, room_needed, shared_sectors
 from pytest_vmstorage.units import format_figure
 from pytest_vmstorage.workloads.base import Target
-from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations, check_cell, taken_line
+from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations, check_cell, space_line
 
 MIB = 2**20
 
@@ -94,8 +94,8 @@ def test_it_is_no_command_for_a_guest() -> None:
 
 def test_a_round_is_read() -> None:
     """Seconds and bytes by operation; what takes room says how much, and all together is the primary figure."""
-    made = ["part create 10.0 10.5", taken_line("create", 0, 4096)]
-    text = "\n".join([*made, "part delete 11.0 11.25", taken_line("delete", 8192, 0)])
+    made = ["part create 10.0 10.5", space_line("create", 0, 4096)]
+    text = "\n".join([*made, "part delete 11.0 11.25", space_line("delete", 8192, 0)])
     work = ImageOperations(operations=["create", "delete"])
     assert work.parse(text) == {
         "seconds": 0.75,
