@@ -152,7 +152,7 @@ def test_another_version_than_the_binary_says_is_caught(lab: Lab, prefix: Path) 
         (lambda prefix: str(prefix / "bin" / "nosuch"), "there is no such file"),
         (lambda prefix: str(prefix / "bin"), "it is not a file"),
         (lambda _prefix: "/etc/passwd", "it is not executable"),
-        (lambda _prefix: shutil.which("qemu-img"), "it says 'qemu-img version "),
+        (lambda _prefix: shutil.which("qemu-img"), "it prints 'qemu-img version "),
     ],
     ids=["missing", "folder", "not executable", "qemu-img"],
 )

@@ -193,8 +193,13 @@ def test_a_hosts_cache_that_is_not_dropped_answers_for_the_device(lab: Lab) -> N
         pytest.skip("dropping all of the host's cache takes root")
     dropped = twice(lab, guest, DIRECT)
     assert all((moved.host_read_bytes or 0) >= MOST for moved in dropped)
-    kept = [*twice(lab, guest, DIRECT, "host-caches"), *twice(lab, guest, DIRECT, "host-caches")]
-    # QEMU's own program is read again where it was dropped before: 1.1 MiB were seen, in one round
+    kept: list[IoCounters] = []
+    # QEMU's own program is read again where it was dropped before: 1.1 MiB were seen, in one round; and guests of other
+    # workers, which measure meanwhile, drop all of the host's cache before each of their rounds
+    for _ in range(8):
+        kept += twice(lab, guest, DIRECT, "host-caches")
+        if min(moved.host_read_bytes or 0 for moved in kept[1:]) <= LITTLE:
+            break
     assert min(moved.host_read_bytes or 0 for moved in kept[1:]) <= LITTLE
     assert all((moved.guest_read_bytes or 0) >= MOST for moved in kept)
 
