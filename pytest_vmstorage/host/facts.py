@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from pytest_vmstorage.config.settings import AccelChoice
 from pytest_vmstorage.host.folders import FolderFacts
-from pytest_vmstorage.host.shell import Shell
+from pytest_vmstorage.host.shell import Shell, read_values
 from pytest_vmstorage.results.host import HostFacts
-from pytest_vmstorage.text import read_pairs
 
 PROBE = r"""
 echo "cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
@@ -18,6 +17,14 @@ echo "kernel=$(uname -r)"
 echo "governor=$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)"
 """
 """Prints each fact as NAME=VALUE, NAME being that of its field; a new fact is a line here and a field."""
+
+
+TOOL_VERSIONS = r"""
+fio --version 2>/dev/null | sed 's/^fio-/fio=/'
+dd --version 2>/dev/null | sed -n '1s/.* /coreutils=/p'
+hdparm -V 2>/dev/null | sed -n '1s/.* v/hdparm=/p'
+"""
+"""Prints the version of each tool that a host or a machine has; see `host.shell.read_values`."""
 
 
 def read_facts(said: Mapping[str, str]) -> Mapping[str, object]:
@@ -35,7 +42,7 @@ def host_facts(
     name: str, shell: Shell, versions: Mapping[str, str], accel: AccelChoice, folder: FolderFacts
 ) -> HostFacts:
     """The host's facts, read in one round trip."""
-    said = read_facts(read_pairs(shell.run(["sh", "-c", PROBE]).stdout))
+    said = read_facts(read_values(shell, PROBE))
     programs = {name: version for name, version in versions.items() if name in ("qemu", "libvirt")}
     accelerated = {"accel": accel.used, "accel_requested": accel.requested, "accel_reason": accel.reason}
     place = {"folder": folder.path, "file_system": folder.file_system, "device": folder.device}

@@ -175,15 +175,17 @@ class LeaseBook:
         return self.folder / f"{run_id}.json"
 
 
-class HeldLease:
+class RunLease:
     """This run's lease: written by `begin` before anything it names is made, and dropped once all of them are gone.
 
-    `is_needed` says that something could not be removed: the lease then stays for the next run.
+    `is_needed` says that something could not be removed: the lease then stays for the next run. `is_kept` says that a
+    guest is to outlive the run: the run's folders then stay with the lease, also where the teardown is interrupted.
     """
 
     def __init__(self, book: LeaseBook, lease: Lease) -> None:
         self.book = book
         self.is_needed = False
+        self.is_kept = False
         self._lease = lease
         self._lock = threading.Lock()
 
@@ -197,7 +199,7 @@ class HeldLease:
         self.book.write(self._lease)
 
     def note_domain(self, domain_uuid: str) -> None:
-        """Put a guest into the lease, before it is begun."""
+        """Put a guest into the lease, before it is started."""
         self._note(lambda lease: {"domains": (*lease.domains, domain_uuid)})
 
     def note_settings(self, settings: tuple[HostSetting, ...]) -> None:
@@ -205,15 +207,15 @@ class HeldLease:
         self._note(lambda _lease: {"settings": settings})
 
     def keep(self) -> None:
-        """Let the run's things outlive it, as the user wants."""
+        """Write down that the run's things outlive it: they are no dead run's, and only `reap --kept` removes them."""
         self._note(lambda _lease: {"kept": True})
 
     def removal(
         self, step: Callable[[], object]
     ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]:
-        """That step of a teardown, to be pushed to an ExitStack.
+        """The step as an exit callback for an ExitStack, in which it is a part of the teardown.
 
-        Where it fails the lease stays and the steps after it follow; of several errors the first one is told.
+        Where the step fails, the lease stays and the other steps follow; of several errors the first one is raised.
         """
 
         def leave(_kind: object, before: BaseException | None, _trace: object) -> None:
@@ -228,7 +230,7 @@ class HeldLease:
 
     def end(self) -> None:
         """Drop the lease, unless something that it names is still there."""
-        if not (self.is_needed or self._lease.kept):
+        if not (self.is_needed or self.is_kept):
             self.book.drop(self._lease)
 
     def _note(self, update: Callable[[Lease], Mapping[str, object]]) -> None:

@@ -24,6 +24,7 @@ from pytest_vmstorage.host.guard import Guard
 from pytest_vmstorage.host.ssh import SshConnection
 from pytest_vmstorage.leftovers import kill_session, left_processes, mark, processes_with
 from pytest_vmstorage.results.spans import waiting_for
+from pytest_vmstorage.text import read_pairs
 
 TIMED_OUT = 124
 """Return code of a command that was killed at its time limit, as timeout(1) has it."""
@@ -246,6 +247,11 @@ def read_beginning(shell: Shell, path: str, most_bytes: int) -> str:
     if isinstance(shell, SshShell):
         return shell.run(["head", "-c", str(most_bytes), "--", path]).stdout
     return shell.read(path)[:most_bytes]
+
+
+def read_values(shell: Shell, script: str) -> dict[str, str]:
+    """The values that a script of sh prints, a line NAME=VALUE each, by their names."""
+    return read_pairs(shell.run(["sh", "-c", script]).stdout)
 
 
 def has_program(shell: Shell, name: str) -> bool:

@@ -291,7 +291,7 @@ class HostEnvironment(DiskEnvironment):
 
     def check_tool(self, tool: str) -> None:
         """Raise UnsupportedError where the host lacks a workload's tool: the appliance has it, the host need not."""
-        if missing(self.shell, (tool,)):
+        if not has_program(self.shell, tool):
             host = self.identity.host
             raise UnsupportedError(
                 f"backing=native runs {tool} on the host, and {host} has none; install {tool} there."
@@ -391,7 +391,8 @@ class ForeignEnvironment(HostEnvironment):
 
     def check_tool(self, tool: str) -> None:
         """Raise UnsupportedError where the machine lacks a workload's tool, or fio, which fills the disk."""
-        lacking = missing(self.shell, (tool, *(() if self.config.state == "fresh" else ("fio",))))
+        wanted = dict.fromkeys((tool, *(() if self.config.state == "fresh" else ("fio",))))
+        lacking = [one for one in wanted if not has_program(self.shell, one)]
         if lacking:
             raise UnsupportedError(
                 f"The machine {self._listed.name} ({self._listed.target}) lacks {' and '.join(lacking)}.",
@@ -429,11 +430,6 @@ class ForeignEnvironment(HostEnvironment):
     def release(self) -> None:
         """Remove the file on the machine, or the signatures on its disk."""
         self._remove(self.shell, self._disk)
-
-
-def missing(shell: Shell, tools: Sequence[str]) -> list[str]:
-    """The tools that are not installed, each once."""
-    return [one for one in dict.fromkeys(tools) if not has_program(shell, one)]
 
 
 def guests_file(disk: HostDisk, made: GuestFs, *, keep: bool) -> Mapping[str, str]:

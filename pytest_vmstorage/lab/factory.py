@@ -23,7 +23,7 @@ from pytest_vmstorage.guest.pinning import Pinner
 from pytest_vmstorage.guest.protocol import Hypervisor
 from pytest_vmstorage.host.folders import FolderFacts, folder_facts
 from pytest_vmstorage.host.guard import guard_of
-from pytest_vmstorage.host.lease import HeldLease
+from pytest_vmstorage.host.lease import RunLease
 from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.spans import span
@@ -33,7 +33,7 @@ from pytest_vmstorage.storage.disk import HostDisk, HostDisks
 _MEMORY = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
 
 
-def hold(held: HeldLease, shell: Shell, teardown: ExitStack) -> None:
+def hold(held: RunLease, shell: Shell, teardown: ExitStack) -> None:
     """Begin the lease; the last steps of the teardown remove the run's folders, then the lease.
 
     A folder whose content may be in use stays, with the lease; a kept guest keeps both folders.
@@ -44,7 +44,7 @@ def hold(held: HeldLease, shell: Shell, teardown: ExitStack) -> None:
     def remove_folders() -> None:
         lease = held.lease
         for folder in (lease.root, "" if held.is_needed else lease.folder):
-            if folder and not lease.kept:
+            if folder and not held.is_kept:
                 shell.run(["rm", "-rf", "--one-file-system", "--", folder])
 
     teardown.push(held.removal(remove_folders))
@@ -60,7 +60,7 @@ class GuestFactory:
         host: LabHost,
         hypervisor: Hypervisor,
         boot: BootFiles,
-        lease: HeldLease,
+        lease: RunLease,
         pin: Pinner | None = None,
     ) -> None:
         self._shell = shell
@@ -244,6 +244,7 @@ class GuestFactory:
     def keep(self, machine: StartedGuest) -> None:
         """Let that guest outlive the run, with its disk; only the first guest that is named is kept."""
         self.kept = self.kept or machine
+        self._held.is_kept = True
 
     def discard(self, made: StartedGuest | HostDisk) -> None:
         """Tear a guest, or a disk without one, down in the background; `settle` waits for it. A kept guest stays."""

@@ -11,11 +11,9 @@ from pytest_vmstorage.errors import UnsupportedError
 from pytest_vmstorage.host.counters import Look
 from pytest_vmstorage.host.folders import folder_facts
 from pytest_vmstorage.host.guard import guard_of
-from pytest_vmstorage.host.shell import Shell
+from pytest_vmstorage.host.shell import Shell, has_program, read_values
 from pytest_vmstorage.host.watch import HostWatch
-from pytest_vmstorage.lab.environments import missing
 from pytest_vmstorage.lab.factory import GuestFactory
-from pytest_vmstorage.lab.machines import read_values
 from pytest_vmstorage.measure.image_operations import Bench
 from pytest_vmstorage.progress import Progress
 from pytest_vmstorage.results.counters import IoCounters
@@ -88,7 +86,7 @@ def _place(
 def _tools(shell: Shell, host: str) -> Mapping[str, str]:
     """Versions of the tools; raises UnsupportedError where one is missing."""
     for tool, package in (("qemu-img", "qemu-utils"), ("qemu-io", "qemu-utils"), ("bash", "bash")):
-        if missing(shell, (tool,)):
+        if not has_program(shell, tool):
             raise UnsupportedError(f"Image operations need {tool}, and {host} has none.", hint=f"Install {package}.")
     return read_values(shell, _VERSIONS)
 

@@ -17,16 +17,15 @@ from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.guest.protocol import Hypervisor
 from pytest_vmstorage.guest.provenance import Provenance
 from pytest_vmstorage.guest.restore.restoring import Restoring
-from pytest_vmstorage.host.lease import HeldLease, Lease
+from pytest_vmstorage.host.lease import Lease, RunLease
 from pytest_vmstorage.host.lock import HostLease
 from pytest_vmstorage.host.settings import HostSettings
 from pytest_vmstorage.host.shell import Shell
-from pytest_vmstorage.lab.environment import Environment
 from pytest_vmstorage.lab.environments import Services
 from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.image_operations import image_bench
 from pytest_vmstorage.lab.machines import Machines
-from pytest_vmstorage.lab.pool import GuestPool
+from pytest_vmstorage.lab.pool import Environment, GuestPool
 from pytest_vmstorage.lab.prefetch import Prefetch, make_in_parallel
 from pytest_vmstorage.lab.provisioner import Provisioner
 from pytest_vmstorage.measure.image_operations import Bench
@@ -53,7 +52,7 @@ class Lab:
     appliance: Appliance | None
     accel: AccelChoice
     facts: HostFacts
-    held: HeldLease
+    held: RunLease
     remember_accel: Callable[[], None] = lambda: None
     host_settings: HostSettings | None = None
     at_once: int = 1

@@ -11,12 +11,12 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import Inventory, LabHost, ListedMachine
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.host.device_node import node_facts
-from pytest_vmstorage.host.facts import PROBE, read_facts
+from pytest_vmstorage.host.facts import PROBE, TOOL_VERSIONS, read_facts
 from pytest_vmstorage.host.folders import find_folder, folder_facts, make_run_folder
 from pytest_vmstorage.host.guard import Guard, Guarded
 from pytest_vmstorage.host.lease import Lease, LeaseBook, is_dead, new_lease
 from pytest_vmstorage.host.lock import WAIT_S, HostLease
-from pytest_vmstorage.host.shell import LocalShell, Shell, SshShell, check
+from pytest_vmstorage.host.shell import LocalShell, Shell, SshShell, check, read_values
 from pytest_vmstorage.lab.environments import ForeignEnvironment, Services
 from pytest_vmstorage.lab.machine_disk import check_tools, make_machine_disk, plan_disk, remove_machine_disk
 from pytest_vmstorage.measure.proof.without_guest import conclude_machine
@@ -48,19 +48,7 @@ echo "boot=$(cat /proc/sys/kernel/random/boot_id)"
 """
 )
 
-TOOL_VERSIONS = r"""
-fio --version 2>/dev/null | sed 's/^fio-/fio=/'
-dd --version 2>/dev/null | sed -n '1s/.* /coreutils=/p'
-hdparm -V 2>/dev/null | sed -n '1s/.* v/hdparm=/p'
-"""
-"""Prints the version of each tool that a host or a machine has; see `read_values`."""
-
 _OF_THE_ROW = ("kernel", "cpus", "os", "hypervisor", "hardware", "machine id")
-
-
-def read_values(shell: Shell, script: str) -> Mapping[str, str]:
-    """The values that a script prints, a line NAME=VALUE each."""
-    return read_pairs(shell.run(["sh", "-c", script]).stdout)
 
 
 def ask_machine(shell: Shell, name: str) -> Mapping[str, str]:

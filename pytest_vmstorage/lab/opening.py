@@ -31,7 +31,7 @@ from pytest_vmstorage.host import shell, ssh
 from pytest_vmstorage.host.facts import host_facts
 from pytest_vmstorage.host.folders import cache_folder, find_folder, make_run_folder, use_cache_folder
 from pytest_vmstorage.host.guard import Guard, Guarded
-from pytest_vmstorage.host.lease import HeldLease, Lease, LeaseBook, is_dead, new_lease
+from pytest_vmstorage.host.lease import Lease, LeaseBook, RunLease, is_dead, new_lease
 from pytest_vmstorage.host.lock import HostLease
 from pytest_vmstorage.host.settings import HostSettings
 from pytest_vmstorage.host.shell import LocalShell, Shell, open_shell
@@ -58,7 +58,7 @@ def open_machines(settings: LabSettings, say: Progress = silent) -> Lab:
     for sentence in _reap_here(book):
         say(str(sentence))
     host = LabHost(name=socket.gethostname(), uri=None, ssh=None, folder="/nonexistent")
-    held = HeldLease(book, _lease(host).model_copy(update={"root": ""}))
+    held = RunLease(book, _lease(host).model_copy(update={"root": ""}))
     shell, hypervisor = LocalShell(), NoHypervisor()
     boot = BootFiles(emulator="", kernel="", initrd="", root="")
     machines, teardown = Machines(settings.inventory, book, wait_s=settings.wait_s), ExitStack()
@@ -95,14 +95,14 @@ def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
     with ExitStack() as teardown:
         # the steps run in reverse order: the guests go before the connection, the leases go last
         host_lease = _leased(host, shell, settings, say, teardown)
-        held = HeldLease(book, _lease(host))
+        held = RunLease(book, _lease(host))
         lease = held.lease
         hold(held, shell, teardown)
         make_run_folder(shell, lease.folder, shared=shared)
         hypervisor = _connect(host, lease, shell)
         teardown.push(held.removal(hypervisor.close))
         if not host.is_local:
-            teardown.push(held.removal(lambda: None if held.lease.kept else remove_logs(shell, lease.run_id)))
+            teardown.push(held.removal(lambda: None if held.is_kept else remove_logs(shell, lease.run_id)))
         for sentence in reap_remote(book, host, shell, hypervisor):
             say(str(sentence))
         if isinstance(shell, Guarded):
@@ -200,7 +200,7 @@ def _restoring(
     shell: Shell,
     hypervisor: Hypervisor,
     factory: GuestFactory,
-    held: HeldLease,
+    held: RunLease,
     facts: HostFacts,
     timeout_s: float,
     say: Progress,

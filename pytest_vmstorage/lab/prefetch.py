@@ -11,8 +11,7 @@ from typing import TypeVar
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.guest.restore.restoring import Restoring
-from pytest_vmstorage.lab.environment import Environment
-from pytest_vmstorage.lab.pool import GuestPool
+from pytest_vmstorage.lab.pool import Environment, GuestPool
 from pytest_vmstorage.measure.system import SystemUnderTest
 from pytest_vmstorage.results.spans import span
 from pytest_vmstorage.storage.fill import may_be_filled

@@ -16,10 +16,12 @@ from pytest_vmstorage.guest.pinning import check_pinning
 from pytest_vmstorage.guest.restore.restoring import Restoring
 from pytest_vmstorage.guest.restore.states import is_meant_for
 from pytest_vmstorage.host.device_node import node_facts
+from pytest_vmstorage.host.facts import TOOL_VERSIONS
 from pytest_vmstorage.host.file_systems import look_at
-from pytest_vmstorage.lab.environment import Environment
+from pytest_vmstorage.host.shell import read_values
 from pytest_vmstorage.lab.environments import GuestEnvironment, HostEnvironment, Services
-from pytest_vmstorage.lab.machines import TOOL_VERSIONS, Machines, read_values
+from pytest_vmstorage.lab.machines import Machines
+from pytest_vmstorage.lab.pool import Environment
 from pytest_vmstorage.measure.diagnosis import explain_error
 from pytest_vmstorage.measure.proof.cell import attest, attest_guest, conclude
 from pytest_vmstorage.measure.proof.evidence import gather

@@ -149,7 +149,7 @@ class Measuring:
 
     def take(self, system: SystemUnderTest, count: int, say: Progress = silent) -> None:
         """Take `count` rounds; raises as `measure` does, and keeps the samples taken before."""
-        begin, notes = time.monotonic(), system.set_host()
+        notes, begin = system.set_host(), time.monotonic()
         workload, plan = self.workload, self._plan.model_copy(update={"rounds": count})
         check_fits(system.config, workload, self._plan, system.regions.size_bytes)
         check_folder(system, workload)

@@ -13,9 +13,9 @@ from pytest_vmstorage.analysis.gate.verdicts import Verdict
 from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError
-from pytest_vmstorage.lab.environment import Environment
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import open_lab, open_machines
+from pytest_vmstorage.lab.pool import Environment
 from pytest_vmstorage.measure.image_operations import measure_images
 from pytest_vmstorage.measure.preconditioning import check_fits
 from pytest_vmstorage.measure.rounds import Rounds

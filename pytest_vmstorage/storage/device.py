@@ -19,7 +19,7 @@ _EXAMINING = "Examining a device takes root and util-linux on its host."
 _OTHER_MEMBERS = ("btrfs", "bcache", "drbd", "ceph_bluestore", "stratis", "DM_snapshot_cow")
 
 
-class FoundDevice(NamedTuple):
+class DeviceUse(NamedTuple):
     """A finding on one node of a device: `on` is the device, a partition of it, or its whole disk."""
 
     on: str
@@ -45,11 +45,11 @@ class DeviceFacts(BaseModel):
     is_partition: bool = False
     read_only: bool = False
     model: str = ""
-    mounts: tuple[FoundDevice, ...] = ()
+    mounts: tuple[DeviceUse, ...] = ()
     swaps: tuple[str, ...] = ()
-    holders: tuple[FoundDevice, ...] = ()
+    holders: tuple[DeviceUse, ...] = ()
     openers: tuple[str, ...] = ()
-    signatures: tuple[FoundDevice, ...] = ()
+    signatures: tuple[DeviceUse, ...] = ()
     holds: tuple[str, ...] = ()
     is_busy: bool = False
     unseen: tuple[str, ...] = ()
@@ -149,8 +149,8 @@ def read_facts(text: str, node: str) -> DeviceFacts:
         raise HostError(f"{node} cannot be examined, so nothing is written to it.", hint=_EXAMINING)
     _, name, number, sectors, read_only, kind = rows[0]
 
-    def pairs(key: str) -> tuple[FoundDevice, ...]:
-        return tuple(dict.fromkeys(FoundDevice(row[1].removeprefix("/dev/"), row[2]) for row in rows if row[0] == key))
+    def pairs(key: str) -> tuple[DeviceUse, ...]:
+        return tuple(dict.fromkeys(DeviceUse(row[1].removeprefix("/dev/"), row[2]) for row in rows if row[0] == key))
 
     def words(key: str) -> tuple[str, ...]:
         return tuple(row[1].strip() for row in rows if row[0] == key)
@@ -175,7 +175,7 @@ def read_facts(text: str, node: str) -> DeviceFacts:
     )
 
 
-def is_member(signature: FoundDevice) -> bool:
+def is_member(signature: DeviceUse) -> bool:
     """Whether a signature marks the device as a member of something larger, such as md, LVM, ZFS or btrfs."""
     return signature.what.endswith("_member") or signature.what in _OTHER_MEMBERS
 
@@ -260,5 +260,5 @@ def _signed(facts: DeviceFacts, listed: ListedDevice, name: str, other: str) -> 
         )
 
 
-def _carried(signatures: Sequence[FoundDevice]) -> str:
+def _carried(signatures: Sequence[DeviceUse]) -> str:
     return ", ".join(dict.fromkeys(map(str, signatures)))

@@ -23,7 +23,7 @@ from pytest_vmstorage.guest.domain_xml import GuestSpec
 from pytest_vmstorage.guest.file_system import MOUNTPOINT
 from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.host.file_systems import MOUNTS
-from pytest_vmstorage.host.lease import HeldLease, Lease, LeaseBook, this_process
+from pytest_vmstorage.host.lease import Lease, LeaseBook, RunLease, this_process
 from pytest_vmstorage.host.lock import HostLease
 from pytest_vmstorage.lab.factory import GuestFactory, hold
 from pytest_vmstorage.lab.lab import Lab
@@ -101,19 +101,11 @@ class FakeFactory(GuestFactory):
         self._tell_event = note
         self._begin_cell = begin
 
-    def make(
-        self,
-        config: StorageConfig | None,
-        accel: Accel,
-        say: Progress = silent,
-        *,
-        fresh: bool = False,
-        fill_bytes: int = 0,
-    ) -> StartedGuest:
+    def make(self, config: StorageConfig | None, accel: Accel, say: Progress = silent, **more: Any) -> StartedGuest:
         """Make the cell's disk and start its guest; raises UnsupportedError and SpaceError by the options."""
         if config is not None:
             self._check(config)
-        return super().make(config, accel, say, fresh=fresh, fill_bytes=fill_bytes)
+        return super().make(config, accel, say, **more)
 
     def spec(self, name: str, domain_uuid: str, disk: HostDisk | None, accel: Accel) -> GuestSpec:
         """The spec of a guest with that disk."""
@@ -243,7 +235,7 @@ def _put_together(
         root=root,
     )
     boot = BootFiles(emulator="/usr/bin/qemu-system-x86_64", kernel="/a/kernel", initrd="/a/initrd", root="/a/root")
-    held, teardown = HeldLease(LeaseBook(folder / "leases"), lease), ExitStack()
+    held, teardown = RunLease(LeaseBook(folder / "leases"), lease), ExitStack()
     if host_lease is not None:
         teardown.callback(host_lease.close)
     hold(held, shell, teardown)

@@ -1,13 +1,14 @@
 """A guest, the host and a machine as the system under test: looks, pauses, notes about test files.
 
-Tests of `lab.environments` and of `lab.environment`, the protocol that it implements.
+Tests of `lab.environments` and of `lab.pool`, the protocol that it implements.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +18,8 @@ from pytest_vmstorage.guest.file_system import GuestFs
 from pytest_vmstorage.host.file_systems import FileSystem
 from pytest_vmstorage.lab.environments import HostEnvironment, guests_file
 from pytest_vmstorage.lab.lab import Lab
-from pytest_vmstorage.measure.system import Identity
+from pytest_vmstorage.lab.pool import Environment
+from pytest_vmstorage.measure.system import Identity, Regions
 from pytest_vmstorage.storage.block import BlockPlace
 from pytest_vmstorage.storage.disk import HostDisk
 from pytest_vmstorage.testing.guest import FakeDomain
@@ -178,21 +180,40 @@ def test_a_whole_disk_of_a_guests_is_no_file(lab: Lab) -> None:
     assert "test file" not in lab.environment(StorageConfig()).set_host()
 
 
-def test_a_guest_under_kvm_is_prepared_alone(tmp_path: Path) -> None:
-    """Neither is its disk filled on the host: there the guest's own writing takes as long, and is its own cell's."""
+QCOW2 = StorageConfig(format="qcow2")
+
+
+def waiting(lab: Lab) -> Environment:
+    """An emulated guest that waits and begins alike; it counts how often it is prepared."""
+    made = SimpleNamespace(
+        config=QCOW2, is_emulated=True, regions=Regions(2**30), resume=lambda: None, pause=lambda: None
+    )
+    lab.services.prefetch.alike = [QCOW2]
+    lab.pool.waiting[QCOW2] = cast("Environment", made)
+    return lab.pool.waiting[QCOW2]
+
+
+@pytest.mark.parametrize("is_emulated", [True, False])
+def test_only_where_guests_are_emulated_waiting_ones_are_prepared(tmp_path: Path, *, is_emulated: bool) -> None:
+    """Under KVM the guest's own writing takes as long, and is its own cell's."""
     lab = make_lab(tmp_path, shell=make_host_shell())
-    lab.services.is_emulated = False
-    made = lab.environment(StorageConfig())
+    lab.services.is_emulated = is_emulated
+    made, other = lab.environment(StorageConfig()), waiting(lab)
     made.note_need(2**20)
-    assert lab.services.prefetch.fill_bytes(StorageConfig()) == 0
+    assert lab.services.prefetch.fill_bytes(QCOW2) == (2**20 if is_emulated else 0)
     prepared: list[object] = []
     with made.alongside(prepared.append):
-        assert prepared == []
+        pass
+    assert prepared == ([other] if is_emulated else [])
 
 
-def test_the_host_itself_is_prepared_alone(lab: Lab) -> None:
+def test_the_host_itself_prepares_nothing(lab: Lab) -> None:
     """Its figures are those of its disk, also where guests are emulated."""
     made = HostEnvironment(on(StorageConfig(backing="native")), FakeShell(), Identity(host="h"), "/srv", lab.services)
-    assert not made.is_emulated
+    waiting(lab)
     made.note_need(2**20)
-    assert lab.services.prefetch.fill_bytes(made.config) == 0
+    assert lab.services.prefetch.fill_bytes(QCOW2) == 0
+    prepared: list[object] = []
+    with made.alongside(prepared.append):
+        pass
+    assert prepared == []

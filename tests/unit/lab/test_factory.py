@@ -16,7 +16,7 @@ from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.errors import AttestationError, ForeignPathError, GuestDiedError, HypervisorError, ProvisionError
 from pytest_vmstorage.guest.boot import BootFiles
 from pytest_vmstorage.host.guard import Guard
-from pytest_vmstorage.host.lease import HeldLease, Lease, LeaseBook, this_process
+from pytest_vmstorage.host.lease import Lease, LeaseBook, RunLease, this_process
 from pytest_vmstorage.host.shell import CommandResult
 from pytest_vmstorage.lab.factory import GuestFactory, hold
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
@@ -41,7 +41,7 @@ class Place:
         lease = Lease(
             run_id="0123456789", owner=this_process(), expires=4e9, uri=None, ssh=None, folder=FOLDER, root="/tmp/r"
         )
-        self.held, self.teardown = HeldLease(self.book, lease), ExitStack()
+        self.held, self.teardown = RunLease(self.book, lease), ExitStack()
         hold(self.held, self.shell, self.teardown)
         self.pool = GuestFactory(
             shell=self.shell,
@@ -313,11 +313,17 @@ def test_a_consoles_tail_is_text_without_carriage_returns(place: Place) -> None:
 def test_the_lease_goes_last(place: Place) -> None:
     """Whoever is killed before has left something that a lease names."""
     seen: list[int] = []
-    place.teardown.callback(lambda: seen.append(len(list(place.book))))
+    remove = make_host_shell()
+
+    def note(asked: Asked) -> CommandResult:
+        seen.append(len(list(place.book)))
+        return remove.run(asked.argv)
+
     place.pool.make(RAW, "tcg")
+    place.shell.do(re.compile("^rm -rf "), note)
     place.close()
-    assert seen == [1]
-    assert place.is_empty()
+    assert seen == [1, 1, 1], "the disks' folder, the driver's, and the run's once more"
+    assert list(place.book) == []
 
 
 def test_a_kept_guest_keeps_both_folders(place: Place) -> None:
@@ -325,6 +331,20 @@ def test_a_kept_guest_keeps_both_folders(place: Place) -> None:
     place.pool.keep(place.pool.make(RAW, "tcg"))
     place.close()
     assert not [line for line in place.shell.lines if line.startswith("rm -rf")]
+
+
+def test_a_kept_guest_keeps_both_folders_where_ctrl_c_ends_the_teardown(place: Place) -> None:
+    """The user wanted a look at that guest, and not at the rest of the run."""
+    place.pool.keep(place.pool.make(RAW, "tcg"))
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    place.pool.settle = press  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        place.close()
+    assert not [line for line in place.shell.lines if line.startswith("rm -rf")]
+    assert len(list(place.book)) == 1
 
 
 def test_of_two_steps_that_fail_the_first_is_told_and_all_are_tried(place: Place) -> None:

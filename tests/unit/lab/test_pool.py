@@ -10,8 +10,7 @@ import pytest
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import GuestDiedError
-from pytest_vmstorage.lab.environment import Environment
-from pytest_vmstorage.lab.pool import GuestPool
+from pytest_vmstorage.lab.pool import Environment, GuestPool
 
 MIB = 2**20
 A, B, C = (StorageConfig(format=kind, size="64M", memory="512M") for kind in ("raw", "qcow2", "vdi"))

@@ -11,7 +11,7 @@ from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.host.shell import LocalShell
 from pytest_vmstorage.storage.device import (
     DeviceFacts,
-    FoundDevice,
+    DeviceUse,
     describe,
     device_facts,
     find_node,
@@ -124,11 +124,11 @@ def test_the_scripts_words_become_facts() -> None:
         number="8:16",
         size_bytes=500107862016,
         model="Samsung SSD 850",
-        mounts=(FoundDevice("sdb1", "/mnt/a"),),
+        mounts=(DeviceUse("sdb1", "/mnt/a"),),
         swaps=("/dev/sdb3",),
-        holders=(FoundDevice("sdb2", "vg0-root"),),
+        holders=(DeviceUse("sdb2", "vg0-root"),),
         openers=("smartd (pid 812)",),
-        signatures=(FoundDevice("sdb", "gpt"), FoundDevice("sdb", "PMBR"), FoundDevice("sdb1", "ext4")),
+        signatures=(DeviceUse("sdb", "gpt"), DeviceUse("sdb", "PMBR"), DeviceUse("sdb1", "ext4")),
         holds=("/",),
         is_busy=True,
     )
@@ -142,7 +142,7 @@ def test_a_partition_has_its_disks_memberships_but_not_its_table() -> None:
     )
     facts = read_facts(text, "/dev/sdb1")
     assert (facts.is_partition, facts.read_only) == (True, True)
-    assert facts.signatures == (FoundDevice("sdb1", "ext4"), FoundDevice("sdb", "isw_raid_member"))
+    assert facts.signatures == (DeviceUse("sdb1", "ext4"), DeviceUse("sdb", "isw_raid_member"))
 
 
 @pytest.mark.parametrize("text", ["", "missing\t/dev/sdb\n", FACTS.replace("end\n", ""), "end\n"])
@@ -170,12 +170,12 @@ MEMBERS = ("linux_raid_member", "LVM2_member", "LVM1_member", "zfs_member", "btr
 REFUSED = {
     "root": ({"holds": ("/", "/srv/vm")}, "holds / and /srv/vm of this host. List another device."),
     "mounted": (
-        {"mounts": (FoundDevice("sdb1", "/a"), FoundDevice("sdb2", "/b"))},
+        {"mounts": (DeviceUse("sdb1", "/a"), DeviceUse("sdb2", "/b"))},
         "is mounted: sdb1 at /a, sdb2 at /b. Unmount it, or list another device.",
     ),
     "swap": ({"swaps": ("/dev/sdb3",)}, "is swapped to: /dev/sdb3. Run swapoff on it, or list another device."),
     "held": (
-        {"holders": (FoundDevice("sdb2", "md0"),)},
+        {"holders": (DeviceUse("sdb2", "md0"),)},
         "is held by md0 (on sdb2). Detach what holds it, or list another device.",
     ),
     "open": (
@@ -197,7 +197,7 @@ REFUSED = {
     "part": ({"is_partition": True}, "is a partition. List it under partitions."),
     **{
         member: (
-            {"signatures": (FoundDevice("sdb", "gpt"), FoundDevice("sdb2", member))},
+            {"signatures": (DeviceUse("sdb", "gpt"), DeviceUse("sdb2", member))},
             f"is a part of something larger: it carries {member} (on sdb2), and allow_destroy does not change that."
             " Take it out of that and run `wipefs --all` on it yourself, or list another device.",
         )
@@ -219,7 +219,7 @@ def test_a_refusal_says_what_was_found_and_what_to_do(case: str, *, allow_destro
 @pytest.mark.parametrize("kind", ["ext4", "crypto_LUKS", "swap", "gpt", "dos", "PMBR", "something new"])
 def test_a_signature_is_refused_unless_it_may_be_destroyed(kind: str) -> None:
     """Any kind, also one that nobody here has heard of."""
-    facts = CLEAN.model_copy(update={"signatures": (FoundDevice("sdb", kind), FoundDevice("sdb", kind))})
+    facts = CLEAN.model_copy(update={"signatures": (DeviceUse("sdb", kind), DeviceUse("sdb", kind))})
     (only,) = refusals(facts, LISTED, 1)
     assert only.what == f"{NAME} carries {kind} (on sdb)."
     assert only.hint.startswith("Write allow_destroy = true beside its id if all that is on it may be lost")
