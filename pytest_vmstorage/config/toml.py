@@ -40,7 +40,8 @@ def check_known(keys: Iterable[str], known: Collection[str]) -> None:
 class TomlTable(BaseModel):
     """A table of a file, whose fields are the known keys; the description of a required key tells how to write it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # built when a file is read: most runs have none, and each table takes a millisecond
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

@@ -7,17 +7,15 @@ import random
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.analysis.gate.policy import HISTORY, GatePolicy, Undecided, Unsure, parse_tolerated
-from pytest_vmstorage.analysis.gate.policy_file import FILE_NAME, load_gate_file
+from pytest_vmstorage.analysis.gate.policy import GATE_FILE, HISTORY, GatePolicy, Undecided, Unsure, parse_tolerated
 from pytest_vmstorage.config.guest_image import ListedImage, choose_image
 from pytest_vmstorage.config.inventory import LOCAL, Inventory, choose_hosts
 from pytest_vmstorage.config.inventory_file import FoundInventory, find_inventory, read_inventory
-from pytest_vmstorage.config.matrix import Matrix, load_matrix
 from pytest_vmstorage.config.settings import AccelRequest, Boot, HostWishes, Hygiene, LabSettings, parse_without
 from pytest_vmstorage.config.user_input import read_user_text
 from pytest_vmstorage.config.variant import Variant, parse_recipe
@@ -29,6 +27,9 @@ from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.results.saved import Baseline, load_baseline
 from pytest_vmstorage.units import parse_duration, parse_percent
 from pytest_vmstorage.workloads.base import Columns, parse_columns
+
+if TYPE_CHECKING:
+    from pytest_vmstorage.config.matrix import Matrix
 
 Spread = Literal["shard", "each"]
 """Ways in which several hosts share a run: cells are divided, or every cell is measured on every host."""
@@ -169,17 +170,23 @@ class Settings(BaseModel):
         file = self.matrix_file
         if not file.text:
             return None
+        # most runs have no such file, and its tables take milliseconds
+        from pytest_vmstorage.config.matrix import load_matrix
+
         return load_matrix(read_user_text(file.path, str(file), hint="Name a TOML file."), file.text)
 
     @cached_property
     def policy(self) -> GatePolicy:
         """The policy by which the run is judged: the gate file's, but options come before it."""
         file, options = self.gate_file, self.gate_options
-        path = file.path if file.text else self.root / FILE_NAME
+        path = file.path if file.text else self.root / GATE_FILE
         if not file.text and not path.is_file():
             return options
+        # as with the matrix file
+        from pytest_vmstorage.analysis.gate.policy_file import load_gate_file
+
         text = read_user_text(path, f"--vm-gate={file.text or path}", hint="Name a TOML file.")
-        read = load_gate_file(text, file.text or FILE_NAME, options)
+        read = load_gate_file(text, file.text or GATE_FILE, options)
         given = {"tolerated": options.tolerated} if self.is_tolerance_given else {}
         spread = {} if options.day_spread is None else {"day_spread": options.day_spread}
         return read.model_copy(update=given | spread)

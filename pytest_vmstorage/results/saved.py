@@ -16,6 +16,7 @@ from pytest_vmstorage.config.user_input import parse_json, read_user_text
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.results.run import SCHEMA, Measurement, Run
+from pytest_vmstorage.text import plain_line
 
 PROMOTED = "vmstorage_promoted"
 """Key beside pytest-benchmark's in a file that `vmstorage promote` made: when, from which file."""
@@ -198,7 +199,7 @@ def _read(path: Path) -> Run:
         if not flaw:
             return run
     except ValidationError as error:
-        flaw = ".".join(map(str, error.errors()[0]["loc"])) + " cannot be read."
+        flaw = plain_line(".".join(map(str, error.errors()[0]["loc"]))) + " cannot be read."
     except ConfigError as error:
         flaw = error.what
     raise ConfigError(f"the baseline {path} is damaged: {flaw}", hint="Save it again.")

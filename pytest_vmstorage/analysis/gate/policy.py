@@ -186,6 +186,9 @@ def fractions(interval: Interval | None) -> Interval | None:
     return interval and Interval(math.expm1(interval.low), math.expm1(interval.high))
 
 
+GATE_FILE = "vmstorage-gate.toml"
+"""The gate file of a project, in its root folder."""
+
 HISTORY = "history"
 """In place of a percentage: the smallest loss that the cell's saved days can show."""
 

@@ -8,12 +8,17 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from pytest_vmstorage.analysis.gate.policy import GatePolicy, ToleranceRule, Tolerated, Waiver, parse_tolerated
+from pytest_vmstorage.analysis.gate.policy import (
+    GATE_FILE,
+    GatePolicy,
+    ToleranceRule,
+    Tolerated,
+    Waiver,
+    parse_tolerated,
+)
 from pytest_vmstorage.config.toml import SlipError, Text, TomlTable, load_toml, place
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.units import parse_percent
-
-FILE_NAME = "vmstorage-gate.toml"
 
 
 def _percentage(value: object, parse: Callable[[str], Any], example: str) -> Any:
@@ -27,7 +32,7 @@ def _percentage(value: object, parse: Callable[[str], Any], example: str) -> Any
 
 
 def _tolerated(value: object) -> Any:
-    return _percentage(value, lambda text: parse_tolerated(text, FILE_NAME), "15%")
+    return _percentage(value, lambda text: parse_tolerated(text, GATE_FILE), "15%")
 
 
 _Tolerated = Annotated[Tolerated, BeforeValidator(_tolerated)]

@@ -161,6 +161,11 @@ def test_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
             '{"vmstorage": {"started": "", "failures": [{"config": {"size": "10X"}}]}}',
             "is damaged: '10X' is not a size. Save it again.",
         ),
+        ('{"vmstorage": {"started": "", "hosts": [{"stated": {"a\\nb": 1}}]}}', "hosts.0.name cannot be read."),
+        (
+            '{"vmstorage": {"started": "", "hosts": [{"name": "h", "stated": {"a\\nb": 1}}]}}',
+            "is damaged: hosts.0.stated.a b cannot be read. Save it again.",
+        ),
     ],
 )
 def test_a_file_that_is_none_of_ours_is_named(tmp_path: Path, text: str, sentence: str) -> None:
