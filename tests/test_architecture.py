@@ -137,6 +137,22 @@ def test_imports_point_one_way() -> None:
     assert not broken, "\n".join(broken)
 
 
+def test_the_documents_sentence_and_drawing_are_those_of_the_chain() -> None:
+    """The sentence in its order; each arrow of the drawing's lines points at a package before the other."""
+    document = ROOT / "docs" / "architecture.md"
+    if not document.is_file():
+        pytest.skip("documents are not here")
+    text = document.read_text()
+    sentence = re.findall(r"`(\w+)`", "".join(line for line in text.splitlines() if line.startswith("> ")))
+    assert tuple(sentence) == CHAIN
+    drawing = re.sub(r"\(.*\)", "", text.split("```")[1])
+    assert set(re.findall(r"\w+", drawing)) == set(CHAIN)
+    arrows = re.findall(r"(\w+) (?=<-+ (\w+))", drawing)
+    # neighbours within a line; the others are joined from line to line
+    assert len(arrows) == len(CHAIN) - 3
+    assert all(CHAIN.index(to) < CHAIN.index(by) for to, by in arrows)
+
+
 def test_the_document_names_every_module() -> None:
     """By package, in the order of the chain: who looks for a room finds it there."""
     document = ROOT / "docs" / "architecture.md"
