@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +115,7 @@ class Guest:
 
     `file_system` is the one made on the disk, None where the cell's guest_fs is none. `ready_seconds` is the time that
     `connect` waited for the answer to the first command. `proof` shows that the guest is the cell it is taken for.
-    `qemu` is the version of its emulator where its cell names one, else "".
+    `qemu` is the version of its emulator where its cell names one, else "". `commands_run` counts commands of tests.
     """
 
     machine: StartedGuest
@@ -125,6 +125,7 @@ class Guest:
     file_system: GuestFs | None = None
     proof: tuple[Proof, ...] = ()
     qemu: str = ""
+    commands_run: int = field(default=0, init=False)
 
     @property
     def config(self) -> StorageConfig:
@@ -148,6 +149,7 @@ class Guest:
 
     def run(self, command: str | Sequence[str], *, timeout_s: float = COMMAND_S) -> CommandResult:
         """Run a line of sh, or an argv, in the guest; a non-zero return code is a result, never an exception."""
+        self.commands_run += 1
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else command
         return self.shell.run(argv, timeout_s=timeout_s)
 

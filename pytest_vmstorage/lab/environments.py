@@ -138,6 +138,11 @@ class GuestEnvironment(DiskEnvironment):
         return self._guest
 
     @property
+    def commands_run(self) -> int:
+        """The number of commands that tests ran in the guest."""
+        return self._guest.commands_run
+
+    @property
     def shell(self) -> Shell:
         """Runs commands in the guest."""
         return self._guest.shell
@@ -260,6 +265,7 @@ class HostEnvironment(DiskEnvironment):
         super().__init__(disk, shell, services)
         self.shell = shell
         self.identity = identity
+        self.commands_run = 0
         self.regions = Regions(disk.config.size)
         folder = "" if disk.is_block else str(Path(disk.path).parent)
         self.paths = Paths(disk=disk.path, is_file=not disk.is_block, folder=folder, scratch=scratch)
@@ -286,6 +292,7 @@ class HostEnvironment(DiskEnvironment):
 
     def run(self, command: str | Sequence[str], *, timeout_s: float = 60.0) -> CommandResult:
         """Run a line of sh, or an argv, there; a non-zero return code is a result, never an exception."""
+        self.commands_run += 1
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else command
         return unguarded(self.shell).run(argv, timeout_s=timeout_s)
 

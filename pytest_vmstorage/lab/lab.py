@@ -124,6 +124,10 @@ class Lab:
         assert guest is not None, f"{config} has no guest"
         return guest
 
+    def held_environment(self, config: StorageConfig) -> Environment | None:
+        """The environment of that cell which is at work or waits, None where it would have to be made."""
+        return self.pool.held(config)
+
     def _begin(self, config: StorageConfig, say: Progress) -> Environment:
         """Make that cell's environment, and at the same time guests whose turns come next."""
         self.pool.make_room(config)

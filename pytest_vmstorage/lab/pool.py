@@ -55,6 +55,10 @@ class Environment(SystemUnderTest, Protocol):
         """The guest, None where there is none."""
 
     @property
+    def commands_run(self) -> int:
+        """The number of commands that tests ran in the environment; those of measurements are not counted."""
+
+    @property
     def fixture_value(self) -> Any:
         """Value of the fixture `guest`: the guest, or the environment in its place."""
 
@@ -100,6 +104,12 @@ class GuestPool:
             with contextlib.suppress(VmStorageError):
                 self.current.resume()
         return self.current
+
+    def held(self, config: StorageConfig) -> Environment | None:
+        """The environment of that cell, at work or waiting; None where there is none."""
+        if self.current is not None and self.current.config == config:
+            return self.current
+        return self.waiting.get(config)
 
     def leave(self, config: StorageConfig) -> None:
         """Pause the environment at work, or release it, unless it is that cell's."""

@@ -147,6 +147,11 @@ class Measuring:
         """The primary figure of each sample."""
         return tuple(sample.figures[self.workload.primary] for sample in self.samples)
 
+    @property
+    def warmup(self) -> int:
+        """The number of warm-up rounds in each guest."""
+        return self._plan.warmup
+
     def take(self, system: SystemUnderTest, count: int, say: Progress = silent) -> None:
         """Take `count` rounds; raises as `measure` does, and keeps the samples taken before."""
         notes, begin = system.set_host(), time.monotonic()

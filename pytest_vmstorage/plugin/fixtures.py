@@ -9,7 +9,7 @@ import pytest
 from pytest_vmstorage.plugin.stash import REFUSAL, SESSION, cell_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pytest_vmstorage.config.cell import StorageConfig
     from pytest_vmstorage.guest.guest import Guest
@@ -58,7 +58,7 @@ def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Guest | Hos
     With `backing="native"` it is the host itself, and with "machine:NAME" a machine that the plugin did not make: there
     is no guest then, and `guest.run` runs there.
     """
-    there: Guest | HostEnvironment = request.config.stash[SESSION].environment(request.node, storage).fixture_value
+    there: Guest | HostEnvironment = request.config.stash[SESSION].guest(request.node, storage)
     return there
 
 
@@ -66,16 +66,17 @@ def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Guest | Hos
 def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
     """A function that runs a workload on the disk under test in rounds: `measure(Fio(...), rounds=5)`.
 
-    Rounds are taken in turns with those of other cells, so the test function is run once for each of them; its last
-    run has all figures, and it is the one that is reported. The guest is made at the first call with a workload that
-    can be run in the cell, unless the test asks for `guest` too.
+    The Measurement has all rounds, and what stands behind `measure` runs once. Rounds are taken in turns with those of
+    other cells, so what stands before it runs twice: the function is entered once to learn the workload, and ends at
+    `measure` then. With several calls it is entered once to learn each of them. A test that asks for `guest` may
+    prepare it: it is entered again, up to `measure`, where the guest was made anew or a command changed it since.
     """
-    from pytest_vmstorage.plugin.interleave import pass_of
+    from pytest_vmstorage.plugin.turns import pass_of
 
     session, at = request.config.stash[SESSION], pass_of(request.node)
     if "guest" in request.fixturenames:
         request.getfixturevalue("guest")
-    elif session.keeps_guest:
+    elif session.keeps_guest and at.kind == "report":
         # where the test fails its guest is the one to keep, and not that of the last round
         session.environment(request.node, storage, settled=False)
 
@@ -86,9 +87,27 @@ def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
 
 
 @pytest.fixture
+def results(request: pytest.FixtureRequest, storage: StorageConfig) -> Mapping[str, Measurement]:
+    """The measurements of the workloads that the test declares by `@pytest.mark.workload`, by name or label."""
+    from pytest_vmstorage.plugin.turns import pass_of
+
+    return request.config.stash[SESSION].results(pass_of(request.node), request.node, storage)
+
+
+@pytest.fixture
+def result(results: Mapping[str, Measurement]) -> Measurement:
+    """The measurement of the one workload that the test declares: `@pytest.mark.workload(Fio(...))`.
+
+    All its rounds were taken, in turns with those of other cells, before the test began: it runs once.
+    """
+    (only,) = results.values()
+    return only
+
+
+@pytest.fixture
 def measure_image(request: pytest.FixtureRequest, storage: StorageConfig) -> MeasureImage:
     """A function that times what is done to whole images, without a guest: `measure_image(ImageOperations())`."""
-    from pytest_vmstorage.plugin.interleave import pass_of
+    from pytest_vmstorage.plugin.turns import pass_of
 
     session, at = request.config.stash[SESSION], pass_of(request.node)
 

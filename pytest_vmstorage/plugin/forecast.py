@@ -13,7 +13,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.matrix import listed
 from pytest_vmstorage.config.selection import Candidate, Choice, choose
 from pytest_vmstorage.plugin.settings import settings_of
-from pytest_vmstorage.plugin.stash import CONFIG, host_of, is_skipped, uses
+from pytest_vmstorage.plugin.stash import CONFIG, host_of, is_skipped, measures, uses
 from pytest_vmstorage.results.journal import GUEST_S, Estimate, History, read_history, stem_of
 from pytest_vmstorage.storage.disk import folder_bytes, images_bytes
 from pytest_vmstorage.units import format_duration
@@ -58,10 +58,10 @@ def forecast(config: pytest.Config, items: Sequence[pytest.Item]) -> list[CellFo
 def _cell(
     config: StorageConfig, items: Sequence[pytest.Item], history: History, failed: Any, rounds: int
 ) -> CellForecast:
-    measuring = [item for item in items if uses(item, "measure") or uses(item, "measure_image")]
+    measuring = [item for item in items if measures(item) or uses(item, "measure_image")]
     estimates = [history.estimate(item.nodeid, rounds) for item in measuring]
     images = any(uses(item, "measure_image") for item in items)
-    needs_disk = any(uses(item, "guest") or uses(item, "measure") for item in items)
+    needs_disk = any(uses(item, "guest") or measures(item) for item in items)
     boots = needs_disk and config.has_guest
     candidate = Candidate(
         config=config,

@@ -14,8 +14,8 @@ from pytest_vmstorage.analysis.gate.policy import Loss
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.measure.rounds import Rounds
-from pytest_vmstorage.plugin.interleave import Side, Turn, Turns
 from pytest_vmstorage.plugin.settings import Settings, settings_of
+from pytest_vmstorage.plugin.turns import Side, Turn, Turns
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.results.run import Measurement, Run
 from pytest_vmstorage.results.saved import CellKey, keyed
@@ -54,6 +54,14 @@ class Gate:
     def first_rounds(self, asked: Rounds) -> Rounds:
         """The number of rounds before the first decision: as asked, or as many as the first look at pairs needs."""
         return asked if self.variant is None else Rounds(count=Loss().screening[0].pairs)
+
+    def begin(self) -> None:
+        """Tests come to further measurements: suspects among those are measured again in fresh guests too."""
+        self._is_confirming = False
+
+    def forget(self, nodeid: str) -> None:
+        """The test is measured anew: the verdicts on its figures go."""
+        self._decided.pop(nodeid, None)
 
     def give_up(self, nodeid: str, reason: str) -> None:
         """The test is asked for no further rounds: one of its sides gave none."""

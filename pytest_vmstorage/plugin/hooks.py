@@ -17,10 +17,21 @@ import pytest
 
 from pytest_vmstorage.plugin import hookspecs
 from pytest_vmstorage.plugin.options import add_options, any_given, value
-from pytest_vmstorage.plugin.stash import BEGAN, DESELECTED, ENDING, SESSION, asserts_between, is_storage_item
+from pytest_vmstorage.plugin.stash import (
+    BEGAN,
+    DESELECTED,
+    ENDING,
+    PLACE,
+    ROUNDS_S,
+    SESSION,
+    asserts_between,
+    is_storage_item,
+)
 
 MARKERS = (
     'storage(**fields): fixed values of the storage configuration, such as size="2G", format="raw"',
+    "workload(*workloads, rounds=None, warmup=1, at_least={}, at_most={}): workloads that the test measures, each a"
+    ' Fio(...) or the like or a dict of names; `result` has the figures, and thresholds are by metric: {"iops": 500}',
     'tolerated_loss(percent): how much slower than before the test\'s figures may be, such as "5%"',
     "storage_note(text): stands with the test's rows in every report, such as what differs from a published study",
 )
@@ -154,6 +165,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from pytest_vmstorage.plugin.parametrize import matrix_sweep
 
         sweep = matrix_sweep(config)
+        for place, item in enumerate(items):
+            item.stash[PLACE] = place
         parametrize.attach_configs(items, sweep)
         if sweep is not None:
             sweep.deselect_cellless(config, items)
@@ -220,6 +233,9 @@ def pytest_runtest_makereport(
         from pytest_vmstorage.plugin.recorder import load_report
 
         load_report(item, report, call)
+        if report.when == "call":
+            # --durations and JUnit tell what the test took, whose rounds were taken outside of its function
+            report.duration += item.stash.get(ROUNDS_S, 0.0)
     return report
 
 

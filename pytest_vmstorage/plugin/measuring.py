@@ -6,13 +6,26 @@ So it does for a controller of xdist, and for --vm-plan. All other runs neither 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vmstorage.plugin.settings import settings_of
-from pytest_vmstorage.plugin.stash import ASSERTED, CONFIG, ENDING, SESSION, SPANS, asserts_between, is_storage_item
+from pytest_vmstorage.plugin.stash import (
+    ASSERTED,
+    BEGUN,
+    CONFIG,
+    ENDING,
+    ENTRY,
+    SESSION,
+    SPANS,
+    asserts_between,
+    is_storage_item,
+)
 from pytest_vmstorage.plugin.xdist.channel import post_of
+
+if TYPE_CHECKING:
+    from pytest_vmstorage.plugin.session import StorageSession
 
 
 def record(config: pytest.Config) -> None:
@@ -35,13 +48,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         record(session.config)
     if not items and not settings_of(session.config).plan:
         return None
-    from pytest_vmstorage.plugin.interleave import take_turns
     from pytest_vmstorage.plugin.preflight import prepare
 
-    ended = prepare(session, items)
-    # a worker of xdist does not know its tests yet
-    if not ended and post_of(session.config) is None:
-        take_turns(session, session.items)
+    ended, manager = prepare(session, items), session.config.pluginmanager
+    if SESSION in session.config.stash and not manager.has_plugin("vmstorage-reported"):
+        manager.register(Reported(), "vmstorage-reported")
     return ended
 
 
@@ -57,18 +68,86 @@ def _end_orderly(config: pytest.Config, *, has_own: bool) -> None:
     ending.install()
 
 
+class Reported:
+    """Ends pytest's protocol for tests that were entered before, and are reported."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Say that the test has run, so that nobody runs it; a plugin of its own, since ours has a wrapper there."""
+        storage = item.config.stash.get(SESSION, None)
+        is_through = storage is not None and storage.has_ended(item) and ENTRY not in item.stash
+        return True if is_through else None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """On a worker of xdist, before its first test: it knows by now which cells are its own, and they take turns."""
-    if SPANS not in item.config.stash:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Before the run's first test those that measure take turns; then each of them is entered for its report.
+
+    A worker of xdist knows by now which cells are its own. All of it comes before other plugins' part in the protocol,
+    which they then have for each entry.
+    """
+    item.stash[BEGUN] = 0
+    if SPANS not in item.config.stash or ENTRY in item.stash:
+        return (yield)
+    storage = item.config.stash.get(SESSION, None)
+    if storage is not None:
+        _begin_turns(item.session, storage)
+        storage.report(item, nextitem)
+    if storage is not None and storage.has_ended(item):
         return (yield)
     from pytest_vmstorage.results.spans import span
 
-    if SESSION in item.config.stash and post_of(item.config) is not None:
-        from pytest_vmstorage.plugin.xdist.worker import take_own_turns
-
-        take_own_turns(item.session)
     with span("test", cell=item.stash.get(CONFIG, "")):
+        return (yield)
+
+
+def _begin_turns(session: pytest.Session, storage: StorageSession) -> None:
+    """Before the process's first test: those that measure take turns, of a worker's its own ones."""
+    if storage.has_begun:
+        return
+    storage.has_begun = True
+    if post_of(session.config) is None:
+        from pytest_vmstorage.plugin.interleave import take_turns
+
+        take_turns(session, session.items)
+        return
+    from pytest_vmstorage.plugin.xdist.worker import take_own_turns
+
+    take_own_turns(session)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """Note how the set-up ends where the test was entered: a fixture may measure too."""
+    if ENTRY not in item.stash:
+        return (yield)
+    from pytest_vmstorage.plugin.entry import watched
+
+    with watched(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(request: Any) -> Generator[None, object, object]:
+    """Note whether a fixture of the test that was entered is being set up."""
+    entry = request.node.stash.get(ENTRY, None)
+    if entry is None:
+        return (yield)
+    entry.fixtures += 1
+    try:
+        return (yield)
+    finally:
+        entry.fixtures -= 1
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Note how the test ends where it was entered."""
+    if ENTRY not in item.stash:
+        return (yield)
+    from pytest_vmstorage.plugin.entry import watched
+
+    with watched(item):
         return (yield)
 
 

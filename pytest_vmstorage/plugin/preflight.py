@@ -14,6 +14,7 @@ from pytest_vmstorage.config.variant import Variant
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.guest.emulator import check_emulator
 from pytest_vmstorage.host.shell import open_shell
+from pytest_vmstorage.plugin.declared import check_declared
 from pytest_vmstorage.plugin.parametrize import matrix_sweep, refusals
 from pytest_vmstorage.plugin.progress_line import write_sentence
 from pytest_vmstorage.plugin.settings import Settings, settings_of
@@ -136,6 +137,7 @@ def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
         variant, baseline = settings.variant, settings.baseline
         paired = _others(variant, items)
         for item in items:
+            check_declared(item)
             _check_marks(item)
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,13 +21,28 @@ from pytest_vmstorage.measure.preconditioning import check_fits
 from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.measure.runner import Measuring
 from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.plugin.declared import declared_by, unmet
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gate import Gate
-from pytest_vmstorage.plugin.interleave import Pass, Side, Turn, Turns, cells_alike, pass_of
+from pytest_vmstorage.plugin.interleave import Failed, Interleaver, cells_alike, measures_once
 from pytest_vmstorage.plugin.progress_line import LiveLine, write_sentence
 from pytest_vmstorage.plugin.settings import settings_of
-from pytest_vmstorage.plugin.stash import CONFIG, FAILED, MAKING, MEASURED, notes_on, tolerated_by, uses
+from pytest_vmstorage.plugin.stash import (
+    BEGUN,
+    CONFIG,
+    ENTRY,
+    FAILED,
+    MAKING,
+    MEASURED,
+    PLACE,
+    is_declared,
+    measures,
+    notes_on,
+    tolerated_by,
+    uses,
+)
 from pytest_vmstorage.plugin.timing import recorder_of
+from pytest_vmstorage.plugin.turns import Pass, Side, Turn, Turns, pass_of
 from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.results.journal import Journal
 from pytest_vmstorage.results.run import Failure, Measurement, Sample
@@ -58,6 +73,10 @@ class StorageSession:
         self.own: list[pytest.Item] = []
         self.reported: set[str] = set()
         self.live = LiveLine(config, len(set(cells)))
+        self.interleaver: Interleaver | None = None
+        self.has_begun = False
+        self._calls: dict[object, int] = {}
+        self._prepared: dict[tuple[str, Side], tuple[Environment, int]] = {}
 
     def lab(self) -> Lab:
         """The lab, opened at the first call; once it failed to open it fails the same way for the rest of the run."""
@@ -84,9 +103,13 @@ class StorageSession:
 
     def environment(self, item: pytest.Item, config: StorageConfig, *, settled: bool = True) -> Environment:
         """The environment of the test's cell; `settled` if earlier ones are gone."""
+        with self._outcomes(item):
+            return self._environment(item, config, settled=settled)
+
+    def _environment(self, item: pytest.Item, config: StorageConfig, *, settled: bool) -> Environment:
         self.live.begin_cell(str(config))
         # a guest that boots, or is torn down, takes CPU time from another process's measurement: it takes its turn
-        with self._outcomes(item), _making(item), self.lab().alone(self.live.say, config):
+        with _making(item), self.lab().alone(self.live.say, config):
             environment = self.lab().environment(config, self.live.say)
             if settled:
                 self.lab().settle()
@@ -97,9 +120,106 @@ class StorageSession:
         """Whether a guest is to be kept, the first one in which a test fails."""
         return self._settings.keep
 
+    def report(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Enter a test whose rounds were taken in turns, so that it is reported; nothing for others."""
+        if self.interleaver is not None and self.interleaver.takes(item):
+            self.interleaver.report(item, nextitem)
+
+    def has_ended(self, item: pytest.Item) -> bool:
+        """Whether the test was entered and reported already, or the run ends before it."""
+        return self.interleaver is not None and self.interleaver.has_ended(item)
+
     def needs_environment(self, item: pytest.Item) -> bool:
-        """Whether the test needs its environment: it asks for it, wants a further round, or never came to measure."""
-        return uses(item, "guest") or not self.turns.is_complete(item.nodeid)
+        """Whether the test needs its environment: it asks for it, wants a further round, or may come to measure."""
+        return uses(item, "guest") or not self.turns.is_complete(item.nodeid) or self._may_measure_again(item)
+
+    def place_of(self, item: pytest.Item) -> int:
+        """The test's place in the order that pytest gave it."""
+        return item.stash[PLACE]
+
+    def note_calls(self, item: pytest.Item) -> None:
+        """The test has ended: the tests of its function in other cells likely measure as often as it did."""
+        function, count = getattr(item, "function", None), len(self.turns.of(item.nodeid))
+        self._calls[function] = max(count, self._calls.get(function, 0))
+
+    def _may_measure_again(self, item: pytest.Item) -> bool:
+        """Whether the test may come to a measurement that nobody knows of yet."""
+        function = getattr(item, "function", None)
+        if function in self._calls:
+            return self._calls[function] > len(self.turns.of(item.nodeid))
+        return not (is_declared(item) or measures_once(function))
+
+    def declare(self, item: pytest.Item, side: Side, cell: StorageConfig) -> None:
+        """Note what the test declares to measure; an error is raised where the test asks for its results."""
+        self.turns.begin((item.nodeid, side))
+        with suppress(VmStorageError):
+            for one in declared_by(item):
+                workload = self._checked(one.workload, one.rounds, one.warmup, "workload")
+                make = partial(self._turn, item, cell, workload, one.rounds, one.warmup)
+                self.turns.call((item.nodeid, side), workload, make)
+
+    def results(self, at: Pass, item: pytest.Item, config: StorageConfig) -> Mapping[str, Measurement]:
+        """The measurements of what the test declares, by name; rounds that were not taken yet are taken now."""
+        with self._outcomes(item):
+            declared = declared_by(item)
+        return {one.name: self.measure(at, item, config, one.workload, one.rounds, one.warmup) for one in declared}
+
+    def copy_calls(self, item: pytest.Item, at: Pass) -> None:
+        """On its other side the test measures what it does in its own cell."""
+        self.turns.begin((item.nodeid, at.side))
+        with suppress(VmStorageError):
+            for one in self.turns.of(item.nodeid):
+                measuring = one.measuring
+                make = partial(self._turn, item, at.cell, measuring.workload, None, measuring.warmup)
+                self.turns.call((item.nodeid, at.side), measuring.workload, make)
+
+    def take_round(self, item: pytest.Item, at: Pass) -> Failed:
+        """Take the rounds that are due in that pass, outside of the test's function."""
+        try:
+            for turn in self.turns.of(item.nodeid, at.side):
+                if turn.error is None and turn.ended is None:
+                    self._take(at, item, turn)
+        except VmStorageError as error:
+            said = str(error) if isinstance(error, UnsupportedError) else error.what
+            return Failed(said, said)
+        finally:
+            self.live.clear()
+            self._note_state(item, at)
+        return Failed("", "")
+
+    def must_prepare(self, item: pytest.Item, at: Pass) -> bool:
+        """Whether the test may have prepared its guest, and the guest is not any more as the test left it."""
+        if is_declared(item) or not (uses(item, "guest") or (item.nodeid, at.side) in self._prepared):
+            return False
+        known, turns = self._prepared.get((item.nodeid, at.side)), self.turns.of(item.nodeid, at.side)
+        held = self.lab().held_environment(turns[-1].cell if turns else at.cell)
+        return known is None or known[0] is not held or not held.is_alive() or held.commands_run != known[1]
+
+    def _note_state(self, item: pytest.Item, at: Pass) -> None:
+        """Note the guest's state as the test's calls of `measure` leave it."""
+        turns = self.turns.of(item.nodeid, at.side)
+        held = self.lab().held_environment(turns[-1].cell) if turns else None
+        if held is not None and (uses(item, "guest") or (item.nodeid, at.side) in self._prepared):
+            self._prepared[item.nodeid, at.side] = held, held.commands_run
+
+    def guest(self, item: pytest.Item, config: StorageConfig) -> Any:
+        """Value of the fixture `guest`; the test may prepare it from now on."""
+        environment, at = self.environment(item, config), pass_of(item)
+        self._prepared.setdefault((item.nodeid, at.side), (environment, -1))
+        return environment.fixture_value
+
+    def surely_fails(self, item: pytest.Item) -> bool:
+        """Whether it is certain by now that the test fails: a round failed, or a declared threshold cannot be met."""
+        if self.turns.failed(item.nodeid):
+            return True
+        turns = self.turns.of(item.nodeid)
+        with suppress(VmStorageError):
+            return is_declared(item) and any(
+                one.surely_misses([sample.figures for sample in turn.measuring.samples], turn.rule.count)
+                for turn, one in zip(turns, declared_by(item), strict=False)
+                if turn.rule.count is not None
+            )
+        return False
 
     def drop_environment(self) -> None:
         """The environment at work goes, also where the next round is of the same cell."""
@@ -121,16 +241,31 @@ class StorageSession:
         if CONFIG not in item.stash:
             return
         at = pass_of(item)
+        item.stash[BEGUN] = item.stash.get(BEGUN, 0) + 1
+        if item.stash[BEGUN] > 1 and measures(item):
+            self._measure_anew(item)
         self.turns.begin((item.nodeid, at.side))
         item.stash[MAKING] = False
-        if at.kind == "report" and self._lab is not None and item in self.own:
+        if at.kind == "report" and self._lab is not None and item in self.own and not self._may_measure_again(item):
             # a guest that is to be kept where its test fails is needed too
             coming = [
                 (one, one.stash[CONFIG])
                 for one in self.own[self.own.index(item) :]
-                if CONFIG in one.stash and (self.needs_environment(one) or (self.keeps_guest and uses(one, "measure")))
+                if CONFIG in one.stash and (self.needs_environment(one) or (self.keeps_guest and measures(one)))
             ]
             self.expect([config for _, config in coming], cells_alike(item, coming))
+
+    def _measure_anew(self, item: pytest.Item) -> None:
+        """A plugin runs the test again after it failed: what it measured goes, so that its figures are new ones.
+
+        Not so in pairs, whose rounds lie side by side with those of the other cell.
+        """
+        if self.gate.variant is not None:
+            self.announce(f"{item.nodeid} is run again with the same figures: --vm-against takes its pairs once")
+            return
+        self.turns.forget((item.nodeid, "own"))
+        self.gate.forget(item.nodeid)
+        item.stash[MEASURED] = []
 
     def measure(
         self, at: Pass, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int
@@ -141,18 +276,31 @@ class StorageSession:
         """
         with self._outcomes(item):
             workload = self._checked(workload, rounds, warmup, "measure")
-            make = partial(self._turn, item, config, workload, rounds, warmup)
-            turn = self.turns.call((item.nodeid, at.side), workload, make)
+            make, key = partial(self._turn, item, config, workload, rounds, warmup), (item.nodeid, at.side)
+            known = len(self.turns.of(*key))
+            turn = self.turns.call(key, workload, make)
             if turn.error is not None:
                 raise turn.error
             if turn.ended is None:
-                self._take(at, item, config, turn)
+                self._come_to(at, item, turn, is_new=len(self.turns.of(*key)) > known)
             measured = turn.measurement()
-            if at.kind == "report" and workload.moved_bytes(measured.raw[0]) is not None:
+            if at.side == "own" and workload.moved_bytes(measured.raw[0]) is not None:
                 # what went through a guest's page cache may be faster than any device, and is not counted anywhere
                 self._yardsticks.check(measured)
         item.stash.setdefault(MEASURED, []).append(measured)
         return measured
+
+    def _come_to(self, at: Pass, item: pytest.Item, turn: Turn, *, is_new: bool) -> None:
+        """Do what that pass does with a measurement that wants rounds; the function ends unless all are taken here."""
+        is_first = item.stash.get(BEGUN, 1) == 1
+        takes_turns = self.interleaver is not None and self.interleaver.takes(item) and is_first
+        if at.kind == "report" and not (is_new and takes_turns):
+            self._take(at, item, turn)
+            return
+        if at.kind == "round":
+            self._take(at, item, turn)
+            self._note_state(item, at)
+        item.stash[ENTRY].stop()
 
     def _checked(self, workload: Measured, rounds: object, warmup: object, by: str) -> Measured:
         """The workload with the columns that the user chose; raises ConfigError for wrong arguments of that fixture."""
@@ -174,18 +322,19 @@ class StorageSession:
         check_fits(config, workload, plan)
         with _making(item):
             measuring = Measuring(workload, plan, keep_sample=self._keeper(item, workload, config))
-        return Turn(item.nodeid, rule, measuring, tolerated_by(item), notes_on(item))
+        attempt = self.turns.attempt((item.nodeid, "own"))
+        return Turn(item.nodeid, rule, measuring, tolerated_by(item), notes_on(item), config, attempt)
 
     def _keeper(self, item: pytest.Item, workload: Workload, config: StorageConfig) -> Callable[[Sample], None]:
         """A function that puts a sample of that measurement into the journal."""
         host = self.lab().facts_of(config).name
         return lambda sample: self._journal.write(item.nodeid, workload.label, config, host, sample)
 
-    def _take(self, at: Pass, item: pytest.Item, config: StorageConfig, turn: Turn) -> None:
+    def _take(self, at: Pass, item: pytest.Item, turn: Turn) -> None:
         """Take the rounds of the turn that are due in that pass."""
         # earlier guests may go while this one's disk is prepared
-        environment, lab = self.environment(item, config, settled=False), self.lab()
-        with lab.alone(self.live.say, config):
+        environment, lab = self._environment(item, turn.cell, settled=False), self.lab()
+        with lab.alone(self.live.say, turn.cell):
             try:
                 environment.check_tool(turn.measuring.workload.tool)
                 for count in turn.due(at):
@@ -256,10 +405,16 @@ class StorageSession:
         return self.gate.verdicts(item.nodeid, measured, self.lab().all_facts) if measured else ()
 
     def judge(self, item: pytest.Item) -> None:
-        """Fail the test where a primary figure is surely worse than tolerated, skip it where that cannot be said."""
+        """Fail the test where a declared threshold is missed or a primary figure is surely worse than tolerated.
+
+        Skip it where that cannot be said.
+        """
         measured = item.stash.get(MEASURED, [])
-        if measured and pass_of(item).kind == "report":
-            self.gate.judge(measured, self.verdicts(item))
+        if not measured or pass_of(item).side == "other":
+            return
+        if is_declared(item) and (missed := unmet(declared_by(item), measured)):
+            raise pytest.fail.Exception("\n".join(missed), pytrace=False)
+        self.gate.judge(measured, self.verdicts(item))
 
     def note_failure(self) -> None:
         """A test failed: with --vm-keep its guest is the one to keep."""

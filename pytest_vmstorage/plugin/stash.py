@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from pytest_vmstorage.errors import ConfigError
     from pytest_vmstorage.plugin.cell_assertions import Asserted
     from pytest_vmstorage.plugin.ending import OrderlyEnd
-    from pytest_vmstorage.plugin.interleave import Pass
+    from pytest_vmstorage.plugin.entry import ItemEntry
     from pytest_vmstorage.plugin.session import StorageSession
     from pytest_vmstorage.plugin.settings import Settings
+    from pytest_vmstorage.plugin.turns import Pass
     from pytest_vmstorage.results.run import Measurement
     from pytest_vmstorage.results.spans import SpanRecorder
 
@@ -38,7 +39,19 @@ CONFIG: pytest.StashKey[StorageConfig] = pytest.StashKey()
 """On an item: its cell."""
 
 PASS: pytest.StashKey[Pass] = pytest.StashKey()
-"""On an item: which pass it is run in for its rounds; none in the run that is reported."""
+"""On an item: which pass it is entered in; none where its rounds are taken in a row."""
+
+ENTRY: pytest.StashKey[ItemEntry] = pytest.StashKey()
+"""On an item: the entry that is under way."""
+
+PLACE: pytest.StashKey[int] = pytest.StashKey()
+"""On an item: its place among all, before the tests of a cell were brought together."""
+
+BEGUN: pytest.StashKey[int] = pytest.StashKey()
+"""On an item: how often pytest set it up in the protocol that is under way; more than once where it is repeated."""
+
+ROUNDS_S: pytest.StashKey[float] = pytest.StashKey()
+"""On an item: the seconds that its rounds took outside of its function."""
 
 REFUSAL: pytest.StashKey[ConfigError] = pytest.StashKey()
 """On an item: why it has no cell."""
@@ -73,7 +86,7 @@ _HOME = "pytest_vmstorage.plugin.fixtures"
 
 def is_storage_item(item: pytest.Item) -> bool:
     """Whether the test uses a fixture of ours; other people's fixtures and parameters bear these names too."""
-    return _uses_ours(item, "storage", "guest", "measure", "measure_image")
+    return _uses_ours(item, "storage", "guest", "measure", "measure_image", "results")
 
 
 def asserts_between(item: pytest.Item) -> bool:
@@ -103,9 +116,34 @@ def uses(item: pytest.Item, fixture: str) -> bool:
     return fixture in getattr(item, "fixturenames", ())
 
 
+def is_declared(item: pytest.Item) -> bool:
+    """Whether the test declares by marks what it measures, and asks for the results."""
+    return _uses_ours(item, "results")
+
+
+def measures(item: pytest.Item) -> bool:
+    """Whether the test measures in a disk of its cell, by calls of `measure` or as it declares."""
+    return uses(item, "measure") or is_declared(item)
+
+
 def has_turns(item: pytest.Item) -> bool:
     """Whether the test has a cell and measures in it, so that its rounds can be taken in turns with other cells'."""
-    return CONFIG in item.stash and is_storage_item(item) and uses(item, "measure")
+    return CONFIG in item.stash and is_storage_item(item) and measures(item)
+
+
+def asks_for(item: pytest.Item, fixture: str) -> bool:
+    """Whether the test itself or a fixture of the user's asks for that fixture, and not only ours for each other."""
+    info = getattr(item, "_fixtureinfo", None)
+    if info is None:
+        return False
+    theirs = (
+        one
+        for found in info.name2fixturedefs.values()
+        for one in found
+        # pytest's own make arguments of parametrize and know nothing of ours
+        if one.func.__module__ != _HOME and not one.func.__module__.startswith("_pytest.")
+    )
+    return fixture in info.initialnames or any(fixture in one.argnames for one in theirs)
 
 
 def is_skipped(item: pytest.Item) -> bool:

@@ -2,7 +2,8 @@
 
 That is `pytest_vmstorage.testing.LabOptions`, and: `log`, a file that gets a line for each event; `open`, the sentence
 with which the host refuses; `leases`, a folder: then hosts are leased for real, by files in it; `interrupts`, the round
-of the run at which the user presses Ctrl-C; `kills`, a pattern of cells a round of which kills this process. Several
+of the run at which the user presses Ctrl-C; `kills`, a pattern of cells a round of which kills this process, such
+as `raw-*` or `raw-* round 2`. Several
 hosts are as many fakes, of the names that the user gave.
 """
 
@@ -33,10 +34,10 @@ def pytest_vmstorage_open_lab(config, settings, say):
         with Path(log).open("a") as stream:
             stream.write(f"{os.getpid()} {event}\n")
 
-    def before_round(cell, _number):
+    def before_round(cell, number):
         if next(rounds) == interrupts:
             raise KeyboardInterrupt
-        if fnmatch.fnmatch(str(cell), kills):
+        if fnmatch.fnmatch(f"{cell} round {number}", kills):
             note(f"killed by {cell}")
             os.kill(os.getpid(), signal.SIGKILL)
 

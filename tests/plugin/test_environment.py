@@ -93,14 +93,14 @@ ENDING = ("vmstorage-ending", "vmstorage-measuring")
         ("def test_x(): ...\n", (), []),
         ("def test_x(): ...\n", ("--vm-plan",), ["vmstorage-measuring"]),
         ("def test_x(): ...\n", ("-n1",), ["vmstorage-controller", *ENDING, "vmstorage-recorder"]),
-        ("def test_x(storage): ...\n", (), [*ENDING, "vmstorage-recorder"]),
+        ("def test_x(storage): ...\n", (), [*ENDING, "vmstorage-recorder", "vmstorage-reported"]),
         ("def test_x(cells): ...\n", (), ["vmstorage-measuring", "vmstorage-recorder"]),
         ("def test_x(storage): ...\n", ("--co",), ["vmstorage-measuring", "vmstorage-recorder"]),
         (
             "import pytest, unittest\n@pytest.mark.usefixtures('storage')\nclass TestX(unittest.TestCase):\n"
             "    def test_x(self): ...\n",
             (),
-            [*ENDING, "vmstorage-recorder"],
+            [*ENDING, "vmstorage-recorder", "vmstorage-reported"],
         ),
     ],
     ids=["no-test", "plan", "controller", "storage", "cells", "collect-only", "unittest"],

@@ -210,13 +210,13 @@ def test_rounds_before_a_worker_died_are_kept(six):
     six.write(
         test_it=RANDOM_WRITE
         + """
-import os
 @pytest.mark.parametrize("format", ["raw", "qcow2", "vdi"])
-def test_write(measure, format):
-    if len(measure(FIO).samples) == 2 and format == "vdi":
-        os.kill(os.getpid(), 9)
+def test_write(measure):
+    measure(FIO)
 """
     )
+    # behind a warm-up and the first round
+    six.wish(kills="vdi-* round 3")
     options = ("--max-worker-restart=0", "--vm-seed=1", "--vm-report=r.json")
     result = six.run("--vm-host=lab01", "-n1", *options, own_process=True)
     result.assert_outcomes(failed=1)

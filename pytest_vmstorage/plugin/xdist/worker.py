@@ -26,21 +26,15 @@ def tell_cells(session: pytest.Session) -> None:
         post.refuse(str(error))
 
 
-_TAKEN: pytest.StashKey[bool] = pytest.StashKey()
-
-
 def take_own_turns(session: pytest.Session) -> None:
-    """Before a worker's first test: let those that are its own take turns."""
-    config = session.config
-    post = post_of(config)
-    if post is None or config.stash.get(_TAKEN, False):
-        return
-    config.stash[_TAKEN] = True
+    """Let the tests take turns that are this worker's own; its first test comes after that."""
+    post = post_of(session.config)
+    assert post is not None
     own = [session.items[place] for place in post.wait_for_own()]
     if not own:
         return
     try:
-        config.stash[SESSION].lab()
+        session.config.stash[SESSION].lab()
     except VmStorageError:
         # each of the tests fails with it
         return

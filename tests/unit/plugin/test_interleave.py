@@ -14,8 +14,9 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.variant import Variant, parse_recipe
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.measure.rounds import Rounds
-from pytest_vmstorage.plugin.interleave import Failed, Interleaver, Pass, Turn, Turns
+from pytest_vmstorage.plugin.interleave import Failed, Interleaver, measures_once
 from pytest_vmstorage.plugin.stash import CONFIG, SETTINGS
+from pytest_vmstorage.plugin.turns import Pass, Turn, Turns
 from pytest_vmstorage.testing.builders import make_measurement
 
 RAW, QCOW2 = StorageConfig(format="raw"), StorageConfig(format="qcow2")
@@ -45,7 +46,7 @@ class Rounding:
 
 def turn_of(count: int | None) -> Turn:
     """A turn that wants so many rounds."""
-    return Turn("t.py::t", Rounds(count=count), cast("Any", Rounding()), "", ())
+    return Turn("t.py::t", Rounds(count=count), cast("Any", Rounding()), "", (), RAW)
 
 
 def take(turn: Turn, at: Pass) -> list[int]:
@@ -100,10 +101,12 @@ class Lab:
             return lambda: SimpleNamespace(all_facts=())
         if name == "needs_environment":
             return lambda item: True
+        if name == "surely_fails":
+            return lambda item: self.turns.failed(item.nodeid)
         raise AttributeError(name)
 
     def call(self, item: Any, at: Pass, _after: object) -> Failed:
-        """What a pass does with a test."""
+        """What a pass does with a test that declared its workload."""
         self.visits.append((item.nodeid, at))
         self.turns.begin((item.nodeid, at.side))
         turn = self.turns.call((item.nodeid, at.side), cast("Any", "fio"), lambda: turn_of(3))
@@ -128,6 +131,9 @@ def interleaved(lab: Lab, seed: int = 1) -> list[tuple[str, Pass]]:
     config = SimpleNamespace(stash=pytest.Stash(), getoption=lambda _name: None)
     config.stash[SETTINGS] = cast("Any", SimpleNamespace(seed=seed, rounds=Rounds()))
     session = SimpleNamespace(config=config, shouldstop="", shouldfail="")
+    for item in items:
+        lab.turns.begin((item.nodeid, "own"))
+        lab.turns.call((item.nodeid, "own"), cast("Any", "fio"), lambda: turn_of(3))
     Interleaver(cast("Any", session), cast("Any", lab), cast("Any", items), lab.call).run()
     return lab.visits
 
@@ -164,3 +170,48 @@ def test_a_test_that_got_no_round_is_not_visited_again() -> None:
     assert names.count("a[raw]") == 1
     assert names.count("b[raw]") == 3
     assert lab.gate.lost == {"a[raw]": "fio failed"}
+
+
+def once(measure: Any) -> None:
+    """Measure once."""
+    assert measure("fio").iops > 1
+
+
+def looped(measure: Any) -> None:
+    """Measure in a loop."""
+    for depth in range(3):
+        measure(depth)
+
+
+def gathered(measure: Any) -> None:
+    """Measure in a comprehension."""
+    assert [measure(depth) for depth in range(3)]
+
+
+def twice(measure: Any) -> None:
+    """Measure twice."""
+    measure(1)
+    measure(2)
+
+
+def handed_on(measure: Any) -> None:
+    """Hand it on to somebody who may measure often, besides measuring."""
+    measure(1)
+    twice(measure)
+
+
+class Case:
+    """A class whose fixture keeps `measure`."""
+
+    measure: Any
+
+    def kept(self) -> None:
+        """Measure once."""
+        self.measure("fio")
+
+
+def test_a_function_that_measures_once_is_known_by_its_source() -> None:
+    """One use of the name outside of loops; whatever else may measure again."""
+    assert measures_once(once)
+    assert measures_once(Case.kept)
+    assert not any(map(measures_once, (looped, gathered, twice, handed_on, print, None)))
