@@ -29,6 +29,17 @@ def check_is_number(name: str, value: object, kind: object) -> None:
         raise ConfigError(f"{name}={value} is a yes or no.", hint="Write a number.")
 
 
+def check_is_integer(name: str, value: object, kind: object) -> None:
+    """Raise ConfigError for a float, alone or in a list, where the annotation `kind` has integers and no floats."""
+    kinds = list(_kinds(kind))
+    if int not in kinds or float in kinds:
+        return
+    for one in value if isinstance(value, tuple | list) else (value,):
+        if isinstance(one, float):
+            remedy = f"Write {int(one)}." if one.is_integer() else "Write a whole number."
+            raise ConfigError(f"{name}={quoted(value)} is not an integer.", hint=remedy)
+
+
 def _kinds(kind: object) -> Iterator[object]:
     yield kind
     for part in get_args(kind):

@@ -8,11 +8,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from pytest_vmstorage.config.user_input import check_is_number, check_readable, close_to
+from pytest_vmstorage.config.user_input import check_is_integer, check_is_number, check_readable, close_to
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results.run import Better, Metric
 from pytest_vmstorage.text import quoted
@@ -102,6 +102,13 @@ class Target(BaseModel):
         return self.device if self.is_file else self.path
 
 
+class OptionCheck(NamedTuple):
+    """A command by which a tool checks options and does nothing else, and its input; it fails where they are wrong."""
+
+    argv: tuple[str, ...]
+    stdin: str
+
+
 class Workload(BaseModel, ABC):
     """A tool with its parameters; frozen, and checked when made, so that an error is found before a guest is started.
 
@@ -131,7 +138,9 @@ class Workload(BaseModel, ABC):
             for name, value in options.items():
                 check_readable(f"{type(self).__name__}({name})", value)
                 if name in type(self).model_fields:
-                    check_is_number(f"{type(self).__name__}({name})", value, type(self).model_fields[name].annotation)
+                    kind = type(self).model_fields[name].annotation
+                    check_is_number(f"{type(self).__name__}({name})", value, kind)
+                    check_is_integer(f"{type(self).__name__}({name})", value, kind)
             super().__init__(**options)
             check_promises(self)
             if chosen is not None:
@@ -140,6 +149,11 @@ class Workload(BaseModel, ABC):
             raise ConfigError(_sentence(type(self), error)) from None
         except ConfigError as error:
             raise error.with_traceback(None) from None
+
+    @classmethod
+    def hint_for(cls, unknown: str) -> str:
+        """A remedy for an option that it does not have, with a blank behind it; by default the one that is near."""
+        return close_to(unknown, (*cls.model_fields, "shown"))
 
     @property
     def label(self) -> str:
@@ -231,6 +245,11 @@ class Workload(BaseModel, ABC):
     def expected_seconds(self) -> float:
         """About how long one round takes; the guest is not asked whether it has ended before that."""
         return _GUESSED_SECONDS
+
+    @property
+    def option_check(self) -> OptionCheck | None:
+        """The command that checks options which only the tool itself knows; None where there are none."""
+        return None
 
     @abstractmethod
     def argv(self, target: Target) -> tuple[str, ...]:
@@ -360,7 +379,7 @@ def _sentence(kind: type[Workload], error: ValidationError) -> str:
     name = ".".join(str(part) for part in first["loc"]) or "its options"
     if first["type"] == "extra_forbidden":
         known = ", ".join(kind.model_fields)
-        return f"{kind.__name__} has no option {name!r}. {close_to(name, kind.model_fields)}It has: {known}."
+        return f"{kind.__name__} has no option {name!r}. {kind.hint_for(name)}It has: {known}."
     given = "" if first["type"] == "missing" else f"={quoted(first['input'])}"
     return f"{kind.__name__}({name}{given}): {first['msg']}."
 

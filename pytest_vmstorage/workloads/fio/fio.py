@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,10 +14,12 @@ from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, MaybeBytes, MaybeSeconds, format_size
-from pytest_vmstorage.workloads.base import Target
+from pytest_vmstorage.workloads.base import OptionCheck, Target
 from pytest_vmstorage.workloads.fio import output
 from pytest_vmstorage.workloads.fio.checks import slips
+from pytest_vmstorage.workloads.fio.extra import ZONES, Extra, check_file, keeps_each_block_once, read_extra
 from pytest_vmstorage.workloads.fio.job import GUESSED_SECONDS, LARGE_BS, FioJob
+from pytest_vmstorage.workloads.fio.job_file import ALIASES, ZEROS, fill_in, has_section, read_options
 from pytest_vmstorage.workloads.fio.output import ASYNC_ENGINES, REPORT, FioWorkload, Reading
 
 Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
@@ -55,7 +57,9 @@ class Fio(FioWorkload):
     `randrepeat` gives every round the same order of blocks. `rate` is bytes a second and `thinktime` microseconds,
     as fio counts them; `sync` is O_SYNC, `io_size` the bytes that a job moves if not `size`, and `pre_read` reads a
     buffered job's blocks into the guest's page cache first. With `verify` a job reads back what it wrote, and corrupt
-    data is an error. `Fio.from_job("file.fio")` runs a job file as it is. fio must be 3.18 or later.
+    data is an error. Options that have no field go to `extra={"dedupe_percentage": 50}`, texts or integers by fio's own
+    names; what would leave the disk under test or spoil the figures is refused. `Fio.from_text("rw=read bs=4k")`
+    takes them as fio writes them, `Fio.from_job("file.fio")` runs a job file as it is. fio must be 3.18 or later.
 
     Figures: `iops`, `bw` in MiB/s (both directions together), latencies in seconds: of submission, completion and
     in total (`slat_p99`, `clat_p99`, `lat_p99`), of fsync (`fsync_p99`). A mixed job has them per direction
@@ -68,46 +72,143 @@ class Fio(FioWorkload):
 
     called: ClassVar[str] = "fio"
 
-    rw: Rw
-    bs: Bytes = 4096
-    bssplit: str | None = None
-    iodepth: Count = 1
-    numjobs: Count = 1
-    size: Bytes = 256 * 2**20
-    io_size: MaybeBytes = None
-    offset_increment: MaybeBytes = None
-    runtime: MaybeSeconds = None
-    ramp_time: MaybeSeconds = None
-    time_based: bool = False
-    ioengine: Engine = "libaio"
-    direct: bool = True
-    rwmixread: Annotated[int, Field(ge=1, le=99)] | None = None
-    fsync: Count | None = None
-    fdatasync: Count | None = None
-    end_fsync: bool = False
-    sync: bool = False
-    pre_read: bool = False
-    rate: MaybeBytes = None
-    rate_iops: Count | None = None
-    thinktime: Count | None = None
-    thinktime_blocks: Count | None = None
-    random_distribution: str | None = None
-    verify: Verify | None = None
-    verify_fatal: bool = False
-    verify_backlog: Count | None = None
-    steadystate: str | None = None
-    ss_dur: MaybeSeconds = None
-    ss_ramp: MaybeSeconds = None
-    refill_buffers: bool = True
-    norandommap: bool = False
-    randrepeat: bool = True
-    randseed: Annotated[int, Field(ge=0)] | None = None
-    percentile_list: str = "50:95:99:99.9"
-    gtod_reduce: bool = False
+    rw: Rw = Field(description="Type of I/O pattern.")
+    bs: Bytes = Field(4096, description="The block size in bytes used for I/O units.")
+    bssplit: str | None = Field(
+        None,
+        description="Weight various block sizes, so that you are able to define a specific amount of block sizes "
+        "issued: blocksize/percentage:blocksize/percentage.",
+    )
+    iodepth: Count = Field(1, description="Number of I/O units to keep in flight against the file.")
+    numjobs: Count = Field(1, description="Create the specified number of clones of this job.")
+    size: Bytes = Field(
+        256 * 2**20,
+        description="The total size of file I/O for each thread of this job. Fio will run until this many bytes has "
+        "been transferred, unless runtime is limited by other options.",
+    )
+    io_size: MaybeBytes = Field(
+        None,
+        description="Define just the amount of I/O that fio should do, where size is the region that it operates "
+        "within.",
+    )
+    offset_increment: MaybeBytes = Field(
+        None,
+        description="If this is provided, then the real offset becomes offset + offset_increment * thread_number, "
+        "where the thread number is a counter that starts at 0 and is incremented for each sub-job.",
+    )
+    runtime: MaybeSeconds = Field(
+        None, description="Tell fio to terminate processing after the specified period of time."
+    )
+    ramp_time: MaybeSeconds = Field(
+        None,
+        description="If set, fio will run the specified workload for this amount of time before logging any "
+        "performance numbers.",
+    )
+    time_based: bool = Field(
+        False,
+        description="If set, fio will run for the duration of the runtime specified even if the file(s) are "
+        "completely read or written.",
+    )
+    ioengine: Engine = Field("libaio", description="Defines how the job issues I/O to the file.")
+    direct: bool = Field(True, description="If value is true, use non-buffered I/O. This is usually O_DIRECT.")
+    rwmixread: Annotated[int, Field(ge=1, le=99)] | None = Field(
+        None, description="Percentage of a mixed workload that should be reads."
+    )
+    fsync: Count | None = Field(
+        None,
+        description="If writing to a file, issue an fsync(2) (or its equivalent) of the dirty data for every number "
+        "of blocks given.",
+    )
+    fdatasync: Count | None = Field(
+        None, description="Like fsync but uses fdatasync(2) to only sync data and not metadata blocks."
+    )
+    end_fsync: bool = Field(False, description="If true, fsync(2) file contents when a write stage has completed.")
+    sync: bool = Field(
+        False, description="Whether, and what type, of synchronous I/O to use for writes: here O_SYNC or none."
+    )
+    pre_read: bool = Field(
+        False,
+        description="If this is given, files will be pre-read into memory before starting the given I/O operation.",
+    )
+    rate: MaybeBytes = Field(None, description="Cap the bandwidth used by this job. The number is in bytes/sec.")
+    rate_iops: Count | None = Field(None, description="Cap the bandwidth to this number of IOPS.")
+    thinktime: Count | None = Field(
+        None,
+        description="Stall the job for the specified period of time after an I/O has completed before issuing the "
+        "next, in microseconds.",
+    )
+    thinktime_blocks: Count | None = Field(
+        None,
+        description="Only valid if thinktime is set - control how many blocks to issue, before waiting thinktime "
+        "usecs.",
+    )
+    random_distribution: str | None = Field(
+        None,
+        description="By default, fio will use a completely uniform random distribution when asked to perform random "
+        "I/O. Sometimes it is useful to skew the distribution in specific ways: zipf:theta, pareto:h or "
+        "normal:percent.",
+    )
+    verify: Verify | None = Field(
+        None, description="If writing to a file, fio can verify the file contents after each iteration of the job."
+    )
+    verify_fatal: bool = Field(
+        False, description="If this option is set, fio will exit the job on the first observed failure."
+    )
+    verify_backlog: Count | None = Field(
+        None, description="If this option is enabled, fio will write only N blocks before verifying these blocks."
+    )
+    steadystate: str | None = Field(
+        None,
+        description="Define the criterion and limit for assessing steady state performance, such as iops_slope:10%.",
+    )
+    ss_dur: MaybeSeconds = Field(
+        None,
+        description="A rolling window of this duration will be used to judge whether steady state has been reached.",
+    )
+    ss_ramp: MaybeSeconds = Field(
+        None,
+        description="Allow the job to run for the specified duration before beginning data collection for checking "
+        "the steady state job termination criterion.",
+    )
+    refill_buffers: bool = Field(
+        True, description="If this option is given, fio will refill the I/O buffers on every submit."
+    )
+    norandommap: bool = Field(
+        False,
+        description="If this option is given, fio will just get a new random offset without looking at past I/O "
+        "history.",
+    )
+    randrepeat: bool = Field(
+        True,
+        description="Seed the random number generator used for random I/O patterns in a predictable way so the "
+        "pattern is repeatable across runs.",
+    )
+    randseed: Annotated[int, Field(ge=0)] | None = Field(
+        None,
+        description="Seed the random number generators based on this seed value, to be able to control what sequence "
+        "of output is being generated.",
+    )
+    percentile_list: str = Field(
+        "50:95:99:99.9", description="Overwrite the default list of percentiles for latencies."
+    )
+    gtod_reduce: bool = Field(False, description="Enable all of the gettimeofday(2) reducing options.")
+    extra: Extra = Field(
+        (), description="Options of fio that have no field here, by fio's own names: passed on as they are."
+    )
 
     if TYPE_CHECKING:  # a type checker would refuse bs="4k", which a validator makes bytes of
 
         def __init__(self, **options: Any) -> None: ...
+
+    @classmethod
+    def hint_for(cls, unknown: str) -> str:
+        """The field that has fio's other name of an option, or `extra` for what has no field."""
+        others = {other: own for other, own in ALIASES.items() if own in cls.model_fields}
+        near = close_to(unknown, [*cls.model_fields, "shown", *others])
+        for other, own in others.items():
+            near = near.replace(repr(other), repr(own))
+        instead = f'An option of fio without a field goes into extra: {cls.__name__}(extra={{"{unknown}": ...}}). '
+        return near or instead
 
     @classmethod
     def from_job(
@@ -115,6 +216,24 @@ class Fio(FioWorkload):
     ) -> FioJob:
         """The workload of a job file with all its jobs, and values for its `${NAME}`; see FioJob."""
         return FioJob.read(path, shown=shown, **variables)
+
+    @classmethod
+    def from_text(cls, text: str, *, shown: Sequence[str] | None = None, **variables: object) -> Self | FioJob:
+        """The workload of options as fio writes them: `Fio.from_text("rw=randwrite bs=4k iodepth=32 runtime=5")`.
+
+        Blanks or line ends stand between them, dashes may stand before them, and values for its `${NAME}` are given as
+        for `from_job`. They are options of this class, whose defaults hold; those without a field go to `extra`. A text
+        with a [section] is a job file, of which nothing but the text holds: it is run as `from_job` runs files. Raises
+        ConfigError for what either refuses.
+        """
+        chosen: dict[str, Any] = {} if shown is None else {"shown": shown}
+        text = fill_in(text, variables, f"The text of {cls.__name__}.from_text")
+        if has_section(text):
+            return FioJob(text=text, name="text", **chosen)
+        given = read_options(text, f"{cls.__name__}.from_text")
+        options = {name: _value(cls, name, value) for name, value in given.items() if name in cls.model_fields}
+        others = {name: 1 if value is None else value for name, value in given.items() if name not in options}
+        return cls(**options, **({"extra": others} if others else {}), **chosen)
 
     def over(self, **sweep: Sequence[object]) -> tuple[Fio, ...]:
         """This job once for each combination of values, the last option's fastest: `job.over(iodepth=(1, 8, 32))`.
@@ -141,6 +260,11 @@ class Fio(FioWorkload):
                 hint=f"{close_to(str(value), known)}It is one of: {', '.join(known)}.",
             )
         return value
+
+    @field_validator("extra", mode="before")
+    @classmethod
+    def _read(cls, given: object) -> Extra:
+        return read_extra(given, cls.model_fields.keys() - {"extra"})
 
     @model_validator(mode="after")
     def _means_something(self) -> Fio:
@@ -183,7 +307,15 @@ class Fio(FioWorkload):
         """Whether it writes no block twice, by time, other jobs or chance."""
         by_chance = self.is_random and (self.norandommap or self.random_distribution is not None)
         again = self.time_based or by_chance or (self.io_size or 0) > self.size
-        return not self.reads and self.jobs_are_apart and not again
+        return not self.reads and self.jobs_are_apart and not again and keeps_each_block_once(self.extra)
+
+    @property
+    def writes_zeros(self) -> bool:
+        """Whether it is told to: by zero_buffers, or a pattern of zeros."""
+        others = dict(self.extra)
+        return self.writes and (
+            others.get("zero_buffers", "0") != "0" or bool(ZEROS.fullmatch(others.get("buffer_pattern", "")))
+        )
 
     @property
     def jobs_are_apart(self) -> bool:
@@ -206,8 +338,9 @@ class Fio(FioWorkload):
         return self._named()
 
     def _named(self, *point: str) -> str:
-        parts = [self.called, self.rw, self.bssplit or format_size(self.bs), *point]
-        return " ".join([*parts, *([] if self.direct else ["buffered"]), *self._changed(*_LABELLED)])
+        parts = [self.called, self.rw, self.bssplit or dict(self.extra).get("bsrange") or format_size(self.bs), *point]
+        others = [f"{name}={value}" for name, value in self.extra if name != "bsrange"]
+        return " ".join([*parts, *([] if self.direct else ["buffered"]), *self._changed(*_LABELLED), *others])
 
     def _text(self, name: str) -> str:
         """An option's value: bytes with a binary suffix, whole seconds or milliseconds, 1 and 0."""
@@ -225,7 +358,7 @@ class Fio(FioWorkload):
             directions=self.directions,
             percentiles=tuple(self.percentile_list.split(":")),
             has_slat=self.ioengine in ASYNC_ENGINES,
-            syncs=bool(self.fsync or self.fdatasync) and not self.gtod_reduce,
+            syncs=bool(self.fsync or self.fdatasync or "sync_file_range" in dict(self.extra)) and not self.gtod_reduce,
             iodepth=self.iodepth,
             steadystate=self.steadystate is not None,
             verifies=self.verify is not None,
@@ -251,8 +384,13 @@ class Fio(FioWorkload):
         return tuple(name for name in names if name in {metric.name for metric in reading.metrics})
 
     @property
-    def region_bytes(self) -> int:
-        """From the first job's first byte to the last's last; without `offset_increment` they share one."""
+    def region_bytes(self) -> int | None:
+        """From the first job's first byte to the last's last; without `offset_increment` they share one.
+
+        None, all of the disk, where options for zones skip parts of it.
+        """
+        if any(name in ZONES for name, _ in self.extra):
+            return None
         return self.size + (self.numjobs - 1) * (self.offset_increment or 0)
 
     @property
@@ -269,7 +407,7 @@ class Fio(FioWorkload):
             "--name=vmstorage",
             "--filename=" + target.path.replace(":", r"\:"),
             f"--offset={format_size(target.offset_bytes)}",
-            *self._options(),
+            *(f"--{option}" for option in self._options()),
             *(f"--{option}" for option in (() if self.gtod_reduce else REPORT)),
             "--group_reporting",
             "--fallocate=none",
@@ -279,13 +417,23 @@ class Fio(FioWorkload):
         )
 
     def _options(self) -> Iterator[str]:
-        """Each field that differs from fio's own default, under fio's name."""
+        """Each option that differs from fio's own default, under fio's name."""
+        replaces_bs = self.bssplit or "bsrange" in dict(self.extra)
         for name in type(self).model_fields:
-            if getattr(self, name) not in (None, FIO_DOES.get(name)) and not (name == "bs" and self.bssplit):
-                yield f"--{name}={self._text(name)}"
+            if name == "extra":
+                continue
+            if getattr(self, name) not in (None, FIO_DOES.get(name)) and not (name == "bs" and replaces_bs):
+                yield f"{name}={self._text(name)}"
         if self.verify:
             # without it fio leaves a file in the folder that it runs in
-            yield "--verify_state_save=0"
+            yield "verify_state_save=0"
+        # behind ioengine, whose own options fio's command knows only then
+        yield from (f"{name}={value}" for name, value in self.extra)
+
+    @property
+    def option_check(self) -> OptionCheck | None:
+        """The job without its disk for `fio --parse-only`, where `extra` has options that only fio knows."""
+        return OptionCheck(("fio", "--parse-only", "-"), check_file(self._options())) if self.extra else None
 
     def moved_bytes(self, text: str) -> int | None:
         """All that fio counted, if its I/O was direct."""
@@ -300,3 +448,13 @@ class Fio(FioWorkload):
         """The queue depth or steady state that it did not reach."""
         (job,), _ = output.entries(text, 1)
         return tuple(self._reading.remarks(job))
+
+
+def _value(kind: type[Fio], name: str, value: str | None) -> object:
+    """The value of a field as its type has it: fio's texts know neither truth values nor integers."""
+    annotation = kind.model_fields[name].annotation
+    if annotation is bool and value in (None, "0", "1"):
+        return value != "0"
+    if value is None:
+        raise ConfigError(f"{kind.__name__}.from_text: {name} has no value.", hint=f"Write {name}=...")
+    return value

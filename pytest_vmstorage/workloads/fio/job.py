@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import format_size
 from pytest_vmstorage.workloads.base import MIB, Commands, Target, metrics_in
 from pytest_vmstorage.workloads.fio import output
-from pytest_vmstorage.workloads.fio.job_file import Job, read_jobs
+from pytest_vmstorage.workloads.fio.job_file import ZEROS, Job, fill_in, read_jobs
 from pytest_vmstorage.workloads.fio.output import REPORT, FioWorkload
 
 LARGE_BS = 64 * 2**10
@@ -29,7 +28,6 @@ _SHOWN_JOBS = 4
 _LONGEST = 32 * 2**10
 """Bytes of a job file that reach a guest as one argument: its agent fails with messages above 64 KiB."""
 
-_ZEROS = re.compile(r"0x0+|0+")
 _WRITE = 'printf %s "$1" >"$2"'
 _REPLACED = ("filename", "offset", "size", "group_reporting", "new_group")
 _OURS = ("new_group", "group_reporting", "fallocate=none", "allow_file_create=0", "verify_state_save=0", *REPORT)
@@ -53,20 +51,14 @@ class FioJob(FioWorkload):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, shown: Sequence[str] | None = None, **variables: object) -> FioJob:
-        """The workload of a file, `${NAME}` in it replaced by the variable of that name; raises ConfigError.
-
-        fio itself would look for them in its environment, which in a guest has none.
-        """
+        """The workload of a file, `${NAME}` in it replaced by the variable of that name; raises ConfigError."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"The job file {os.fspath(path)} cannot be read: {error}.", hint="Give the path of a fio job file."
             ) from None
-        for name, value in variables.items():
-            if f"${{{name}}}" not in text:
-                raise ConfigError(f"The job file {os.fspath(path)} has no ${{{name}}}.", hint=f"Leave {name} out.")
-            text = text.replace(f"${{{name}}}", str(value))
+        text = fill_in(text, variables, f"The job file {os.fspath(path)}")
         return cls(text=text, name=Path(path).stem, **({} if shown is None else {"shown": shown}))
 
     @model_validator(mode="after")
@@ -149,7 +141,7 @@ class FioJob(FioWorkload):
     def writes_zeros(self) -> bool:
         """Whether one of its jobs is told to: by zero_buffers, or a pattern of zeros."""
         return self.writes and any(
-            job.has("zero_buffers") or _ZEROS.fullmatch(job.text("buffer_pattern", "")) for job in self.jobs
+            job.has("zero_buffers") or ZEROS.fullmatch(job.text("buffer_pattern", "")) for job in self.jobs
         )
 
     @property

@@ -17,18 +17,23 @@ ENGINES = (*ASYNC_ENGINES, "sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"
 PERCENTILES = "50:95:99:99.9"
 """Percentiles of a job that names none."""
 
+ZEROS = re.compile(r"0x0+|0+")
+"""A buffer_pattern of zeros alone."""
+
 _SECTION = re.compile(r"\[([^]]+)\]")
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
 _WAYS = {
     "read": ("read",), "randread": ("read",), "write": ("write",), "randwrite": ("write",),
     "rw": ("read", "write"), "readwrite": ("read", "write"), "randrw": ("read", "write"),
 }  # fmt: skip
-_ALIASES = {
+ALIASES = {
     "readwrite": "rw", "blocksize": "bs", "fileoffset": "offset", "io_limit": "io_size", "timeout": "runtime",
     "wait_for_previous": "stonewall", "ss": "steadystate", "nr_files": "nrfiles", "fill_fs": "fill_device",
-    "blocksize_range": "bsrange", "iomem": "mem",
+    "blocksize_range": "bsrange", "iomem": "mem", "steadystate_duration": "ss_dur", "steadystate_ramp_time": "ss_ramp",
 }  # fmt: skip
-_REFUSED = {
+"""fio's other names of options."""
+
+REFUSED = {
     **dict.fromkeys(("exec_prerun", "exec_postrun"), "runs a command"),
     **dict.fromkeys(("client", "server", "remote-config"), "is for several machines"),
     **dict.fromkeys(("directory", "opendir", "filename_format", "nrfiles", "filesize"), "makes files of fio's own"),
@@ -45,6 +50,7 @@ _REFUSED = {
     **dict.fromkeys(("startdelay", "wait_for"), "puts jobs into an order that is not supported here (stonewall is)"),
     **dict.fromkeys(("profile", "kb_base"), "changes the meaning of other options"),
 }
+"""Options that no job may have here, and why in a clause."""
 
 Options = Mapping[str, str | None]
 """Options of a job by fio's own names; None for one that has no value."""
@@ -147,9 +153,7 @@ def read_jobs(text: str, name: str) -> tuple[Job, ...]:
     found: list[tuple[str, dict[str, str | None]]] = []
     current: dict[str, str | None] | None = None
     for number, raw in enumerate(text.splitlines(), 1):
-        # fio removes comments at the end of a line too
-        line = re.split("[#;]", raw, maxsplit=1)[0].strip()
-        if not line:
+        if not (line := _without_comment(raw)):
             continue
         if section := _SECTION.match(line):
             # fio takes every name with this prefix for the global section
@@ -163,11 +167,54 @@ def read_jobs(text: str, name: str) -> tuple[Job, ...]:
         assert current is not None
         option, is_given, value = line.partition("=")
         option = option.strip()
-        current[_ALIASES.get(option, option)] = value.strip() if is_given else None
+        current[ALIASES.get(option, option)] = value.strip() if is_given else None
     jobs = tuple(Job(job, options) for job, options in found)
     for what, hint in _slips(jobs):
         raise ConfigError(f"{name}: {what}.", hint=hint)
     return jobs
+
+
+def fill_in(text: str, values: Mapping[str, object], name: str) -> str:
+    """The text with each `${NAME}` replaced by the value of that name; raises ConfigError for one that it lacks.
+
+    fio itself would look for them in its environment, which in a guest has none. `name` is the text's, for messages.
+    """
+    for key, value in values.items():
+        if f"${{{key}}}" not in text:
+            raise ConfigError(f"{name} has no ${{{key}}}.", hint=f"Leave {key} out.")
+        text = text.replace(f"${{{key}}}", str(value))
+    return text
+
+
+def has_section(text: str) -> bool:
+    """Whether a line of the text begins a job or [global]."""
+    return any(_SECTION.match(_without_comment(line)) for line in text.splitlines())
+
+
+def read_options(text: str, name: str) -> Options:
+    """The options of a text without sections: words such as "rw=randread" with blanks or line ends between them.
+
+    Each may begin with the two dashes of fio's command line; of a repeated option the last holds. Raises ConfigError
+    for words that are none, and for options that are refused in job files too.
+    """
+    found: dict[str, str | None] = {}
+    for raw in text.splitlines():
+        line = re.sub(r"\s*=\s*", "=", _without_comment(raw))
+        if line and (why := _line_slip(line, is_inside=True)):
+            raise ConfigError(f"{name}: {line!r} {why[0]}.", hint=why[1])
+        for word in line.split():
+            option, is_given, value = word.removeprefix("--").partition("=")
+            if not re.fullmatch(r"[A-Za-z][\w-]*", option) or (is_given and not value):
+                raise ConfigError(f"{name}: {word!r} is not an option.", hint='Write for example "rw=randread bs=4k".')
+            found[ALIASES.get(option, option)] = value if is_given else None
+    if not found:
+        raise ConfigError(f"{name} has no option.", hint='Write for example "rw=randread bs=4k size=64M".')
+    return found
+
+
+def _without_comment(line: str) -> str:
+    # fio removes comments at the end of a line too
+    return re.split("[#;]", line, maxsplit=1)[0].strip()
 
 
 def _line_slip(line: str, *, is_inside: bool) -> tuple[str, str] | None:
@@ -198,7 +245,7 @@ def _slips(jobs: tuple[Job, ...]) -> Iterator[tuple[str, str]]:
 
 def _job_slips(job: Job) -> Iterator[tuple[str, str]]:
     for option in job.options:
-        if why := _REFUSED.get(option):
+        if why := REFUSED.get(option):
             yield f"has {option}, which {why}", f"Leave {option} out."
     yield from _place_slips(job)
     if job.text("rw", "read").partition(":")[0] not in _WAYS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from pytest_vmstorage.config.cell import Count
@@ -67,10 +67,10 @@ class Tiobench(_Preset):
 
     called: ClassVar[str] = "fio as tiobench"
 
-    size: Bytes = 64 * 2**20
-    numjobs: Count = 32
-    ioengine: Engine = "psync"
-    direct: bool = False
+    size: Bytes = Field(64 * 2**20, description="The size of the region that each job has, as -f of tiotest.")
+    numjobs: Count = Field(32, description="The number of jobs, as -t of tiotest.")
+    ioengine: Engine = Field("psync", description="Defines how the job issues I/O to the file.")
+    direct: bool = Field(False, description="If value is true, use non-buffered I/O. This is usually O_DIRECT.")
 
     @classmethod
     def follows(cls, said: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -106,10 +106,10 @@ class AioStress(_Preset):
 
     called: ClassVar[str] = "fio as aio-stress"
 
-    rw: Rw = "randwrite"
-    bs: Bytes = 64 * 2**10
-    size: Bytes = 2 * 2**30
-    direct: bool = False
+    rw: Rw = Field("randwrite", description="Type of I/O pattern, as -o of aio-stress.")
+    bs: Bytes = Field(64 * 2**10, description="The size of a record, as -r of aio-stress.")
+    size: Bytes = Field(2 * 2**30, description="The size of the region that is worked on, as -s of aio-stress.")
+    direct: bool = Field(False, description="If value is true, use non-buffered I/O, as -O of aio-stress.")
 
     @classmethod
     def follows(cls, said: Mapping[str, Any]) -> Mapping[str, Any]:

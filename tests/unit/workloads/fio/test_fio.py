@@ -14,7 +14,9 @@ import pytest
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.workloads.base import Target
 from pytest_vmstorage.workloads.fio.fio import Fio
+from pytest_vmstorage.workloads.fio.job import FioJob
 from pytest_vmstorage.workloads.fio.output import percentile_name
+from pytest_vmstorage.workloads.fio.presets import AioStress, Tiobench
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 DISK = Target(path="/dev/vdb", size_bytes=2**30)
@@ -181,7 +183,13 @@ def test_a_region_that_does_not_fit_is_refused() -> None:
         ({"ss_dur": 10}, "ss_dur and ss_ramp need steadystate"),
         ({"iodepth": True}, r"Fio\(iodepth\)=True is a yes or no. Write a number"),
         ({"iodepht": 4}, r"Fio has no option 'iodepht'\. Did you mean 'iodepth'\? It has: rw, bs,"),
-        ({"block_size": "4k"}, r"Fio has no option 'block_size'\. It has: rw, bs,"),
+        ({"block_size": "4k"}, r"Fio has no option 'block_size'\. Did you mean 'bs'\? It has: rw, bs,"),
+        ({"show": ("iops",)}, r"Fio has no option 'show'\. Did you mean 'shown'\? It has: rw, bs,"),
+        ({"hipri": 1}, r'An option of fio without a field goes into extra: Fio\(extra=\{"hipri": \.\.\.\}\)\. It has'),
+        ({"iodepth": 1.0}, r"Fio\(iodepth\)=1\.0 is not an integer\. Write 1\."),
+        ({"iodepth": 1.5}, r"Fio\(iodepth\)=1\.5 is not an integer\. Write a whole number\."),
+        ({"size": 2**28 / 1}, r"Fio\(size\)=268435456\.0 is not an integer\. Write 268435456\."),
+        ({"rwmixread": 70.0, "rw": "randrw"}, r"Fio\(rwmixread\)=70\.0 is not an integer"),
     ],
 )
 def test_a_job_that_means_nothing_is_refused_when_made(options: dict[str, Any], sentence: str) -> None:
@@ -225,6 +233,7 @@ def test_jobs_that_do_something_else_have_another_label() -> None:
         {"thinktime": 5, "thinktime_blocks": 2}, {"random_distribution": "zipf:1.2"}, {"verify": "md5"},
         {"verify": "md5", "verify_fatal": True}, {"verify": "md5", "verify_backlog": 9}, STEADY,
         STEADY | {"ss_dur": 20}, STEADY | {"ss_ramp": 1}, STEADY | {"steadystate": "bw:5%"}, {"gtod_reduce": True},
+        {"extra": {"dedupe_percentage": 50}},
     ]  # fmt: skip
     warm = {"rw": "randread", "direct": False}
     changes += [warm, warm | {"pre_read": True}]
@@ -445,3 +454,59 @@ def test_without_times_of_each_io_there_are_no_latencies(tmp_path: Path) -> None
     assert figures["iops"] > 0
     assert not [name for name in figures if "lat" in name or "fsync" in name]
     assert job.shown == ("iops",)
+
+
+def test_each_option_is_described_in_fios_words() -> None:
+    """As editors show them; also those that a preset has its own default for."""
+    for kind in (Fio, Tiobench, AioStress):
+        assert [name for name, field in kind.model_fields.items() if not (field.description or "").endswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("rw=randwrite bs=4k iodepth=32 size=256M runtime=5", Fio(rw="randwrite", iodepth=32, runtime=5)),
+        ("rw = randread\n; a remark\nblocksize=8k # another\ntime_based\nruntime=1m\n",
+         Fio(rw="randread", bs="8k", time_based=True, runtime=60)),
+        ("--rw=read --bs=64k --direct=0 --ioengine=psync", Fio(rw="read", bs="64k", direct=False, ioengine="psync")),
+        ("rw=write randrepeat=0 refill_buffers=0", Fio(rw="write", randrepeat=False, refill_buffers=False)),
+        ("rw=write thread dedupe_percentage=50", Fio(rw="write", extra={"dedupe_percentage": 50, "thread": 1})),
+        ("rw=read rw=write", Fio(rw="write")),
+    ],
+)  # fmt: skip
+def test_a_text_of_options_is_the_same_job(text: str, same: Fio) -> None:
+    """In one line or several, with fio's other names, switches and dashes; what has no field is extra."""
+    assert Fio.from_text(text) == same
+
+
+def test_a_text_has_variables_and_shown_as_a_file_has() -> None:
+    """And a text with a section is a job file, with fio's own defaults."""
+    assert Fio.from_text("rw=randrw rwmixread=${MIX}", MIX=70, shown=("iops",)).columns == ("iops",)
+    assert Tiobench.from_text("rw=randread").label == Tiobench(rw="randread").label
+    job = Fio.from_text("[reads]\nrw=randread\nsize=1M\n")
+    assert isinstance(job, FioJob)
+    assert job.text == "[reads]\nrw=randread\nsize=1M\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", r"Fio\.from_text has no option\. Write for example \"rw=randread bs=4k size=64M\""),
+        ("rw=read filename=/dev/sdb", r"Fio refuses fio's option filename, which names another place than the disk"),
+        ("rw=read exec_prerun=reboot", r"option exec_prerun, which runs a command\. Leave exec_prerun out"),
+        ("--name=x --rw=read", r"Fio refuses fio's option name, which is for several jobs"),
+        ("rw=read bs=${BS}", r"needs a variable"),
+        ("include other.fio", r"'include other\.fio' needs another file"),
+        ("rw=read runtime", r"Fio\.from_text: runtime has no value\. Write runtime=\.\.\."),
+        ("=4k rw=read", r"Fio\.from_text: '=4k' is not an option"),
+        ("rw=read iodepth=4k", r"Fio\(iodepth='4k'\): Input should be a valid integer"),
+        ("rw=read ioengine=rbd", r"Fio\(ioengine='rbd'\) is not known here"),
+        ("rw=randread iodept=4", r"Fio\(extra=\.\.\.\) has iodept, which fio's command would take for iodepth"),
+    ],
+)
+def test_a_text_that_is_no_job_is_refused(text: str, sentence: str) -> None:
+    """By the rules of job files and of extra."""
+    with pytest.raises(ConfigError, match=sentence):
+        Fio.from_text(text)
+    with pytest.raises(ConfigError, match=r"The text of Fio\.from_text has no \$\{BS\}\. Leave BS out"):
+        Fio.from_text("rw=read", BS=4)
