@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
@@ -14,13 +14,16 @@ from pytest_vmstorage.config.variant import Variant
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.guest.emulator import check_emulator
 from pytest_vmstorage.host.shell import open_shell
+from pytest_vmstorage.measure.option_checks import OptionChecks
 from pytest_vmstorage.plugin.declared import check_declared
 from pytest_vmstorage.plugin.parametrize import matrix_sweep, refusals
 from pytest_vmstorage.plugin.progress_line import write_sentence
 from pytest_vmstorage.plugin.settings import Settings, settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, NOTE, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
 from pytest_vmstorage.plugin.timing import begin_timing
+from pytest_vmstorage.progress import silent
 from pytest_vmstorage.storage.block import find_block, needs_block, plan_line
+from pytest_vmstorage.workloads.base import Workload
 from pytest_vmstorage.workloads.metrics import check_known
 
 _NO_PYGAL = (
@@ -92,6 +95,8 @@ def _examine(config: pytest.Config, settings: Settings, items: list[pytest.Item]
         if items:
             check_gate(config, items)
         cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash and not is_skipped(item)]
+        if any(not cell.is_machine for cell in cells):
+            _check_options(settings, items)
         return _host_lines(settings, list(dict.fromkeys([*cells, *_others(settings.variant, items)])))
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
@@ -116,6 +121,33 @@ def _host_lines(settings: Settings, cells: Sequence[StorageConfig]) -> list[str]
         lines = [_line(cell, lambda cell: plan_line(find_block(shell, host, cell))) for cell in blocks]
     machines = Machines(lab.inventory)
     return list(dict.fromkeys([*lines, *(_line(cell, machines.plan) for cell in cells if cell.is_machine)]))
+
+
+def _check_options(settings: Settings, items: list[pytest.Item]) -> None:
+    """Let tools on the host check the options that only they know, of workloads in marks and parameters.
+
+    Others are known when a test calls `measure`, and checked there before their guest is made. Raises ConfigError.
+    """
+    known = [one for item in items if not is_skipped(item) for one in _workloads_of(item) if one.option_check]
+    if known:
+        lab, checks = settings.lab, OptionChecks()
+        host = find_host(lab.host, lab.folder, lab.inventory)
+        for workload in known:
+            # a host without the tool is told when the test begins
+            checks.on_host(open_shell(host), host.name, workload, silent)
+
+
+def _workloads_of(item: pytest.Item) -> Iterator[Workload]:
+    """The workloads that stand in the test's marks and parameters, also in lists and mappings there."""
+    callspec = getattr(item, "callspec", None)
+    given = list(callspec.params.values()) if callspec is not None else []
+    given += [value for mark in item.iter_markers("workload") for value in (*mark.args, *mark.kwargs.values())]
+    while given:
+        value = given.pop()
+        if isinstance(value, Workload):
+            yield value
+        elif isinstance(value, tuple | list | Mapping):
+            given += value.values() if isinstance(value, Mapping) else value
 
 
 def _line(cell: StorageConfig, plan: Callable[[StorageConfig], str]) -> str:

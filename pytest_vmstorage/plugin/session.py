@@ -17,6 +17,7 @@ from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import open_lab, open_machines
 from pytest_vmstorage.lab.pool import Environment
 from pytest_vmstorage.measure.image_operations import measure_images
+from pytest_vmstorage.measure.option_checks import OptionChecks
 from pytest_vmstorage.measure.preconditioning import check_fits
 from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.measure.runner import Measuring
@@ -69,6 +70,7 @@ class StorageSession:
         self._lab: Lab | None = None
         self._broken: VmStorageError | None = None
         self._yardsticks = Yardsticks()
+        self._option_checks = OptionChecks()
         self._journal = Journal(journal_path(config), recorder_of(config).unwritten)
         self.own: list[pytest.Item] = []
         self.reported: set[str] = set()
@@ -322,6 +324,8 @@ class StorageSession:
         check_fits(config, workload, plan)
         with _making(item):
             measuring = Measuring(workload, plan, keep_sample=self._keeper(item, workload, config))
+        if not config.is_machine:
+            self._option_checks.on_host(self.lab().shell, self.lab().host.name, workload, self.announce)
         attempt = self.turns.attempt((item.nodeid, "own"))
         return Turn(item.nodeid, rule, measuring, tolerated_by(item), notes_on(item), config, attempt)
 
@@ -337,6 +341,7 @@ class StorageSession:
         with lab.alone(self.live.say, turn.cell):
             try:
                 environment.check_tool(turn.measuring.workload.tool)
+                self._option_checks.where_it_runs(environment.shell, turn.measuring.workload)
                 for count in turn.due(at):
                     turn.measuring.take(environment, count, self.live.say)
             except VmStorageError as error:

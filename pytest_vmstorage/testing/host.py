@@ -194,6 +194,8 @@ def make_host_shell(*, free_bytes: int = 100 * 2**30) -> FakeShell:
     shell.answer(re.compile(r"^du "), "0\t/srv/vm\n")
     # all tools are there
     shell.answer(re.compile(r"command -v"))
+    # and take all options
+    shell.answer(re.compile(r"^fio --parse-only -$"))
     shell.answer(re.compile(r"uname -r"), "kernel=6.1.0-18-amd64\ncpus=2\n")
     shell.answer(re.compile(r"fio --version"), "fio=3.33\ncoreutils=9.1\n")
     shell.answer(re.compile(r"qemu-img --version"), "qemu-img=7.2.22\ncoreutils=9.1\n")

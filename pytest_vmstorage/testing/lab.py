@@ -66,7 +66,7 @@ def make_guest_shell(config: StorageConfig | None = None) -> FakeShell:
     shell.answer(re.compile(r"-c 'sync; "))
     # the kernel had no trouble
     shell.answer(re.compile(r"dmesg"), returncode=1)
-    shell.answer(re.compile(r"^fio --name=fill |mkfs\.|mkdir -p|modprobe"))
+    shell.answer(re.compile(r"^fio --name=fill |^fio --parse-only -$|mkfs\.|mkdir -p|modprobe"))
     shell.answer(re.compile(r"truncate -s"), f"{config.size // 2**21 * 2**20}\n")
     queue = f"/sys/block/{disk}/queue"
     told = {f"{queue}/scheduler": f"[{scheduler}]", f"{queue}/write_cache": cache, MOUNTS: "\n".join(mounts)}

@@ -5,8 +5,10 @@ Tests of `plugin.preflight`.
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from projects import RANDOM_WRITE, assert_refused, text_of
+from projects import RANDOM_WRITE, assert_refused, flat, text_of
 
 BAD_TESTS = {
     "format": (
@@ -85,6 +87,54 @@ def test_a_deselected_cell_is_no_fault(project):
         "def test_x(measure): ...\n"
     )
     project.run("-k", "not metadata").assert_outcomes(passed=1, deselected=1)
+
+
+REFUSES = "#!/bin/sh\ncat >/dev/null\necho 'Bad option <nosuch=1>' >&2\nexit 1\n"
+BY_PARAMETER = '@pytest.mark.parametrize("job", [EXTRA])\ndef test_x(measure, job): measure(job)\n'
+BY_CALL = "def test_x(measure): measure(EXTRA)\n"
+EXTRA = RANDOM_WRITE + 'EXTRA = Fio(rw="randwrite", extra={"nosuch": 1})\n'
+
+
+@pytest.mark.parametrize("option", ["-v", "--vm-plan"])
+def test_an_option_that_only_fio_knows_is_checked_before_all(project, monkeypatch, option):
+    """The host's fio says what is wrong with a workload among the parameters, and no lab is opened."""
+    project.write(fio=REFUSES, test_it=EXTRA + BY_PARAMETER)
+    (project.path / "fio.py").rename(project.path / "fio")
+    (project.path / "fio").chmod(0o755)
+    monkeypatch.setenv("PATH", str(project.path), prepend=os.pathsep)
+    assert_refused(project.run(option), "refuses the options of fio randwrite 4k qd1 nosuch=1:")
+    assert "Bad option <nosuch=1>. Correct what it names." in flat(project.run(option))
+    assert project.events == []
+
+
+OTHER_HOST = """
+from pytest_vmstorage.testing import lab
+make = lab.make_host_shell
+lab.make_host_shell = lambda **wishes: make(**wishes).answer({answer})
+"""
+
+
+def test_a_workload_of_a_test_function_is_checked_before_its_guest_is_made(project):
+    """It is known at the call of `measure`; its test fails with fio's words, and the others are measured."""
+    answer = '("fio", "--parse-only", "-"), stderr="Bad option <nosuch=1>", returncode=1'
+    others = "def test_y(measure): measure(FIO)\n"
+    project.write(test_it=EXTRA + BY_CALL, test_other=RANDOM_WRITE + others, conftest=OTHER_HOST.format(answer=answer))
+    result = project.run("test_it.py", own_process=True)
+    result.assert_outcomes(failed=1)
+    assert "refuses the options of fio randwrite 4k qd1 nosuch=1: Bad option <nosuch=1>." in flat(result)
+    assert [event for event in project.events if event.startswith("boot")] == []
+    project.run("test_other.py", own_process=True).assert_outcomes(passed=1)
+
+
+def test_where_the_host_has_no_fio_the_guests_checks(project):
+    """Which is said, and the test is measured."""
+    project.write(test_it=EXTRA + BY_CALL, conftest=OTHER_HOST.format(answer='re.compile("command -v"), returncode=1'))
+    (project.path / "conftest.py").write_text("import re\n" + (project.path / "conftest.py").read_text())
+    result = project.run(own_process=True)
+    result.assert_outcomes(passed=1)
+    assert (
+        flat(result).count("fakehost has no fio: the options of fio randwrite 4k qd1 nosuch=1 are checked where") == 1
+    )
 
 
 BAD_OPTIONS = {
