@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage import AioStress, Fio, StorageConfig, Tiobench
-from pytest_vmstorage.errors import WorkloadError
+from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.option_checks import OptionChecks
 from pytest_vmstorage.measure.runner import measure
 from pytest_vmstorage.measure.system import Plan
 from pytest_vmstorage.testing.system import interpose
@@ -37,6 +38,12 @@ CONFIG = StorageConfig(size="64M")
         {"rw": "randwrite", "fsync": 16, "randrepeat": False, "norandommap": True},
         {"rw": "randwrite", "verify": "crc32c", "verify_fatal": True, "verify_backlog": 32, "iodepth": 8},
         {"rw": "write", "verify": "md5", "numjobs": 2, "offset_increment": "2M"},
+        {
+            "rw": "randwrite",
+            "ioengine": "io_uring",
+            "extra": {"dedupe_percentage": 50, "registerfiles": 1},
+        },
+        {"rw": "randread", "extra": {"bsrange": "4k-64k", "zonemode": "strided", "zonesize": "1M", "zoneskip": "1M"}},
         {"rw": "randread", "time_based": True, "runtime": 5, "steadystate": "iops:50%", "ss_dur": 2, "ss_ramp": 1},
     ],
     ids="-".join,
@@ -131,6 +138,15 @@ def test_an_option_that_fio_does_not_know_fails_in_its_words(lab: Lab) -> None:
     job = FioJob(text="[a]\nrw=read\nsize=1M\nqueue_depth=3\n", name="slip")
     with pytest.raises(WorkloadError, match="queue_depth"):
         measure(lab.environment(CONFIG), job, ONCE)
+
+
+def test_a_guests_fio_checks_extra_where_the_host_has_none(lab: Lab) -> None:
+    """In whole names and values in range, and it makes no file and no job of its own."""
+    guest, checks = lab.environment(CONFIG).shell, OptionChecks()
+    checks.where_it_runs(guest, Fio(rw="randwrite", extra={"dedupe_percentage": 50}))
+    for extra, said in (({"dedupe_percent": 50}, "Bad option <dedupe_percent=50>"), ({"lockmem": "x"}, "lockmem")):
+        with pytest.raises(ConfigError, match=said):
+            checks.where_it_runs(guest, Fio(rw="randwrite", extra=extra))
 
 
 def test_a_sweep_over_depths_reaches_them(lab: Lab) -> None:
