@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 HOMES = {
     "AioStress": "workloads.fio.presets",
+    "AssertFastest": "plugin.fixture_types",
+    "AssertMonotonic": "plugin.fixture_types",
+    "AssertRatio": "plugin.fixture_types",
     "CellSelector": "config.selector",
+    "Cells": "plugin.cell_assertions",
     "Dd": "workloads.dd",
     "Figure": "results.run",
     "Fio": "workloads.fio.fio",
     "Guest": "guest.guest",
     "Hdparm": "workloads.hdparm",
+    "HostEnvironment": "lab.environments",
     "ImageOperations": "workloads.image_operations",
     "Ioping": "workloads.ioping",
     "Iozone": "workloads.iozone",
+    "Measure": "plugin.fixture_types",
+    "MeasureImage": "plugin.fixture_types",
     "Measurement": "results.run",
     "Metric": "results.run",
     "Postmark": "workloads.postmark",
@@ -43,6 +50,13 @@ if TYPE_CHECKING:
     from pytest_vmstorage.config.selector import cell as cell
     from pytest_vmstorage.errors import VmStorageError as VmStorageError
     from pytest_vmstorage.guest.guest import Guest as Guest
+    from pytest_vmstorage.lab.environments import HostEnvironment as HostEnvironment
+    from pytest_vmstorage.plugin.cell_assertions import Cells as Cells
+    from pytest_vmstorage.plugin.fixture_types import AssertFastest as AssertFastest
+    from pytest_vmstorage.plugin.fixture_types import AssertMonotonic as AssertMonotonic
+    from pytest_vmstorage.plugin.fixture_types import AssertRatio as AssertRatio
+    from pytest_vmstorage.plugin.fixture_types import Measure as Measure
+    from pytest_vmstorage.plugin.fixture_types import MeasureImage as MeasureImage
     from pytest_vmstorage.results.run import Figure as Figure
     from pytest_vmstorage.results.run import Measurement as Measurement
     from pytest_vmstorage.results.run import Metric as Metric

@@ -195,13 +195,16 @@ def test_no_two_modules_need_each_other() -> None:
 
 
 def test_the_core_knows_nothing_of_the_plugin() -> None:
-    """The measuring works without pytest: not even for types does anything outside plugin/ import it."""
+    """The measuring works without pytest: not even for types does anything outside plugin/ import it.
+
+    But the list of public names, among which are the types of fixtures.
+    """
     broken = [
         f"{one.module} (line {one.line}) imports {one.of}; only plugin/ may."
         for one in IMPORTS
         if own(one.of) is not None
         and fnmatchcase(f"{own(one.of)}.", "plugin.*")
-        and not is_in(one.module, ("plugin", "plugin.*"))
+        and not is_in(one.module, ("plugin", "plugin.*", "names"))
     ]
     assert not broken, "\n".join(broken)
 

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vmstorage.plugin.stash import REFUSAL, SESSION, cell_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from pytest_vmstorage.config.cell import StorageConfig
     from pytest_vmstorage.guest.guest import Guest
     from pytest_vmstorage.lab.environments import HostEnvironment
     from pytest_vmstorage.plugin.cell_assertions import Cells
+    from pytest_vmstorage.plugin.fixture_types import AssertFastest, AssertMonotonic, AssertRatio, Measure, MeasureImage
     from pytest_vmstorage.results.run import Measurement
     from pytest_vmstorage.workloads.base import Workload
     from pytest_vmstorage.workloads.image_operations import ImageOperations
-
-    # only here: to make such a class costs every pytest run a part of a millisecond
-    class Measure(Protocol):
-        """The type of the `measure` fixture."""
-
-        def __call__(self, workload: Workload, *, rounds: int | None = None, warmup: int = 1) -> Measurement:
-            """Run the workload on the disk under test; all rounds' figures come back in one Measurement."""
-
-    class MeasureImage(Protocol):
-        """The type of the `measure_image` fixture."""
-
-        def __call__(self, workload: ImageOperations, *, rounds: int | None = None, warmup: int = 0) -> Measurement:
-            """Make an image of the cell in each round and time what is done to it; all figures in one Measurement."""
 
 
 _TOO_LATE = (
@@ -129,18 +117,18 @@ def cells(request: pytest.FixtureRequest) -> Cells:
 
 
 @pytest.fixture
-def assert_ratio(cells: Cells) -> Callable[..., None]:
+def assert_ratio(cells: Cells) -> AssertRatio:
     """`cells.assert_ratio`, to be called by its own name."""
     return cells.assert_ratio
 
 
 @pytest.fixture
-def assert_fastest(cells: Cells) -> Callable[..., None]:
+def assert_fastest(cells: Cells) -> AssertFastest:
     """`cells.assert_fastest`, to be called by its own name."""
     return cells.assert_fastest
 
 
 @pytest.fixture
-def assert_monotonic(cells: Cells) -> Callable[..., None]:
+def assert_monotonic(cells: Cells) -> AssertMonotonic:
     """`cells.assert_monotonic`, to be called by its own name."""
     return cells.assert_monotonic

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -19,6 +19,7 @@ from pytest_vmstorage.config.rules.backing import OF_AN_IMAGE
 from pytest_vmstorage.results.cautions import Caution
 from pytest_vmstorage.results.cost import Cost, total_cost
 from pytest_vmstorage.results.counters import NO_STORAGE, IoCounters, served_by, total
+from pytest_vmstorage.results.figures import Figures
 from pytest_vmstorage.results.host import HostFacts, HostState
 from pytest_vmstorage.results.timeline import Timeline
 from pytest_vmstorage.units import format_figure
@@ -235,8 +236,10 @@ def _with_its_cell(saved: object) -> object:
     return {**saved, "config": saved["cell"]} if isinstance(saved, Mapping) and "cell" in saved else saved
 
 
-class Measurement(BaseModel):
-    """All samples of one workload in one cell on one host; metrics are also attributes: `result.iops`.
+class Measurement(Figures, BaseModel):
+    """All samples of one workload in one cell on one host; figures are also attributes: `result.iops`.
+
+    Type checkers know those of shipped workloads; `result.figure("name")` is for any.
 
     `workload` is the name of its column, `command` the tool's command line, `hygiene` the steps before each round,
     `guest` the versions of the guest's kernel and tools, `proof` the evidence for the cell's fields, `around` the state
@@ -306,10 +309,12 @@ class Measurement(BaseModel):
         where = f"{self.workload} on {self.config.label}, {self.host}"
         return Figure(self.metric(name), self.values(name), where)
 
-    def __getattr__(self, name: str) -> Figure:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return self.figure(name)
+    if not TYPE_CHECKING:  # for type checkers it would make every name a figure
+
+        def __getattr__(self, name: str) -> Figure:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            return self.figure(name)
 
     @property
     def served_by(self) -> str:

@@ -14,6 +14,11 @@ from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, format_size
 from pytest_vmstorage.workloads.base import MIB, Target, Workload, metrics_in
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import DdOptions
+
 _FLAGS = {
     "iflag": ("direct", "dsync", "sync", "nocache", "fullblock"),
     "oflag": ("direct", "dsync", "sync", "nocache"),
@@ -51,9 +56,9 @@ class Dd(Workload):
     oflag: str | None = None
     conv: str | None = None
 
-    if TYPE_CHECKING:  # a type checker would refuse bs="4k", which a validator makes bytes of
+    if TYPE_CHECKING:
 
-        def __init__(self, **options: Any) -> None: ...
+        def __init__(self, **options: Unpack[DdOptions]) -> None: ...
 
     @field_validator("iflag", "oflag", "conv")
     @classmethod

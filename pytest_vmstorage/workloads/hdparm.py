@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import model_validator
 
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.workloads.base import Target, Workload, metrics_in
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import HdparmOptions
 
 _DEVICE_SECONDS = 6.0
 _CACHE_SECONDS = 7.0
@@ -38,6 +43,10 @@ class Hdparm(Workload):
     t: bool = False
     T: bool = False
     direct: bool = False
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **options: Unpack[HdparmOptions]) -> None: ...
 
     @model_validator(mode="after")
     def _times_something(self) -> Hdparm:

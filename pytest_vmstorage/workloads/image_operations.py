@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import field_validator
 
@@ -14,6 +14,11 @@ from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, format_size
 from pytest_vmstorage.workloads.base import MIB, Target, Workload, metrics_in
 from pytest_vmstorage.workloads.script import seconds_of
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import ImageOperationsOptions
 
 Operation = Literal["create", "preallocate", "snapshot", "rollback", "clone", "convert", "resize", "delete"]
 
@@ -65,9 +70,9 @@ class ImageOperations(Workload):
     operations: tuple[Operation, ...] = OPERATIONS
     convert_to: Format | None = None
 
-    if TYPE_CHECKING:  # a type checker would refuse data="64M", which a validator makes bytes of
+    if TYPE_CHECKING:
 
-        def __init__(self, **options: Any) -> None: ...
+        def __init__(self, **options: Unpack[ImageOperationsOptions]) -> None: ...
 
     @field_validator("data")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,11 @@ from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import MaybeBytes, MaybeSeconds, format_size
 from pytest_vmstorage.workloads.base import MIB, Target, Workload, metrics_in
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import IopingOptions
 
 _REQUEST = 4096
 _LINEAR_REQUEST = 256 * 2**10
@@ -69,9 +74,9 @@ class Ioping(Workload):
     dsync: bool = False
     directory: bool = False
 
-    if TYPE_CHECKING:  # a type checker would refuse size="4k", which a validator makes bytes of
+    if TYPE_CHECKING:
 
-        def __init__(self, **options: Any) -> None: ...
+        def __init__(self, **options: Unpack[IopingOptions]) -> None: ...
 
     @model_validator(mode="after")
     def _goes_together(self) -> Ioping:

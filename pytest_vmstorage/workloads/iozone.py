@@ -19,6 +19,11 @@ from pytest_vmstorage.units import Bytes, format_size
 from pytest_vmstorage.workloads.base import MIB, Commands, FileWorkload, Target, metrics_in
 from pytest_vmstorage.workloads.script import FRESH, bash
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import IozoneOptions
+
 _KIB = 2**10
 _GUESSED_MIB_PER_SECOND = 50.0
 _MISSING = "vmstorage: missing iozone"
@@ -85,9 +90,9 @@ class Iozone(FileWorkload):
     direct: bool = False
     binary: str | None = None
 
-    if TYPE_CHECKING:  # a type checker would refuse file_size=("16M",), which a validator makes bytes of
+    if TYPE_CHECKING:
 
-        def __init__(self, **options: Any) -> None: ...
+        def __init__(self, **options: Unpack[IozoneOptions]) -> None: ...
 
     @field_validator("file_size", "record_size")
     @classmethod
@@ -117,11 +122,12 @@ class Iozone(FileWorkload):
         return self
 
     @classmethod
-    def auto(cls, **options: Any) -> Iozone:
+    def auto(cls, **options: Unpack[IozoneOptions]) -> Iozone:
         """The sizes of `iozone -a`: files from 64k to 512M, records from 4k to 16M; any other option as given."""
         files = tuple(64 * _KIB << shift for shift in range(14))
         records = tuple(4 * _KIB << shift for shift in range(13))
-        return cls(**{"file_size": files, "record_size": records, **options})
+        sizes: dict[str, Any] = {"file_size": files, "record_size": records}
+        return cls(**(sizes | dict(options)))
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:

@@ -15,6 +15,11 @@ from pytest_vmstorage.units import Bytes
 from pytest_vmstorage.workloads.base import MIB, Commands, FileWorkload, Many, Seed, Target, metrics_in
 from pytest_vmstorage.workloads.script import FRESH, TIMED, bash, seconds_of
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import PostmarkOptions
+
 _BLOCK = 4096
 _FACTORS = {"": 1, "kilo": 2**10, "mega": MIB, "giga": 2**30, "tera": 2**40}
 _GUESSED_PER_SECOND = 1000.0
@@ -91,9 +96,9 @@ class Postmark(FileWorkload):
     bias_create: _Tenths = 5
     seed: Seed = 42
 
-    if TYPE_CHECKING:  # a type checker would refuse size=("4k", "64k"), which a validator makes bytes of
+    if TYPE_CHECKING:
 
-        def __init__(self, **options: Any) -> None: ...
+        def __init__(self, **options: Unpack[PostmarkOptions]) -> None: ...
 
     @field_validator("read", "write")
     @classmethod

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.workloads.base import Commands, FileWorkload, Many, Seed, Target, metrics_in
 from pytest_vmstorage.workloads.script import TIMED, bash, seconds_of
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import SqliteOptions
 
 _GUESSED_PER_SECOND = 100.0
 _ROW_BYTES, _INDEXED_BYTES = 52, 12
@@ -76,6 +81,10 @@ class Sqlite(FileWorkload):
     synchronous: Literal["OFF", "NORMAL", "FULL", "EXTRA"] = "FULL"
     index: bool = False
     seed: Seed = 1
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **options: Unpack[SqliteOptions]) -> None: ...
 
     @classmethod
     def published(cls) -> Sqlite:

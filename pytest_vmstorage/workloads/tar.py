@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, format_size
 from pytest_vmstorage.workloads.base import MIB, Commands, FileWorkload, Many, Seed, Target, metrics_in
 from pytest_vmstorage.workloads.script import FRESH, TIMED, bash, seconds_of
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import TarOptions
 
 _PARTS = ("pack_1", "pack_2", "unpack_1", "unpack_2")
 _COPIES = 5
@@ -99,9 +104,9 @@ class Tar(FileWorkload):
     seed: Seed = 1
     sync: bool = True
 
-    if TYPE_CHECKING:  # a type checker would refuse total_size="32M", which a validator makes bytes of
+    if TYPE_CHECKING:
 
-        def __init__(self, **options: Any) -> None: ...
+        def __init__(self, **options: Unpack[TarOptions]) -> None: ...
 
     @classmethod
     def published(cls) -> Tar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -13,6 +13,11 @@ from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, Seconds, format_size
 from pytest_vmstorage.workloads.base import MIB, Commands, FileWorkload, Many, Seed, Target, metrics_in
 from pytest_vmstorage.workloads.script import FRESH, bash
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import WebOptions
 
 _BLOCK = 4096
 _SOURCE = 8 * MIB
@@ -127,9 +132,9 @@ class Web(FileWorkload):
     seed: Seed = 1
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
 
-    if TYPE_CHECKING:  # a type checker would refuse size="16k", which a validator makes bytes of
+    if TYPE_CHECKING:
 
-        def __init__(self, **options: Any) -> None: ...
+        def __init__(self, **options: Unpack[WebOptions]) -> None: ...
 
     @model_validator(mode="after")
     def _goes_together(self) -> Web:

@@ -22,6 +22,11 @@ from pytest_vmstorage.workloads.fio.job import GUESSED_SECONDS, LARGE_BS, FioJob
 from pytest_vmstorage.workloads.fio.job_file import ALIASES, ZEROS, fill_in, has_section, read_options
 from pytest_vmstorage.workloads.fio.output import ASYNC_ENGINES, REPORT, FioWorkload, Reading
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import FioOptions
+
 Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]
 
@@ -196,9 +201,9 @@ class Fio(FioWorkload):
         (), description="Options of fio that have no field here, by fio's own names: passed on as they are."
     )
 
-    if TYPE_CHECKING:  # a type checker would refuse bs="4k", which a validator makes bytes of
+    if TYPE_CHECKING:
 
-        def __init__(self, **options: Any) -> None: ...
+        def __init__(self, **options: Unpack[FioOptions]) -> None: ...
 
     @classmethod
     def hint_for(cls, unknown: str) -> str:
@@ -231,9 +236,12 @@ class Fio(FioWorkload):
         if has_section(text):
             return FioJob(text=text, name="text", **chosen)
         given = read_options(text, f"{cls.__name__}.from_text")
-        options = {name: _value(cls, name, value) for name, value in given.items() if name in cls.model_fields}
-        others = {name: 1 if value is None else value for name, value in given.items() if name not in options}
-        return cls(**options, **({"extra": others} if others else {}), **chosen)
+        options: dict[str, Any] = {
+            name: _value(cls, name, value) for name, value in given.items() if name in cls.model_fields
+        }
+        if others := {name: 1 if value is None else value for name, value in given.items() if name not in options}:
+            options["extra"] = others
+        return cls(**options, **chosen)
 
     def over(self, **sweep: Sequence[object]) -> tuple[Fio, ...]:
         """This job once for each combination of values, the last option's fastest: `job.over(iodepth=(1, 8, 32))`.
@@ -245,7 +253,7 @@ class Fio(FioWorkload):
             if isinstance(values, str) or not values:
                 hint = f"Write {name}=(1, 8, 32)."
                 raise ConfigError(f"Fio.over({name}={values!r}) has no values to go over.", hint=hint)
-        given: dict[str, object] = {name: getattr(self, name) for name in self.model_fields_set}
+        given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
         given |= {"shown": self._chosen} if self._chosen else {}
         points = (dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values()))
         return tuple(type(self)(**given | point) for point in points)

@@ -7,6 +7,7 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import model_validator
 
@@ -17,6 +18,11 @@ from pytest_vmstorage.workloads.base import MIB, Commands, Target, metrics_in
 from pytest_vmstorage.workloads.fio import output
 from pytest_vmstorage.workloads.fio.job_file import ZEROS, Job, fill_in, read_jobs
 from pytest_vmstorage.workloads.fio.output import REPORT, FioWorkload
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import FioJobOptions
 
 LARGE_BS = 64 * 2**10
 """Jobs with sequential blocks of this size or more are judged by MiB/s, others by IOPS."""
@@ -48,6 +54,10 @@ class FioJob(FioWorkload):
 
     text: str
     name: str
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **options: Unpack[FioJobOptions]) -> None: ...
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, shown: Sequence[str] | None = None, **variables: object) -> FioJob:

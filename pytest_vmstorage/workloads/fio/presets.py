@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
@@ -12,6 +12,11 @@ from pytest_vmstorage.config.cell import Count
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.units import Bytes, parse_size
 from pytest_vmstorage.workloads.fio.fio import Engine, Fio, Rw
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pytest_vmstorage.workloads.signatures import AioStressOptions, TiobenchOptions
 
 _TIOBENCH_OPERATIONS = 1000
 _AIO_STRESS_DEPTH = 64
@@ -72,6 +77,10 @@ class Tiobench(_Preset):
     ioengine: Engine = Field("psync", description="Defines how the job issues I/O to the file.")
     direct: bool = Field(False, description="If value is true, use non-buffered I/O. This is usually O_DIRECT.")
 
+    if TYPE_CHECKING:
+
+        def __init__(self, **options: Unpack[TiobenchOptions]) -> None: ...
+
     @classmethod
     def follows(cls, said: Mapping[str, Any]) -> Mapping[str, Any]:
         """A region for each job, 1000 operations where they are random, O_SYNC or warm pages by the direction."""
@@ -110,6 +119,10 @@ class AioStress(_Preset):
     bs: Bytes = Field(64 * 2**10, description="The size of a record, as -r of aio-stress.")
     size: Bytes = Field(2 * 2**30, description="The size of the region that is worked on, as -s of aio-stress.")
     direct: bool = Field(False, description="If value is true, use non-buffered I/O, as -O of aio-stress.")
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **options: Unpack[AioStressOptions]) -> None: ...
 
     @classmethod
     def follows(cls, said: Mapping[str, Any]) -> Mapping[str, Any]:
