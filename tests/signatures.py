@@ -59,7 +59,13 @@ def signatures() -> str:
         "from collections.abc import Mapping, Sequence\n"
         "from typing import Literal, Required, TypedDict\n"
     )
-    return "\n\n".join([head, *(f"{_options(kind)}" for kind in kinds())])
+    return "\n\n".join([head, *map(_options, kinds()), _sweep()])
+
+
+def _sweep() -> str:
+    """The type of `Fio.over`: for each option the values that it goes over."""
+    fields = (f"    {name}: Sequence[{written(_annotation(Fio, name))}]" for name in Fio.model_fields)
+    return "\n".join(['class FioSweep(TypedDict, total=False):\n    """The options of `Fio.over`."""\n', *fields, ""])
 
 
 def _options(kind: type[Workload]) -> str:

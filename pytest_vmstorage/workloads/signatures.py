@@ -440,3 +440,47 @@ class WebOptions(TypedDict, total=False):
     port: int
     shown: Sequence[str] | None
     """Names of the metrics that get a column in the matrix."""
+
+
+class FioSweep(TypedDict, total=False):
+    """The options of `Fio.over`."""
+
+    rw: Sequence[Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]]
+    bs: Sequence[int | str]
+    bssplit: Sequence[str | None]
+    iodepth: Sequence[int]
+    numjobs: Sequence[int]
+    size: Sequence[int | str]
+    io_size: Sequence[int | str | None]
+    offset_increment: Sequence[int | str | None]
+    runtime: Sequence[float | str | None]
+    ramp_time: Sequence[float | str | None]
+    time_based: Sequence[bool]
+    ioengine: Sequence[Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]]
+    direct: Sequence[bool]
+    rwmixread: Sequence[int | None]
+    fsync: Sequence[int | None]
+    fdatasync: Sequence[int | None]
+    end_fsync: Sequence[bool]
+    sync: Sequence[bool]
+    pre_read: Sequence[bool]
+    rate: Sequence[int | str | None]
+    rate_iops: Sequence[int | None]
+    thinktime: Sequence[int | None]
+    thinktime_blocks: Sequence[int | None]
+    random_distribution: Sequence[str | None]
+    verify: Sequence[
+        Literal["crc32c", "crc64", "crc32", "crc16", "crc7", "md5", "sha1", "sha256", "sha512", "xxhash"] | None
+    ]
+    verify_fatal: Sequence[bool]
+    verify_backlog: Sequence[int | None]
+    steadystate: Sequence[str | None]
+    ss_dur: Sequence[float | str | None]
+    ss_ramp: Sequence[float | str | None]
+    refill_buffers: Sequence[bool]
+    norandommap: Sequence[bool]
+    randrepeat: Sequence[bool]
+    randseed: Sequence[int | None]
+    percentile_list: Sequence[str]
+    gtod_reduce: Sequence[bool]
+    extra: Sequence[Mapping[str, int | str]]

@@ -62,6 +62,7 @@ WRONG = {
     "Fio()": "rw",
     'Dd(ofag="direct")': "ofag",
     'Tiobench(rw="randwrit")': "rw",
+    "FIO.over(iodepht=(1, 8))": "iodepht",
     "measure(FIO).iopsss": "iopsss",
     "measure(5)": "Workload",
     "pytest_vmstorage.Fioo": "Fioo",

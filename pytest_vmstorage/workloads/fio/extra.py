@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
+from pytest_vmstorage.config.user_input import check_readable
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.text import quoted
 from pytest_vmstorage.workloads.fio.job_file import ALIASES, REFUSED
@@ -101,7 +102,7 @@ def _checked_name(name: object, fields: Collection[str]) -> str:
                 f"Fio(extra=...) has {name}, which fio's command would take for {other}.",
                 hint="Write the whole name.",
             )
-    return name
+    return own
 
 
 _WHOLE = frozenset(("ba", "mem"))
@@ -118,6 +119,7 @@ def _checked_value(name: object, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | str):
         remedy = f"Write {int(value)}." if isinstance(value, bool) else "Write it as fio's job files have it."
         raise ConfigError(f"Fio(extra={{{name!r}: {quoted(value)}}}) is neither a text nor an integer.", hint=remedy)
+    check_readable(f"Fio(extra={{{name!r}: ...}})", value)
     text = str(value)
     if not _VALUE.fullmatch(text):
         raise ConfigError(
@@ -125,7 +127,7 @@ def _checked_value(name: object, value: object) -> str:
             hint="A value is one word of letters, digits and .,:%/+=@|-_; a switch has 1, a pattern its hexadecimal"
             " digits.",
         )
-    if _PATH.search(text) or (name == "mem" and ":" in text):
+    if _PATH.search(text) or (name in ("mem", "iomem") and ":" in text):
         raise ConfigError(
             f"Fio(extra={{{name!r}: {quoted(value)}}}) names a file.",
             hint="A job has the disk under test and no other file: leave it out.",

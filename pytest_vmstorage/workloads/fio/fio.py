@@ -25,7 +25,7 @@ from pytest_vmstorage.workloads.fio.output import ASYNC_ENGINES, REPORT, FioWork
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from pytest_vmstorage.workloads.signatures import FioOptions
+    from pytest_vmstorage.workloads.signatures import FioOptions, FioSweep
 
 Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]
@@ -243,19 +243,20 @@ class Fio(FioWorkload):
             options["extra"] = others
         return cls(**options, **chosen)
 
-    def over(self, **sweep: Sequence[object]) -> tuple[Fio, ...]:
+    def over(self, **sweep: Unpack[FioSweep]) -> tuple[Fio, ...]:
         """This job once for each combination of values, the last option's fastest: `job.over(iodepth=(1, 8, 32))`.
 
         Each is a workload of its own, with a column of its own; the report shows three or more as one curve. Raises
         ConfigError for an option without values, and for a combination that cannot run.
         """
-        for name, values in sweep.items():
+        swept: dict[str, Any] = dict(sweep)
+        for name, values in swept.items():
             if isinstance(values, str) or not values:
                 hint = f"Write {name}=(1, 8, 32)."
                 raise ConfigError(f"Fio.over({name}={values!r}) has no values to go over.", hint=hint)
         given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
         given |= {"shown": self._chosen} if self._chosen else {}
-        points = (dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values()))
+        points = (dict(zip(swept, values, strict=True)) for values in itertools.product(*swept.values()))
         return tuple(type(self)(**given | point) for point in points)
 
     @field_validator("rw", "ioengine", "verify", mode="before")

@@ -35,6 +35,7 @@ def test_each_workload_takes_the_options_of_its_own_type() -> None:
         assert f"def __init__(self, **options: Unpack[{kind.__name__}Options]) -> None: ..." in inspect.getsource(kind)
         assert getattr(signatures, f"{kind.__name__}Options").__optional_keys__ >= {"shown"}
     assert signatures.FioOptions.__required_keys__ == {"rw"}
+    assert signatures.FioSweep.__optional_keys__ == Fio.model_fields.keys()
     assert signatures.FioOptions.__optional_keys__ == Fio.model_fields.keys() - {"rw"} | {"shown"}
 
 

@@ -25,7 +25,7 @@ def test_they_stand_in_the_command_behind_the_engine_and_in_the_label() -> None:
     assert argv.index("--ioengine=libaio") < argv.index("--dedupe_percentage=50") < argv.index("--hipri=1")
     assert fio.label == "fio randwrite 4k qd8 dedupe_percentage=50 hipri=1"
     assert fio.shape == "fio randwrite 4k dedupe_percentage=50 hipri=1"
-    assert Fio(rw="read", extra={"bsrange": "4k-64k"}).label == "fio read 4k-64k qd1"
+    assert Fio(rw="read", extra={"blocksize_range": "4k-64k"}).label == "fio read 4k-64k qd1"
     assert not [word for word in Fio(rw="read", extra={"bsrange": "4k-64k"}).argv(DISK) if word.startswith("--bs=")]
 
 
@@ -71,6 +71,8 @@ def test_the_check_asks_fio_for_a_job_without_a_disk() -> None:
         ({"thread=1\n[other]": 1}, r"which is not the name of an option of fio"),
         ({3: 1}, r"has 3, which is not the name of an option of fio"),
         ({"mem": "mmap:x"}, r"\{'mem': 'mmap:x'\}\) names a file\. A job has the disk under test and no other"),
+        ({"iomem": "mmap:x"}, r"\{'iomem': 'mmap:x'\}\) names a file"),
+        ({"loops": 10**5000}, r"Fio\(extra=\{'loops': \.\.\.\}\) is a number beyond 2\^63"),
         ({"future": "/etc/passwd"}, r"names a file"),
         ({"future": "a:/etc/passwd"}, r"names a file"),
         ({"thread": "1\n[other]"}, r"has a character that values have not here"),
