@@ -49,8 +49,8 @@ class AioStressOptions(TypedDict, total=False):
     """Like fsync but uses fdatasync(2) to only sync data and not metadata blocks."""
     end_fsync: bool
     """If true, fsync(2) file contents when a write stage has completed."""
-    sync: bool
-    """Whether, and what type, of synchronous I/O to use for writes: here O_SYNC or none."""
+    sync: bool | Literal["dsync"]
+    """Whether, and what type, of synchronous I/O to use for writes: True is O_SYNC, dsync O_DSYNC."""
     pre_read: bool
     """If this is given, files will be pre-read into memory before starting the given I/O operation."""
     rate: int | str | None
@@ -164,8 +164,8 @@ class FioOptions(TypedDict, total=False):
     """Like fsync but uses fdatasync(2) to only sync data and not metadata blocks."""
     end_fsync: bool
     """If true, fsync(2) file contents when a write stage has completed."""
-    sync: bool
-    """Whether, and what type, of synchronous I/O to use for writes: here O_SYNC or none."""
+    sync: bool | Literal["dsync"]
+    """Whether, and what type, of synchronous I/O to use for writes: True is O_SYNC, dsync O_DSYNC."""
     pre_read: bool
     """If this is given, files will be pre-read into memory before starting the given I/O operation."""
     rate: int | str | None
@@ -373,8 +373,8 @@ class TiobenchOptions(TypedDict, total=False):
     """Like fsync but uses fdatasync(2) to only sync data and not metadata blocks."""
     end_fsync: bool
     """If true, fsync(2) file contents when a write stage has completed."""
-    sync: bool
-    """Whether, and what type, of synchronous I/O to use for writes: here O_SYNC or none."""
+    sync: bool | Literal["dsync"]
+    """Whether, and what type, of synchronous I/O to use for writes: True is O_SYNC, dsync O_DSYNC."""
     pre_read: bool
     """If this is given, files will be pre-read into memory before starting the given I/O operation."""
     rate: int | str | None
@@ -462,7 +462,7 @@ class FioSweep(TypedDict, total=False):
     fsync: Sequence[int | None]
     fdatasync: Sequence[int | None]
     end_fsync: Sequence[bool]
-    sync: Sequence[bool]
+    sync: Sequence[bool | Literal["dsync"]]
     pre_read: Sequence[bool]
     rate: Sequence[int | str | None]
     rate_iops: Sequence[int | None]

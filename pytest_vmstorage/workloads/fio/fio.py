@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Rw = Literal["read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"]
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2"]
 
+Sync = bool | Literal["dsync"]
 Verify = Literal["crc32c", "crc64", "crc32", "crc16", "crc7", "md5", "sha1", "sha256", "sha512", "xxhash"]
 
 _SIZES = ("bs", "size", "io_size", "offset_increment", "rate")
@@ -60,11 +61,12 @@ class Fio(FioWorkload):
     `ioengine="libaio"`, without which no queue depth is reached, and `refill_buffers`, without which fio
     3.33 writes data that gzip shrinks 45 times, so that a compressing layer would store next to nothing.
     `randrepeat` gives every round the same order of blocks. `rate` is bytes a second and `thinktime` microseconds,
-    as fio counts them; `sync` is O_SYNC, `io_size` the bytes that a job moves if not `size`, and `pre_read` reads a
-    buffered job's blocks into the guest's page cache first. With `verify` a job reads back what it wrote, and corrupt
-    data is an error. Options that have no field go to `extra={"dedupe_percentage": 50}`, texts or integers by fio's own
-    names; what would leave the disk under test or spoil the figures is refused. `Fio.from_text("rw=read bs=4k")`
-    takes them as fio writes them, `Fio.from_job("file.fio")` runs a job file as it is. fio must be 3.18 or later.
+    as fio counts them; `sync` is O_SYNC or "dsync", `io_size` the bytes that a job moves if not `size`, and `pre_read`
+    reads a buffered job's blocks into the guest's page cache first. With `verify` a job reads back what it wrote, and
+    corrupt data is an error. Options that have no field go to `extra={"dedupe_percentage": 50}`, texts or integers by
+    fio's own names; what would leave the disk under test or spoil the figures is refused. `Fio.from_text("rw=read
+    bs=4k")` takes them as fio writes them, `Fio.from_job("file.fio")` runs a job file as it is. fio must be 3.18 or
+    later.
 
     Figures: `iops`, `bw` in MiB/s (both directions together), latencies in seconds: of submission, completion and
     in total (`slat_p99`, `clat_p99`, `lat_p99`), of fsync (`fsync_p99`). A mixed job has them per direction
@@ -128,8 +130,9 @@ class Fio(FioWorkload):
         None, description="Like fsync but uses fdatasync(2) to only sync data and not metadata blocks."
     )
     end_fsync: bool = Field(False, description="If true, fsync(2) file contents when a write stage has completed.")
-    sync: bool = Field(
-        False, description="Whether, and what type, of synchronous I/O to use for writes: here O_SYNC or none."
+    sync: Sync = Field(
+        False,
+        description="Whether, and what type, of synchronous I/O to use for writes: True is O_SYNC, dsync O_DSYNC.",
     )
     pre_read: bool = Field(
         False,
@@ -268,6 +271,13 @@ class Fio(FioWorkload):
                 f"Fio({info.field_name}={value!r}) is not known here.",
                 hint=f"{close_to(str(value), known)}It is one of: {', '.join(known)}.",
             )
+        return value
+
+    @field_validator("sync", mode="before")
+    @classmethod
+    def _is_a_way_to_sync(cls, value: object) -> object:
+        if isinstance(value, str) and value not in ("0", "1", "dsync"):
+            raise ConfigError(f"Fio(sync={value!r}) is not known here.", hint='It is True, False or "dsync".')
         return value
 
     @field_validator("extra", mode="before")
@@ -462,7 +472,7 @@ class Fio(FioWorkload):
 def _value(kind: type[Fio], name: str, value: str | None) -> object:
     """The value of a field as its type has it: fio's texts know neither truth values nor integers."""
     annotation = kind.model_fields[name].annotation
-    if annotation is bool and value in (None, "0", "1"):
+    if annotation in (bool, Sync) and value in (None, "0", "1"):
         return value != "0"
     if value is None:
         raise ConfigError(f"{kind.__name__}.from_text: {name} has no value.", hint=f"Write {name}=...")

@@ -87,6 +87,7 @@ def test_argv_of_a_typical_job_is_exact() -> None:
         ({"random_distribution": "zipf:1.2"}, "--random_distribution=zipf:1.2"),
         ({"end_fsync": True}, "--end_fsync=1"),
         ({"sync": True}, "--sync=1"),
+        ({"sync": "dsync"}, "--sync=dsync"),
         ({"io_size": "4000k"}, "--io_size=4000k"),
         ({"rw": "randread", "direct": False, "pre_read": True}, "--pre_read=1"),
         ({"verify": "crc32c"}, "--verify=crc32c"),
@@ -181,6 +182,8 @@ def test_a_region_that_does_not_fit_is_refused() -> None:
         (STEADY | {"time_based": False}, "steadystate ends with size"),
         (STEADY | {"ss_ramp": 50}, r"Give time_based=True and a runtime above 60 seconds"),
         ({"ss_dur": 10}, "ss_dur and ss_ramp need steadystate"),
+        ({"sync": "fsync"}, r"Fio\(sync='fsync'\) is not known here\. It is True, False or \"dsync\""),
+        ({"rw": "read", "sync": "dsync"}, "a job that only reads has nothing to sync"),
         ({"iodepth": True}, r"Fio\(iodepth\)=True is a yes or no. Write a number"),
         ({"iodepht": 4}, r"Fio has no option 'iodepht'\. Did you mean 'iodepth'\? It has: rw, bs,"),
         ({"block_size": "4k"}, r"Fio has no option 'block_size'\. Did you mean 'bs'\? It has: rw, bs,"),
@@ -227,7 +230,7 @@ def test_jobs_that_do_something_else_have_another_label() -> None:
     changes: list[dict[str, Any]] = [
         {"rw": "randread"}, {"rw": "randrw"}, {"bs": "16k"}, {"iodepth": 2}, {"numjobs": 2}, {"size": "1M"},
         {"offset_increment": "1M"}, {"ioengine": "io_uring"}, {"direct": False}, {"fsync": 1},
-        {"fdatasync": 1}, {"sync": True}, {"io_size": "2M"},
+        {"fdatasync": 1}, {"sync": True}, {"sync": "dsync"}, {"io_size": "2M"},
         {"rw": "randrw", "rwmixread": 7}, {"refill_buffers": False}, {"norandommap": True},
         {"randrepeat": False}, {"randseed": 0}, {"end_fsync": True}, {"rate": "1M"}, {"rate_iops": 5}, {"thinktime": 5},
         {"thinktime": 5, "thinktime_blocks": 2}, {"random_distribution": "zipf:1.2"}, {"verify": "md5"},
@@ -472,6 +475,8 @@ def test_each_option_is_described_in_fios_words() -> None:
         ("rw=write randrepeat=0 refill_buffers=0", Fio(rw="write", randrepeat=False, refill_buffers=False)),
         ("rw=write thread dedupe_percentage=50", Fio(rw="write", extra={"dedupe_percentage": 50, "thread": 1})),
         ("rw=read rw=write", Fio(rw="write")),
+        ("rw=write sync=1", Fio(rw="write", sync=True)),
+        ("rw=write sync=dsync", Fio(rw="write", sync="dsync")),
     ],
 )  # fmt: skip
 def test_a_text_of_options_is_the_same_job(text: str, same: Fio) -> None:
