@@ -11,7 +11,7 @@ from pytest_vmstorage.workloads.base import OptionCheck, Workload
 
 _TIMEOUT_S = 60.0
 _FIRST_LINES = 4
-_DROPPED = re.compile(r"fio: job .* dropped|fio: failed parsing ")
+_DROPPED = re.compile(r"fio: job .* dropped")
 _CANNOT_JUDGE = re.compile(r"engine \S+ not loadable")
 """A package of fio may lack an engine that the guest's has, and with it the engine's options."""
 
@@ -55,10 +55,13 @@ class OptionChecks:
         if not done.ok and (engine := _CANNOT_JUDGE.search(text)):
             return f"{who} says {engine[0]}"
         if not done.ok:
-            lines = [line.strip() for line in text.splitlines() if line.strip() and not _DROPPED.match(line)]
-            said = ". ".join(lines[:_FIRST_LINES]) or f"exit status {done.returncode}"
+            said = [
+                " ".join(line.split()).removeprefix("fio: ") for line in text.splitlines() if not _DROPPED.match(line)
+            ]
+            lines = [line for line in said if line]
+            reason = ". ".join(lines[:_FIRST_LINES]) or f"exit status {done.returncode}"
             raise ConfigError(
-                f"{who} refuses the options of {workload.label}: {said.rstrip('.?')}.", hint="Correct what it names."
+                f"{who} refuses the options of {workload.label}: {reason.rstrip('.?')}.", hint="Correct what it names."
             )
         self._done.add(check)
         return ""

@@ -77,5 +77,12 @@ def test_a_real_fio_judges() -> None:
     """hipri belongs to other engines than libaio."""
     uring = Fio(rw="randread", ioengine="io_uring", extra={"hipri": 1, "registerfiles": 1})
     OptionChecks().on_host(LocalShell(), "here", uring, pytest.fail)
-    with pytest.raises(ConfigError, match=r"fio on here refuses the options of .*: Bad option <hipri=1>"):
-        OptionChecks().on_host(LocalShell(), "here", HIPRI, pytest.fail)
+    for extra, said in (
+        ({"hipri": 1}, "Bad option <hipri=1>"),
+        ({"dedupe_mode": "x"}, "failed parsing dedupe_mode=x"),
+        ({"dedupe_percentage": 101}, "dedupe_percentage: max value out of range: 101"),
+    ):
+        with pytest.raises(ConfigError, match=f"fio on here refuses the options of fio randread 4k qd1 .*: .*{said}"):
+            OptionChecks().on_host(LocalShell(), "here", Fio(rw="randread", extra=extra), pytest.fail)
+    # a machine with fewer CPUs refuses none
+    OptionChecks().on_host(LocalShell(), "here", Fio(rw="read", extra={"cpus_allowed": 900}), pytest.fail)
