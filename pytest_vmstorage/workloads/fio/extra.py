@@ -75,8 +75,8 @@ def read_extra(given: object, fields: Collection[str]) -> Extra:
 
     `fields` are the options that have a field, under which they are to be given.
     """
-    pairs = given.items() if isinstance(given, Mapping) else given
-    if not isinstance(pairs, Iterable) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+    pairs = tuple(given.items()) if isinstance(given, Mapping) else given
+    if not isinstance(pairs, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         raise ConfigError(
             f"Fio(extra={quoted(given)}) is no mapping of names to values.",
             hint='Write for example extra={"dedupe_percentage": 50}.',

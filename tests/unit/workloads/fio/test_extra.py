@@ -82,6 +82,7 @@ def test_the_check_asks_fio_for_a_job_without_a_disk() -> None:
         ({"thread": True}, r"\{'thread': True\}\) is neither a text nor an integer\. Write 1\."),
         ({"dedupe_percentage": 5.0}, r"is neither a text nor an integer\. Write it as fio's job files have it"),
         ("thread=1", r"Fio\(extra='thread=1'\) is no mapping of names to values"),
+        (iter([("thread", 1)]), r"is no mapping of names to values"),
         (5, r"Fio\(extra=5\) is no mapping of names to values\. Write for example extra="),
     ],
 )
