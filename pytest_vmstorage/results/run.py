@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.rules.backing import OF_AN_IMAGE
@@ -184,7 +184,7 @@ class Sample(BaseModel):
     figures: Mapping[str, float]
     started: str
     seconds: float
-    raw: str
+    raw: str = Field(repr=False)
     moved: IoCounters = IoCounters()
     cost: Cost = Cost()
     pressed: Mapping[str, float] = {}
@@ -306,8 +306,20 @@ class Measurement(Figures, BaseModel):
 
     def figure(self, name: str) -> Figure:
         """That metric's median over the samples, with its unit and spread."""
-        where = f"{self.workload} on {self.config.label}, {self.host}"
-        return Figure(self.metric(name), self.values(name), where)
+        return Figure(self.metric(name), self.values(name), self._where)
+
+    @property
+    def _where(self) -> str:
+        return f"{self.workload} on {self.config.label}, {self.host}"
+
+    def __str__(self) -> str:
+        if not self.samples:
+            return f"{self._where}: no rounds"
+        figure = self.figure(self.primary)
+        return f"{self._where}: {self.primary} {figure} ({figure.spread})"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     if not TYPE_CHECKING:  # for type checkers it would make every name a figure
 

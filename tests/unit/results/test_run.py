@@ -82,6 +82,27 @@ def test_a_run_reads_back_from_json() -> None:
     assert again.measurements[0].iops == run.measurements[0].iops
 
 
+@pytest.mark.parametrize("rounds", [(14000.0, 16000.0, 14100.0), (14100.0,)])
+def test_a_measurement_is_a_line(rounds: tuple[float, ...]) -> None:
+    """Workload, cell, host and the primary figure with unit and spread, for print() and in a failed assertion."""
+    measured = make_measurement(iops=rounds, clat_p99=rounds, host="lab01")
+    line = f"fio randwrite 4k qd32 on raw-none-virtio-blk-off 1G, lab01: iops 14.1k IOPS ({measured.iops.spread})"
+    assert (str(measured), repr(measured), f"{measured}") == (line, f"<{line}>", line)
+
+
+def test_what_is_no_measurement_yet_is_a_line_too() -> None:
+    """Nobody saves one without rounds; a debugger may see it."""
+    measured = make_measurement(host="lab01").model_copy(update={"samples": ()})
+    assert str(measured) == "fio randwrite 4k qd32 on raw-none-virtio-blk-off 1G, lab01: no rounds"
+
+
+def test_the_repr_of_a_sample_leaves_out_raw_output() -> None:
+    """Of which a round has some 40 kB."""
+    sample = make_measurement().samples[0].model_copy(update={"raw": "x" * 40_000})
+    assert len(repr(sample)) < 1000
+    assert sample.raw not in repr(make_run(make_measurement().model_copy(update={"samples": (sample,)})))
+
+
 def test_figures_of_software_emulation_are_known_as_such() -> None:
     """TCG rows are no statement about performance."""
     assert make_host(accel="tcg").is_emulated
