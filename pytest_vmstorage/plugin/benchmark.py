@@ -1,8 +1,8 @@
 """The bridge to pytest-benchmark: each measurement becomes one of its rows, time being seconds per operation.
 
-Four names of pytest-benchmark are used that it does not document: its plugin's name, the session's `benchmarks` and
-`columns` lists and `Metadata`, which reads eight attributes. They have not changed from 3.4.1 (2021) to 5.3.1;
-tests/plugin/test_benchmark.py holds them to that.
+Five names of pytest-benchmark are used that it does not document: its plugin's name, the session's `benchmarks` and
+`columns` lists and its `groups`, of which it makes tables, and `Metadata`, which reads eight attributes. They have not
+changed from 3.4.1 (2021) to 5.3.1; tests/plugin/test_benchmark.py holds them to that.
 
 Its OPS is 1 / the mean of the rounds' times, and a figure in the matrix is the median of the rounds' rates: where
 rounds differ these two differ, too. So both say which they are, and a table of nothing but our rows has no OPS unless
@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.config.cell import AXES
+from pytest_vmstorage.plugin.stash import BENCHMARKING
 from pytest_vmstorage.results.run import Measurement
 
 _SHOWN_BY = [f"benchmark_{name}" for name in ("save", "autosave", "json", "compare", "histogram")]
@@ -39,16 +40,22 @@ WHICH_IS_WHICH = (
 )
 
 
-def settle_columns(config: pytest.Config) -> bool:
-    """Put the median first, and leave out OPS, in a table of our rows alone; whether there is a table with our rows.
+def settle_tables(config: pytest.Config) -> bool:
+    """Keep pytest-benchmark's tables to those who asked for one; whether there is a table with our rows.
 
-    What the user chose stays, and so does the table of a project that has benchmarks of its own.
+    Our rows alone, of which `--vm-save` made a file, have no table: the matrix has their figures. Where an option of
+    pytest-benchmark asks for one, it begins with the median and has no OPS. What the user chose stays, and so do the
+    tables of a project that has benchmarks of its own.
     """
     session, ours = config.pluginmanager.get_plugin("pytest-benchmark"), config.stash.get(_ROWS, set())
     if session is None or not ours:
         return False
-    is_chosen = config.getoption("benchmark_columns", None) not in (None, _USUAL)
-    if not is_chosen and all(bench.fullname in ours for bench in session.benchmarks):
+    if not all(bench.fullname in ours for bench in session.benchmarks):
+        return True
+    if not config.stash.get(BENCHMARKING, False):
+        session.groups = None
+        return False
+    if config.getoption("benchmark_columns", None) in (None, _USUAL):
         session.columns = list(_OF_MEDIANS)
     return True
 

@@ -19,6 +19,8 @@ from pytest_vmstorage.plugin import hookspecs
 from pytest_vmstorage.plugin.options import add_options, any_given, value
 from pytest_vmstorage.plugin.stash import (
     BEGAN,
+    BENCHMARKING,
+    BENCHMARK_HEADER,
     DESELECTED,
     ENDING,
     PLACE,
@@ -26,6 +28,7 @@ from pytest_vmstorage.plugin.stash import (
     SESSION,
     asserts_between,
     is_storage_item,
+    uses,
 )
 
 MARKERS = (
@@ -99,8 +102,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """With --vm-bisect, skip a commit whose conftest.py cannot be read: pytest's status 4 would make it a bad one."""
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Generator[None]:
+    """Note whether an option of pytest-benchmark is given, on the command line, in the ini file or the environment.
+
+    With --vm-bisect, skip a commit whose conftest.py cannot be read: pytest's status 4 would make it a bad one.
+    """
+    early_config.stash[BENCHMARKING] = any(one.startswith("--benchmark-") for one in args)
     try:
         return (yield)
     except Exception as error:
@@ -248,10 +255,23 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
     return explain(op, left, right)
 
 
-def pytest_report_header(config: pytest.Config) -> Any:
-    """Say where guests run, if the user chose it."""
+@pytest.hookimpl(wrapper=True)
+def pytest_report_header(config: pytest.Config) -> Generator[None, list[Any], list[Any]]:
+    """Say where guests run, if the user chose it; keep pytest-benchmark's line back until a test needs it.
+
+    That plugin comes with this one, to projects that have no benchmark: its line is of 160 characters.
+    """
+    lines = yield
+    if not config.stash.get(BENCHMARKING, False):
+        config.stash[BENCHMARK_HEADER] = [one for one in lines if str(one).startswith("benchmark: ")]
+        lines = [one for one in lines if one not in config.stash[BENCHMARK_HEADER]]
     if not value(config, "host"):
-        return None
+        return lines
     from pytest_vmstorage.plugin.settings import settings_of
 
-    return f"vmstorage: guests run on {', '.join(settings_of(config).hosts)}"
+    return [*lines, f"vmstorage: guests run on {', '.join(settings_of(config).hosts)}"]
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """Print pytest-benchmark's line where a test uses its fixture."""
+    return config.stash.get(BENCHMARK_HEADER, []) if any(uses(item, "benchmark") for item in items) else []

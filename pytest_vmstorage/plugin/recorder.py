@@ -159,7 +159,7 @@ class Recorder:
         """Write the report files, before any plugin's summary can fail."""
         if self.is_empty:
             return
-        from pytest_vmstorage.plugin.benchmark import WHICH_IS_WHICH, settle_columns
+        from pytest_vmstorage.plugin.benchmark import WHICH_IS_WHICH, settle_tables
         from pytest_vmstorage.plugin.gate import fail_missing
         from pytest_vmstorage.report.formats import append_summary, write_report
         from pytest_vmstorage.report.trace_events import write_timeline
@@ -169,7 +169,7 @@ class Recorder:
         fail_missing(session, comparison)
         self._note_strange(session, run)
         self._note_columns(run)
-        if settle_columns(self._config):
+        if settle_tables(self._config):
             self._notes.append(WHICH_IS_WHICH)
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             # which nobody asked for: it costs no run its exit status

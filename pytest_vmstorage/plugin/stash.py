@@ -68,6 +68,12 @@ NOTE = "storage_note"
 ASSERTED: pytest.StashKey[list[Asserted]] = pytest.StashKey()
 """On the config: all assertions between cells so far."""
 
+BENCHMARKING: pytest.StashKey[bool] = pytest.StashKey()
+"""On the config: whether the user gave an option of pytest-benchmark."""
+
+BENCHMARK_HEADER: pytest.StashKey[list[str]] = pytest.StashKey()
+"""On the config: pytest-benchmark's line of the header, kept until a test is known to use it."""
+
 DESELECTED: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
 """On the config: what options such as `-k` left out."""
 

@@ -134,6 +134,42 @@ def test_columns_of_benchmarks_that_others_chose_stay(two_cells):
     assert "OPS" in " ".join(head_of(two_cells.run("--benchmark-save=x")))
 
 
+TABLE = " benchmark 'fio randwrite 4k qd32: time = s per I/O"
+
+
+@WORKERS
+def test_a_saved_run_has_no_tables_unasked(two_cells, workers):
+    """The matrix has the figures of --vm-save; any option of pytest-benchmark asks for its table."""
+    quiet = two_cells.run("--vm-save=base", *workers, own_process=bool(workers))
+    assert len(saved_files(two_cells)) == 1
+    assert TABLE not in text_of(quiet)
+    assert "pytest-benchmark's table" not in flat(quiet)
+    assert TABLE in text_of(two_cells.run("--vm-save=base", "--benchmark-sort=name", *workers, own_process=True))
+    two_cells.write(pytest__ini="[pytest]\naddopts = --benchmark-columns=mean\n")
+    assert TABLE in text_of(two_cells.run("--vm-save=base", *workers, own_process=bool(workers)))
+
+
+def test_benchmarks_of_the_project_keep_their_tables(two_cells):
+    """Beside --vm-save, too, and with our rows as before."""
+    two_cells.write(test_own="def test_own(benchmark): benchmark.pedantic(lambda: 1, rounds=2)\n")
+    result = two_cells.run("--vm-save=base")
+    assert TABLE in text_of(result)
+    assert "test_own" in text_of(result)
+
+
+HEADER = "(defaults: timer="
+
+
+def test_pytest_benchmark_has_a_header_where_it_is_used(two_cells):
+    """Its 160 characters come with this plugin to projects that have no benchmark; -q has none of them."""
+    assert HEADER not in text_of(two_cells.run())
+    assert HEADER in text_of(two_cells.run("--benchmark-save=x"))
+    two_cells.write(test_own="def test_own(benchmark): benchmark.pedantic(lambda: 1, rounds=2)\n")
+    lines = text_of(two_cells.run("--collect-only")).splitlines()
+    assert lines.index(next(one for one in lines if HEADER in one)) > lines.index("collected 3 items")
+    assert HEADER not in text_of(two_cells.run("-q"))
+
+
 def test_nothing_is_added_unasked(two_cells):
     """Without an option of pytest-benchmark there is no table of its, and with its plugin off nothing is missed."""
     assert "OPS = 1/mean in IOPS" not in text_of(two_cells.run())
@@ -206,6 +242,7 @@ def test_what_is_used_of_pytest_benchmark(pytestconfig):
     session = pytestconfig.pluginmanager.get_plugin("pytest-benchmark")
     assert isinstance(session.benchmarks, list)
     assert "ops" in session.columns
+    assert session.groups is None
     assert pytestconfig.getoption("benchmark_columns") in (None, benchmark._USUAL)
     read = set()
 
