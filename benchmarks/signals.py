@@ -46,6 +46,7 @@ from typing import Any
 from pytest_vmstorage.host.folders import cache_folder
 from pytest_vmstorage.host.lease import LIFETIME_S, Lease, LeaseBook, this_process
 from pytest_vmstorage.host.lock import FOLDERS
+from pytest_vmstorage.results.packed import unpack_output
 
 TESTS = """
 import pytest
@@ -83,7 +84,7 @@ _write = Journal.write
 
 def write(self, nodeid, workload, config, host, sample):
     _write(self, nodeid, workload, config, host, sample)
-    line = json.dumps({"nodeid": nodeid, "sample": sample.model_dump(mode="json")}) + "\\n"
+    line = json.dumps({"nodeid": nodeid, "sample": sample.model_dump(mode="json"), "raw": sample.raw}) + "\\n"
     file = os.open(Path(__file__).with_name("reported"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, line.encode())
     os.close(file)
@@ -336,8 +337,10 @@ class Scene:
         shutil.rmtree(self.project / ".vmstorage", ignore_errors=True)
 
 
-def _key(record: Mapping[str, object]) -> str:
-    return json.dumps([record["nodeid"], record["sample"]], sort_keys=True)
+def _key(record: Mapping[str, Any]) -> str:
+    sample = {name: value for name, value in record["sample"].items() if name != "raw"}
+    raw = record["raw"] if "raw" in record else unpack_output(record["packed"])
+    return json.dumps([record["nodeid"], sample, raw], sort_keys=True)
 
 
 def _text(path: Path) -> str:

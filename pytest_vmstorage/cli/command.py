@@ -16,7 +16,7 @@ from typing import TextIO
 
 from pytest_vmstorage.cli.doctor.examine import diagnosis_lines, examine
 from pytest_vmstorage.cli.promote import promote
-from pytest_vmstorage.cli.show import newest_run, show_cell, timed_run
+from pytest_vmstorage.cli.show import newest_run, raw_outputs, show_cell, timed_run
 from pytest_vmstorage.config.inventory import Inventory, find_host
 from pytest_vmstorage.config.inventory_file import find_inventory, read_inventory
 from pytest_vmstorage.config.settings import LabSettings
@@ -112,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="show what proves that a measured cell is what its id says")
     show.add_argument("cell", metavar="CELL", help="the cell's id, such as raw-none-virtio-blk-off")
     show.add_argument("file", metavar="FILE", nargs="?", help="a saved run (default: the newest below .benchmarks)")
+    show.add_argument("--raw", action="store_true", help="print what the tools printed in each round, and nothing else")
     show.set_defaults(run=_show)
 
     timing = commands.add_parser("time", help="show where a run's time went, by step and by cell")
@@ -192,7 +193,8 @@ def command_line(words: Sequence[str]) -> str:
 
 def _show(arguments: argparse.Namespace) -> int:
     saved = load_baseline(arguments.file, Path(_SAVED)) if arguments.file else newest_run(Path(_SAVED))
-    print(plain("\n".join(show_cell(saved.run, arguments.cell, str(saved.path)))))
+    lines = (raw_outputs if arguments.raw else show_cell)(saved.run, arguments.cell, str(saved.path))
+    print(plain("\n".join(lines)))
     return 0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_vmstorage.analysis.comparability import stack_changes
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.leftovers import write_whole
+from pytest_vmstorage.results.packed import json_lines
 from pytest_vmstorage.results.run import Run
 from pytest_vmstorage.results.saved import PROMOTED, host_of, keyed, load_baseline, name_of, saved_files
 
@@ -37,7 +38,7 @@ def promote(run: str, name: str, storage_folder: Path) -> list[str]:
     path = folder / f"{max(numbers, default=0) + 1:04}_{name}.json"
     now = datetime.datetime.now(datetime.UTC).isoformat()
     content |= {"datetime": now, PROMOTED: {"at": now, "from": candidate.path.name}}
-    write_whole(path, json.dumps(content, indent=4))
+    write_whole(path, json_lines(content))
     return [
         f"{candidate.path} is the baseline {name!r} now, as {path}",
         *changes(before.run if before is not None else None, candidate.run),

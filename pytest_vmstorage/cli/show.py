@@ -66,13 +66,27 @@ def timed_run(name: str | None, saved: Path, journals: Path) -> tuple[str, Seque
     return str(path), timelines
 
 
+def raw_outputs(run: Run, cell: str, source: str) -> Sequence[str]:
+    """What the tools printed in each round of that cell, in the order measured; raises ConfigError where it is none."""
+    outputs = [output for m in run.measurements if _is_named(m, cell) for output in m.raw]
+    if outputs:
+        return outputs
+    if any(_is_named(f, cell) for f in run.failures):
+        raise ConfigError(f"{source} has no round of {cell!r}: it failed.", hint="Leave --raw out to see why.")
+    raise _no_such(run, cell, source)
+
+
+def _no_such(run: Run, cell: str, source: str) -> ConfigError:
+    there = dict.fromkeys([str(m.config) for m in run.measurements] + [str(f.config) for f in run.failures])
+    return ConfigError(f"{source} has no cell {cell!r}.", hint=f"It has: {', '.join(there) or 'none'}.")
+
+
 def show_cell(run: Run, cell: str, source: str) -> Sequence[str]:
     """The lines to print for every measurement and failure of that cell; raises ConfigError where there is none."""
     measured = {(m.config.label, m.host, m.proof): m for m in run.measurements if _is_named(m, cell)}
     failed = {(f.config.label, f.host, f.reason): f for f in run.failures if _is_named(f, cell)}
     if not measured and not failed:
-        there = dict.fromkeys([str(m.config) for m in run.measurements] + [str(f.config) for f in run.failures])
-        raise ConfigError(f"{source} has no cell {cell!r}.", hint=f"It has: {', '.join(there) or 'none'}.")
+        raise _no_such(run, cell, source)
     lines = [f"{source}, run of {run.started}"]
     for m in measured.values():
         lines += ["", f"{m.config.label} on {m.host}, measured", *_proof_lines(m.proof)]

@@ -12,7 +12,7 @@ from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.text import MOST, quoted
 
 MOST_BYTES = 2**30
-"""A saved run of a thousand cells with raw outputs has some 100 MB."""
+"""A saved run of a thousand cells has some 15 MB; it had 200 before it was packed."""
 
 
 def check_readable(name: str, value: object) -> None:

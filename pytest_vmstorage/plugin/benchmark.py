@@ -15,13 +15,17 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_vmstorage.config.cell import AXES
+from pytest_vmstorage.config.user_input import parse_json
+from pytest_vmstorage.leftovers import write_whole
 from pytest_vmstorage.plugin.stash import BENCHMARKING
+from pytest_vmstorage.results.packed import json_lines
 from pytest_vmstorage.results.run import Measurement
 
 _SHOWN_BY = [f"benchmark_{name}" for name in ("save", "autosave", "json", "compare", "histogram")]
@@ -58,6 +62,13 @@ def settle_tables(config: pytest.Config) -> bool:
     if config.getoption("benchmark_columns", None) in (None, _USUAL):
         session.columns = list(_OF_MEDIANS)
     return True
+
+
+def rewrite_without_indent(path: Path, started: str) -> None:
+    """Write the file again without its indent, which takes half of it, if it holds the run that was started then."""
+    content = parse_json(path.read_text(encoding="utf-8"))
+    if content.get("vmstorage", {}).get("started") == started:
+        write_whole(path, json_lines(content))
 
 
 def add_rows(config: pytest.Config, measurements: Sequence[Mapping[str, Any]]) -> None:
@@ -123,6 +134,8 @@ def _duck(measurement: Measurement, taken: set[str]) -> SimpleNamespace:
             "metrics": {
                 metric.name: {"unit": metric.unit, "median": statistics.median(measurement.values(metric.name))}
                 for metric in measurement.metrics
+                # the others are in the packed run
+                if metric.name in (measurement.primary, *measurement.shown)
             },
         },
         cprofile_stats=None,

@@ -22,6 +22,7 @@ from pytest_vmstorage.plugin.settings import Settings, settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, NOTE, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
 from pytest_vmstorage.plugin.timing import begin_timing
 from pytest_vmstorage.progress import silent
+from pytest_vmstorage.results.packed import check_lzma
 from pytest_vmstorage.storage.block import find_block, needs_block, plan_line
 from pytest_vmstorage.workloads.base import Workload
 from pytest_vmstorage.workloads.metrics import check_known
@@ -207,6 +208,7 @@ def _open(config: pytest.Config, items: list[pytest.Item], lines: list[str]) -> 
     from pytest_vmstorage.plugin.session import StorageSession
 
     try:
+        check_lzma()
         config.stash[SESSION] = storage_session = StorageSession(config, items)
         # the end of the session closes it; this is for when another plugin fails in that hook before ours
         config.add_cleanup(storage_session.close)

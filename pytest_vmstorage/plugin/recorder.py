@@ -101,6 +101,8 @@ class Recorder:
         # before there was a recorder: it is made when the first storage test is known
         self._left_out = {item.nodeid for item in config.stash.get(DESELECTED, [])}
         self._notes: list[str] = []
+        # what lay there before pytest-benchmark saved this run, if it does
+        self._saved_before: Sequence[Path] | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take what the report carries, and pass it on to pytest-benchmark."""
@@ -171,6 +173,7 @@ class Recorder:
         self._note_columns(run)
         if settle_tables(self._config):
             self._notes.append(WHICH_IS_WHICH)
+        self._rewrite_saved()
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             # which nobody asked for: it costs no run its exit status
             self._write(summary, lambda: append_summary(Path(summary), run, comparison, si=settings.si_units), "")
@@ -193,6 +196,17 @@ class Recorder:
             return False
         self._notes += [note] if note else []
         return True
+
+    def _rewrite_saved(self) -> None:
+        """Take the indent out of the file that pytest-benchmark saved just now; another run may save one meanwhile."""
+        if self._saved_before is None:
+            return
+        from pytest_vmstorage.plugin.benchmark import rewrite_without_indent
+        from pytest_vmstorage.results.saved import saved_files
+
+        for path in saved_files(self._settings.saved_runs):
+            if path not in self._saved_before:
+                self._write(path, partial(rewrite_without_indent, path, self._started), "")
 
     def _note_strange(self, session: pytest.Session, run: Run) -> None:
         """A baseline of which xdist's workers ran nothing has judged nothing: the exit status must not say it did."""
@@ -251,8 +265,13 @@ class Recorder:
     @pytest.hookimpl(optionalhook=True)
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         """Put the whole run, raw samples and all, into the file that pytest-benchmark saves."""
-        if not self.is_empty:
-            output_json[ATTRIBUTE] = self.run().model_dump(mode="json")
+        if self.is_empty:
+            return
+        from pytest_vmstorage.results.packed import pack_run
+        from pytest_vmstorage.results.saved import saved_files
+
+        output_json[ATTRIBUTE] = pack_run(self.run().model_dump(mode="json"))
+        self._saved_before = saved_files(self._settings.saved_runs)
 
 
 def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from pytest_vmstorage.report.csv import render_csv
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.pull_request import render_summary
 from pytest_vmstorage.report.table import build_table
+from pytest_vmstorage.results.packed import json_lines, pack_evidence
 from pytest_vmstorage.results.run import Failure, Measurement, Run
 from pytest_vmstorage.results.saved import keyed
 
@@ -69,10 +69,11 @@ def append_summary(path: Path, run: Run, comparison: Comparison | None = None, *
 
 
 def render_json(run: Run, comparison: Comparison | None = None) -> str:
-    """The run as versioned JSON, readable by `Run.model_validate` and as a baseline.
+    """The run as versioned JSON, a row a line, readable by `Run.model_validate` and as a baseline.
 
-    In addition, a measurement that was compared has the `verdict` on its primary metric and its sentence. For fields of
-    its cell that it does not have, `config` has null, and `cell` the values of its test.
+    Raw outputs, proofs and timelines are packed (see `results.packed`). In addition, a measurement that was compared
+    has the `verdict` on its primary metric and its sentence. For fields of its cell that it does not have, `config` has
+    null, and `cell` the values of its test.
     """
     document = run.model_dump(mode="json")
     for name in ("measurements", "failures", "against"):
@@ -85,7 +86,7 @@ def render_json(run: Run, comparison: Comparison | None = None) -> str:
         if verdict is not None:
             said.update(verdict=verdict.kind.value, verdict_reason=verdict.reason, change=verdict.change)
             said.update({"waiver": str(verdict.waiver)} if verdict.waiver else {})
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    return json_lines(pack_evidence(document))
 
 
 RENDERERS: Mapping[str, Callable[[Run, Comparison | None, bool], str]] = {

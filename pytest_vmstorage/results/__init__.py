@@ -2,5 +2,6 @@
 
 - `run`: metrics, samples, measurements, runs; `host`: the host they were measured on
 - `counters`, `cost`, `cautions`, `failures`: bytes, CPU time and warnings beside a figure, and why one is missing
-- `saved`, `journal`: pytest-benchmark's files and our journal; `timeline`, `spans`: where the time of a run went
+- `saved`, `journal`: pytest-benchmark's files and our journal; `packed`: what is compressed in them
+- `timeline`, `spans`: where the time of a run went
 """

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.user_input import parse_json
-from pytest_vmstorage.errors import HostError
+from pytest_vmstorage.errors import ConfigError, HostError
+from pytest_vmstorage.results.packed import pack, pack_output, unpack
 from pytest_vmstorage.results.run import Sample
 from pytest_vmstorage.results.timeline import Span, Timeline
 
@@ -32,16 +33,20 @@ class Journal:
         self._file: int | None = None
 
     def write(self, nodeid: str, workload: str, config: StorageConfig, host: str, sample: Sample) -> None:
-        """Append one sample and wait until it is on disk; raises HostError where it cannot be written."""
+        """Append one sample and wait until it is on disk; raises HostError where it cannot be written.
+
+        Its raw output is packed (see `results.packed`), and so are the spans after it.
+        """
         record: dict[str, Any] = {
             "nodeid": nodeid,
             "workload": workload,
             "config": config.model_dump(mode="json"),
             "host": host,
-            "sample": sample.model_dump(mode="json"),
+            "sample": sample.model_dump(mode="json", exclude={"raw"}),
+            "packed": pack_output(sample.raw),
         }
         try:
-            self._append(f"{json.dumps(record)}\n{self._timed()}".encode())
+            self._append(f"{_line(record)}{self._timed()}".encode())
         except OSError as error:
             raise HostError(
                 f"A finished sample cannot be written to {self.path}: {error.strerror}.",
@@ -58,7 +63,12 @@ class Journal:
             self._file = None
 
     def _timed(self) -> str:
-        return "".join(f"{json.dumps(one)}\n" for one in self._spans())
+        new = self._spans()
+        if not new:
+            return ""
+        # all are of this process
+        head = {name: new[0][name] for name in ("process", "began")}
+        return _line({**head, "packed": pack([one["span"] for one in new], quick=True)})
 
     def _append(self, line: bytes) -> None:
         """Write a line in one piece: with O_APPEND no other process's line comes between."""
@@ -80,19 +90,26 @@ class Journal:
         return self._file
 
 
+def _line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":")) + "\n"
+
+
 def read_timelines(lines: Iterable[str]) -> tuple[Timeline, ...]:
     """The timelines in a run's journal: one for each process, until its last span ended.
 
-    Lines without a span, such as one cut short by a crash, are skipped.
+    Lines without spans, such as one cut short by a crash, are skipped.
     """
     found: dict[tuple[str, str], list[Span]] = {}
     for line in lines:
         try:
             record = parse_json(line)
-            key, span = (str(record["process"]), str(record["began"])), Span.model_validate(record["span"])
-        except (ValueError, TypeError, KeyError):
+            key = (str(record["process"]), str(record["began"]))
+            # earlier versions wrote one a line
+            spans = [record["span"]] if "span" in record else unpack(record["packed"])
+            new = [Span.model_validate(one) for one in spans]
+        except (ValueError, TypeError, KeyError, ConfigError):
             continue
-        found.setdefault(key, []).append(span)
+        found.setdefault(key, []).extend(new)
     walls = {key: max(one.begin_s + one.seconds for one in spans) for key, spans in found.items()}
     return tuple(
         Timeline(process=key[0], began=key[1], wall_s=walls[key], spans=tuple(spans)) for key, spans in found.items()

@@ -21,6 +21,7 @@ from pytest_vmstorage.results.cost import Cost, total_cost
 from pytest_vmstorage.results.counters import NO_STORAGE, IoCounters, served_by, total
 from pytest_vmstorage.results.figures import Figures
 from pytest_vmstorage.results.host import HostFacts, HostState
+from pytest_vmstorage.results.packed import unpacked
 from pytest_vmstorage.results.timeline import Timeline
 from pytest_vmstorage.units import format_figure
 
@@ -101,8 +102,8 @@ class Ending(BaseModel):
     half_width: float | None = None
 
 
-SCHEMA = 1
-"""Version of the saved form; a reader refuses one that is newer."""
+SCHEMA = 2
+"""Version of the saved form, of which 2 can be packed; a reader refuses one that is newer."""
 
 Better = Literal["higher", "lower", "neither"]
 """The better direction; "neither" for a figure that informs and ranks nothing, such as the runtime of a timed job."""
@@ -375,6 +376,11 @@ class Failure(BaseModel):
         return _lacks(self.config, name, on_host=self.on_host)
 
 
+def _unpacked(saved: object) -> object:
+    """A run in whichever form it was saved."""
+    return unpacked(saved) if isinstance(saved, Mapping) else saved
+
+
 class Run(BaseModel):
     """All that one pytest run measured, as it is saved beside pytest-benchmark's rows.
 
@@ -393,6 +399,8 @@ class Run(BaseModel):
     against: tuple[Measurement, ...] = ()
     recipe: str = ""
     timelines: tuple[Timeline, ...] = ()
+
+    _saved = model_validator(mode="before")(_unpacked)
 
 
 IDLE = "this axis cannot show anything here"

@@ -15,6 +15,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.user_input import parse_json, read_user_text
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results.host import HostFacts
+from pytest_vmstorage.results.packed import check_lzma
 from pytest_vmstorage.results.run import SCHEMA, Measurement, Run
 from pytest_vmstorage.text import plain_line
 
@@ -193,6 +194,8 @@ def _read(path: Path) -> Run:
             f"the baseline {path} has version {version}, but this pytest-vmstorage reads up to {SCHEMA}.",
             hint="Update pytest-vmstorage, or save the baseline again.",
         )
+    if "packed" in block:
+        check_lzma()
     try:
         run = Run.model_validate(block)
         flaw = next((flaw for flaw in map(_lacks, run.measurements) if flaw), "")

@@ -19,6 +19,7 @@ from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import lease_book
 from pytest_vmstorage.measure.runner import measure
 from pytest_vmstorage.measure.system import Plan
+from pytest_vmstorage.results.packed import unpacked
 from pytest_vmstorage.testing.system import interpose
 
 THREE = """
@@ -44,7 +45,7 @@ def start(folder: Path, *options: str, conftest: str = "") -> subprocess.Popen[s
 
 def measurements(folder: Path) -> list[dict[str, object]]:
     """What the run saved."""
-    found: list[dict[str, object]] = json.loads((folder / "r.json").read_text())["measurements"]
+    found: list[dict[str, object]] = unpacked(json.loads((folder / "r.json").read_text()))["measurements"]
     return found
 
 

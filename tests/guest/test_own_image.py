@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from cloud_image import cloud_image
+
+from pytest_vmstorage.results.run import Run
 
 TEST = """
 import pytest
@@ -56,12 +57,12 @@ def test_a_cloud_image_takes_the_appliances_place(tmp_path: Path) -> None:
         code, text = run_pytest(tmp_path, *options)
         assert code == 0, text
         assert f"The image {image.name} sha256:{before[:16]} lacks ioping. Install it in the image;" in text
-        (measured,) = json.loads((tmp_path / "run.json").read_text())["measurements"]
-        facts = measured["guest"]
+        (measured,) = Run.model_validate_json((tmp_path / "run.json").read_text()).measurements
+        facts = measured.guest
         assert facts["image"] == f"{image.name} sha256:{before[:16]}"
         assert "-cloud-" in facts["kernel"]
         assert facts["fio"].startswith("3.")
-        assert {proof["status"] for proof in measured["proof"] if proof["field"] == "bus"} == {"proven"}
+        assert {proof.status for proof in measured.proof if proof.field == "bus"} == {"proven"}
         assert hashlib.sha256(image.read_bytes()).hexdigest() == before
     code, text = run_pytest(tmp_path, f"--vm-image={image}", f"--vm-image-sha256={'0' * 64}")
     assert code == pytest.ExitCode.USAGE_ERROR

@@ -10,6 +10,8 @@ from laboratory import wait_for
 from machine import Machine
 from project import Project
 
+from pytest_vmstorage.results.run import Run
+
 pytestmark = pytest.mark.labvm
 
 # an emulated processor has AMD's SVM: a KVM guest in the machine is emulated once, and not twice, which takes minutes
@@ -80,15 +82,15 @@ def test_volumes_are_measured_natively_and_with_a_guest(machine: Machine, machin
     in_a_row = "--vm-without=turns"
     code, text = machine_project.run(*HOST, in_a_row, "--vm-report=run.json", timeout_s=RUN_S)
     assert code == 0, text
-    run = json.loads((machine_project.folder / "run.json").read_text())
-    rows = {one["config"]["backing"]: one for one in run["measurements"]}
+    run = Run.model_validate_json((machine_project.folder / "run.json").read_text())
+    rows = {one.config.backing: one for one in run.measurements}
     assert set(rows) == {"native:vg0", "native:tank", "lvm:vg0", "zvol:tank"}
     for backing, row in rows.items():
-        assert len(row["samples"]) == 2
-        proofs = [one for one in row["proof"] if one["field"] == "backing"]
-        assert [one["status"] for one in proofs] == ["proven", "proven"], proofs
+        assert len(row.samples) == 2
+        proofs = [one for one in row.proof if one.field == "backing"]
+        assert [one.status for one in proofs] == ["proven", "proven"], proofs
         kind = "lvm" if backing.endswith("vg0") else "zvol"
-        assert all(one["found"].startswith(f"{kind} ") for one in proofs), proofs
+        assert all(one.found.startswith(f"{kind} ") for one in proofs), proofs
     nothing_is_left(machine)
 
 

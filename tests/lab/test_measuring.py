@@ -9,6 +9,8 @@ from pathlib import Path
 from laboratory import IMAGES, Host, Laboratory
 from project import Project
 
+from pytest_vmstorage.results.run import Run
+
 TWO_ROWS = """
 import pytest
 from pytest_vmstorage import Fio
@@ -110,8 +112,8 @@ def test_qemu_may_open_a_disk_that_libvirt_does_not_know(lab: Laboratory, lab01:
     )
     code, text = project.run("--vm-host=lab01", "--vm-report=run.json")
     assert code == 0, text
-    (row,) = json.loads((project.folder / "run.json").read_text())["measurements"]
-    assert {proof["status"] for proof in row["proof"] if proof["field"] == "bus"} == {"proven"}
+    (row,) = Run.model_validate_json((project.folder / "run.json").read_text()).measurements
+    assert {proof.status for proof in row.proof if proof.field == "bus"} == {"proven"}
     nothing_is_left(lab, lab01)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 from laboratory import Host, Laboratory
 from project import Project
 from test_measuring import nothing_is_left
+
+from pytest_vmstorage.results.run import Run
 
 CELLS = """
 import pytest
@@ -31,9 +32,9 @@ def test_guests_are_restored_there(lab: Laboratory, lab01: Host, project: Projec
         code, text = project.run("--vm-host=lab01", "--vm-report=run.json")
         assert code == 0, text
         assert text.count("saving a guest from which others are restored") == saves, text
-        rows = json.loads((project.folder / "run.json").read_text())["measurements"]
-        assert [row["hygiene"]["boot"] for row in rows] == ["restored"] * 4
-        assert {proof["status"] for row in rows for proof in row["proof"] if proof["field"] == "cache"} == {"proven"}
+        rows = Run.model_validate_json((project.folder / "run.json").read_text()).measurements
+        assert [row.hygiene["boot"] for row in rows] == ["restored"] * 4
+        assert {proof.status for row in rows for proof in row.proof if proof.field == "cache"} == {"proven"}
     (states,) = (path for path in map(Path, lab01.left()) if path.name == "states")
     what = f"1 saved guest(s) in {states} on lab01"
     for option, said in (

@@ -15,6 +15,7 @@ from projects import QCOW2, RANDOM_WRITE, RAW, assert_refused, flat, text_of
 from pytest_benchmark.stats import Metadata
 
 from pytest_vmstorage.plugin import benchmark
+from pytest_vmstorage.results.packed import unpacked
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.testing.builders import make_measurement
 
@@ -44,12 +45,14 @@ def test_what_is_saved(two_cells, workers):
         assert rows[QCOW2]["params"]["format"] == "qcow2"
         assert rows[QCOW2]["group"] == "fio randwrite 4k qd32: time = s per I/O, OPS = 1/mean in IOPS"
         assert rows[QCOW2]["extra_info"]["metrics"]["iops"] == {"unit": "IOPS", "median": 5000.0}
-        block = content["vmstorage"]
-        assert block["schema_version"] == 1
+        assert content["vmstorage"]["schema_version"] == 2
+        block = unpacked(content["vmstorage"])
         assert sorted(one["nodeid"] for one in block["measurements"]) == sorted([RAW, QCOW2])
         assert [host["name"] for host in block["hosts"]] == ["fakehost"]
         assert len(block["measurements"][0]["samples"]) == 3
         assert block["measurements"][0]["samples"][0]["raw"].startswith('{"fio version"')
+    (path,) = two_cells.path.glob(".benchmarks/*/*.json")
+    assert "\n " not in path.read_text()
     assert "data" not in saved["benchmarks"][0]["stats"]
     assert len(now["benchmarks"][0]["stats"]["data"]) == 3
 
@@ -102,6 +105,13 @@ def test_histogram_without_its_extra(two_cells, monkeypatch):
     assert two_cells.events == []
 
 
+def test_a_python_without_lzma(two_cells, monkeypatch):
+    """Samples could not be kept in it, so nothing is measured."""
+    monkeypatch.setitem(sys.modules, "lzma", None)
+    assert_refused(two_cells.run(), "this Python has no lzma module, by which samples and saved runs are compressed.")
+    assert two_cells.events == []
+
+
 MEDIANS = ("Name (time in us)", "Median", "Min", "Max", "Mean", "StdDev", "IQR", "Rounds")
 
 
@@ -132,6 +142,23 @@ def test_columns_of_benchmarks_that_others_chose_stay(two_cells):
         pytest__ini="[pytest]\n", test_own="def test_own(benchmark): benchmark.pedantic(lambda: 1, rounds=2)\n"
     )
     assert "OPS" in " ".join(head_of(two_cells.run("--benchmark-save=x")))
+
+
+def test_what_another_run_saves_meanwhile_is_left_alone(two_cells):
+    """Only the file of this run is written again without its indent."""
+    two_cells.write(
+        conftest="from pathlib import Path\n"
+        "import pytest\n"
+        "@pytest.hookimpl(trylast=True)\n"
+        "def pytest_benchmark_update_json(config, output_json):\n"
+        "    folder = Path('.benchmarks/elsewhere'); folder.mkdir(parents=True)\n"
+        '    (folder / "0001_x.json").write_text(\'{\\n  "vmstorage": {"started": "then"}}\')\n'
+        '    (folder / "0002_x.json").write_text(\'{\\n  "benchmarks": []}\')\n',
+    )
+    two_cells.run("--vm-save=x", own_process=True).assert_outcomes(passed=2)
+    texts = {path.parent.name + path.name[:4]: path.read_text() for path in two_cells.path.glob(".benchmarks/*/*.json")}
+    assert len(texts) == 3
+    assert texts["elsewhere0001"].count("\n  ") == texts["elsewhere0002"].count("\n  ") == 1
 
 
 TABLE = " benchmark 'fio randwrite 4k qd32: time = s per I/O"

@@ -7,6 +7,8 @@ import json
 import pytest
 from projects import QCOW2, RANDOM_WRITE, TWO_CELLS, assert_refused, flat, text_of
 
+from pytest_vmstorage.results.packed import unpacked
+
 JUDGED = ("--vm-baseline=main", "--vm-day-spread=3%")
 CONFIRMED = (*JUDGED, "--vm-confirm")
 
@@ -25,6 +27,12 @@ def measurements(project, name="r.json"):
     return {one["nodeid"].partition("[")[2].rstrip("]"): one for one in run["measurements"]}
 
 
+def plain_saved(path):
+    """A saved file with nothing packed, as earlier versions wrote it."""
+    saved = json.loads(path.read_text())
+    return {**saved, "vmstorage": unpacked(saved["vmstorage"])}
+
+
 def guests(project):
     """How often a guest of each cell was made since the last look."""
     cells = [event.partition(" ")[2] for event in project.events if event.startswith("guest ")]
@@ -37,7 +45,7 @@ def test_saving_writes_pytest_benchmarks_file(two_cells):
     (path,) = two_cells.path.glob(".benchmarks/*/0001_main.json")
     saved = json.loads(path.read_text())
     assert sorted(row["fullname"] for row in saved["benchmarks"]) == [QCOW2, QCOW2.replace("qcow2", "raw")]
-    assert [len(one["samples"]) for one in saved["vmstorage"]["measurements"]] == [3, 3]
+    assert [len(one["samples"]) for one in unpacked(saved["vmstorage"])["measurements"]] == [3, 3]
     two_cells.write(pytest__ini="[pytest]\nvm_save = nightly\n")
     two_cells.run("-k", "raw").assert_outcomes(passed=1)
     assert len(list(two_cells.path.glob(".benchmarks/*/0002_nightly.json"))) == 1
@@ -122,7 +130,7 @@ def test_each_measurement_of_a_test_is_judged(project):
     project.write(test_two=TWO_CELLS + "    measure(Dd(rw='write', bs='1M', count=64))\n")
     project.run("--vm-save=main").assert_outcomes(passed=2)
     (path,) = project.path.glob(".benchmarks/*/0001_main.json")
-    saved = json.loads(path.read_text())
+    saved = plain_saved(path)
     for one in saved["vmstorage"]["measurements"]:
         for sample in one["samples"] if one["tool"] == "dd" and "raw" in one["nodeid"] else ():
             sample["figures"] = {name: value * 2 for name, value in sample["figures"].items()}
@@ -197,7 +205,7 @@ def test_a_second_day_under_the_same_name_counts(saved):
     """Days of other dates: five of them need no word of the user's."""
     (path,) = saved.path.glob(".benchmarks/*/0001_main.json")
     for day, factor in enumerate((1.01, 0.99, 1.0, 1.02), 2):
-        text = json.loads(path.read_text())
+        text = plain_saved(path)
         text["datetime"] = text["vmstorage"]["started"] = f"2030-01-0{day}T00:00:00+00:00"
         for one in text["vmstorage"]["measurements"]:
             for sample in one["samples"]:

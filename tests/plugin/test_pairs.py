@@ -7,6 +7,8 @@ import json
 import pytest
 from projects import RANDOM_WRITE, TWO_CELLS, assert_refused, flat, journal_samples, text_of
 
+from pytest_vmstorage.results.packed import unpacked
+
 AGAINST = "--vm-against=cache=writeback"
 SEED = "--vm-seed=3"
 
@@ -281,6 +283,6 @@ def test_saved_with_pairs(two_cells):
     (path,) = two_cells.path.glob(".benchmarks/*/0001_main.json")
     saved = json.loads(path.read_text())
     assert len(saved["benchmarks"]) == 2
-    assert saved["vmstorage"]["recipe"] == "cache=writeback"
+    assert unpacked(saved["vmstorage"])["recipe"] == "cache=writeback"
     result = two_cells.run("--vm-baseline=main", "--vm-day-spread=3%")
     result.assert_outcomes(passed=2)

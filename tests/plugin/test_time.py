@@ -10,6 +10,9 @@ import json
 import pytest
 from projects import RANDOM_WRITE, assert_refused, flat, text_of
 
+from pytest_vmstorage.results.journal import read_timelines
+from pytest_vmstorage.results.packed import unpacked
+
 
 def spans_of(timeline, step):
     """The spans of that step."""
@@ -21,7 +24,7 @@ def test_every_round_has_its_spans(two_cells, workers):
     """Three rounds and a warm-up of each cell, in the run that is saved and by the process that took them."""
     result = two_cells.run("--vm-report=r.json", "--vm-timeline=out/t.json", *workers, own_process=True)
     result.assert_outcomes(passed=2)
-    timelines = json.loads((two_cells.path / "r.json").read_text())["timelines"]
+    timelines = unpacked(json.loads((two_cells.path / "r.json").read_text()))["timelines"]
     assert {one["process"] for one in timelines} == ({"gw0", "gw1"} if workers else {"pytest"})
     (busy,) = [one for one in timelines if spans_of(one, "window")]
     cells = ("qcow2-none-virtio-blk-off", "raw-none-virtio-blk-off")
@@ -48,7 +51,8 @@ def test_the_journal_has_the_spans_of_a_run(two_cells):
     (journal,) = two_cells.path.glob(".vmstorage/*.jsonl")
     records = [json.loads(line) for line in journal.read_text().splitlines()]
     assert sum("sample" in one for one in records) == 6
-    steps = [one["span"]["step"] for one in records if "span" in one]
+    (timeline,) = read_timelines(journal.read_text().splitlines())
+    steps = [span.step for span in timeline.spans]
     assert steps.count("window") == 6
     assert steps[-1] == "teardown"
 

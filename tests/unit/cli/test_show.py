@@ -12,6 +12,7 @@ from pytest_vmstorage.cli.command import main
 from pytest_vmstorage.cli.show import newest_run, show_cell
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.report.formats import render_json
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results.counters import IoCounters
 from pytest_vmstorage.results.run import IDLE, Measurement, Proof, Run
@@ -150,6 +151,26 @@ def test_the_command_shows_the_newest_run_or_the_file_named(
     assert IDLE in capsys.readouterr().out
     assert main(["show", "nothing"]) == 1
     assert "has no cell 'nothing'" in capsys.readouterr().err
+
+
+def test_raw_outputs_of_a_cell_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of each round, for jq or fio's own tools; a cell that failed has none."""
+    monkeypatch.chdir(tmp_path)
+    made = make_measurement(RAW, iops=(1, 2))
+    samples = [one.model_copy(update={"raw": raw}) for one, raw in zip(made.samples, ("{\n}", "[]"), strict=True)]
+    run = make_run(
+        made.model_copy(update={"samples": tuple(samples)}), make_measurement(QCOW2), failures=[make_failure(RAW)]
+    )
+    (tmp_path / "r.json").write_text(render_json(run))
+    assert main(["show", str(RAW), "r.json", "--raw"]) == 0
+    assert capsys.readouterr().out == "{\n}\n[]\n"
+    assert main(["show", "nothing", "r.json", "--raw"]) == 1
+    assert "has no cell 'nothing'" in capsys.readouterr().err
+    (tmp_path / "r.json").write_text(render_json(make_run(failures=[make_failure(RAW)])))
+    assert main(["show", str(RAW), "r.json", "--raw"]) == 1
+    assert f"has no round of '{RAW}': it failed. Leave --raw out to see why." in capsys.readouterr().err
 
 
 def test_what_each_layer_moved_stands_side_by_side() -> None:

@@ -29,6 +29,7 @@ from pytest_vmstorage.config.matrix import load_matrix
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin.session import check_workload
 from pytest_vmstorage.results.journal import read_history, read_timelines
+from pytest_vmstorage.results.packed import pack, pack_evidence, pack_run, unpack
 from pytest_vmstorage.results.saved import load_baseline
 from pytest_vmstorage.testing.builders import make_measurement, make_run
 from pytest_vmstorage.text import plain
@@ -245,8 +246,17 @@ def with_a_flaw(document: Any) -> st.SearchStrategy[Any]:
     return st.builds(changed, st.just(document), st.sampled_from(list(paths_of(document))), JSON)
 
 
+def packed_spans(content: Any) -> str:
+    """A line of a journal whose packed part is this."""
+    return json.dumps({"process": "main", "began": "2026-01-01", "packed": pack(content, quick=True)})
+
+
 LINES = st.lists(
-    st.text() | JSON.map(json.dumps) | with_a_flaw(SAMPLE).map(json.dumps) | with_a_flaw(SPAN).map(json.dumps),
+    st.text()
+    | JSON.map(json.dumps)
+    | with_a_flaw(SAMPLE).map(json.dumps)
+    | with_a_flaw(SPAN).map(json.dumps)
+    | with_a_flaw([SPAN["span"]]).map(packed_spans),
     max_size=4,
 )
 
@@ -261,10 +271,23 @@ def test_any_line_of_a_journal(lines: list[str]) -> None:
 
 
 RUN = json.loads(make_run(make_measurement()).model_dump_json())
+PACKED = [pack_evidence(RUN), pack_run(RUN)]
 
 
-@some(150)
-@given(document=JSON | with_a_flaw(RUN) | with_a_flaw({"vmstorage": RUN, "datetime": "2026-01-01"}))
+def with_a_packed_flaw(document: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """The document of a run with anything in some place of its packed part."""
+    return with_a_flaw(unpack(document["packed"])).map(
+        lambda content: {**document, "packed": pack(content, quick=True)}
+    )
+
+
+@some(250)
+@given(
+    document=JSON
+    | with_a_flaw(RUN)
+    | with_a_flaw({"vmstorage": RUN, "datetime": "2026-01-01"})
+    | st.one_of(*(with_a_flaw(one) for one in PACKED), *(with_a_packed_flaw(one) for one in PACKED))
+)
 def test_any_saved_run(document: object, tmp_path: Path) -> None:
     """It is read, or refused with the file's name."""
     path = tmp_path / "0001_main.json"

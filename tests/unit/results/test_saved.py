@@ -10,12 +10,17 @@ import pytest
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.report.formats import render_json
+from pytest_vmstorage.results.packed import json_lines, pack_run, unpack
 from pytest_vmstorage.results.run import SCHEMA, Run
 from pytest_vmstorage.results.saved import PROMOTED, keyed, load_baseline
 from pytest_vmstorage.testing.builders import make_baseline, make_measurement, make_run
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "saved-0.1.0.json"
 """A file that version 0.1.0 saved; saved-0.1.0.md says how."""
+
+
+PACKED = RECORDING.with_name("saved-form-2.json")
+"""The first file whose run is packed; saved-form-2.md says how it was made."""
 
 
 def save(
@@ -163,6 +168,10 @@ def test_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
         ),
         ('{"vmstorage": {"started": "", "hosts": [{"stated": {"a\\nb": 1}}]}}', "hosts.0.name cannot be read."),
         (
+            '{"vmstorage": {"started": "", "packed": "x"}}',
+            "is damaged: its packed part cannot be read. Save it again.",
+        ),
+        (
             '{"vmstorage": {"started": "", "hosts": [{"name": "h", "stated": {"a\\nb": 1}}]}}',
             "is damaged: hosts.0.stated.a b cannot be read. Save it again.",
         ),
@@ -208,3 +217,37 @@ def test_what_0_1_0_saved_is_saved_again_as_it_was() -> None:
     """No field of the saved form has another name, type or default."""
     block = json.loads(RECORDING.read_text())["vmstorage"]
     assert Run.model_validate(block).model_dump(mode="json") == block
+
+
+def test_a_packed_run_is_read(tmp_path: Path) -> None:
+    """Its figures, raw outputs with their histograms, proofs and times are those of the recorded run of real guests."""
+    run = load_baseline(str(PACKED), tmp_path).run
+    first = run.measurements[0]
+    assert (run.schema_version, len(run.measurements)) == (2, 8)
+    assert repr(first) == (
+        "<fio randwrite 4k qd32 size=64M on raw-none-virtio-blk-off 128M, vm:"
+        " iops 4076 IOPS (1155 IOPS to 5857 IOPS in 3 rounds)>"
+    )
+    outputs = [json.loads(output)["jobs"][0] for m in run.measurements for output in m.raw]
+    assert all(output["write"]["clat_ns"]["bins"] for output in outputs)
+    assert len({m.proof for m in run.measurements}) == 4
+    assert {proof.status for m in run.measurements for proof in m.proof if proof.field == "format"} == {"proven"}
+    assert len(run.timelines[0].spans) == 404
+
+
+def test_what_was_packed_is_packed_again_as_it_was() -> None:
+    """No field of the saved form has another name, type or default."""
+    block = json.loads(PACKED.read_text())["vmstorage"]
+    again = pack_run(Run.model_validate(block).model_dump(mode="json"))
+    assert {**block, "packed": unpack(block["packed"])} == {**again, "packed": unpack(again["packed"])}
+
+
+def test_a_saved_run_has_five_kilobytes_a_round() -> None:
+    """With all that fio printed, its histograms of 1,500 lines: 48 kB a round."""
+    content = json.loads(PACKED.read_text())
+    run = Run.model_validate(content["vmstorage"])
+    rounds = [sample for m in run.measurements for sample in m.samples]
+    assert sum(len(sample.raw) for sample in rounds) / len(rounds) > 40_000
+    saved = json_lines({**content, "vmstorage": pack_run(run.model_dump(mode="json"))})
+    assert len(saved.encode()) / len(rounds) < 4500
+    assert len(render_json(run).encode()) / len(rounds) < 6500

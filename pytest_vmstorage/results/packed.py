@@ -1,0 +1,193 @@
+"""The packed form of a run: what takes much room and few people read is compressed in one text of its JSON document.
+
+Tools' raw output, proofs and the timelines make nine tenths of a run, and say nearly the same in each round. They are
+compressed together with xz (each row for itself takes half as much again), as base64, which JSON can hold and a shell
+can read without Python: `jq -r .packed FILE | base64 -d | xz -d`. In the text, each output stands under its SHA-256,
+which its sample names, and each proof once, to which the rows of its cell point.
+
+Most of fio's output are histograms, of some 1,500 lines a round. In an output each is a list of its own: the number of
+spaces before its lines, the steps from key to key, and the counts; that takes two thirds of the room, and a sixth of
+the time.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from pytest_vmstorage.errors import ConfigError
+
+_ROWS = ("measurements", "against")
+_SUM = "sha256:"
+
+_LEAST_WINDOW, _LARGEST_WINDOW = 2**12, 2**23
+"""The bytes in which xz finds what is repeated: the least that it takes, and what 300 rounds of fio have."""
+
+_LARGEST_BYTES = 2**30
+"""Text that a thousand cells would have; what unpacks to more is no run."""
+
+
+def check_lzma() -> None:
+    """Raises ConfigError where this Python was built without lzma, which its authors call optional."""
+    _lzma()
+
+
+def _lzma() -> ModuleType:
+    # loaded when something is packed: a Python without it is to say so in a sentence
+    try:
+        import lzma
+    except ImportError:
+        raise ConfigError(
+            "this Python has no lzma module, by which samples and saved runs are compressed.",
+            hint="Install liblzma-dev (xz-devel), build Python again, or use the distribution's.",
+        ) from None
+    return lzma
+
+
+def pack(value: object, *, quick: bool = False) -> str:
+    """A JSON value as base64 of its compressed text; `quick` takes a third of the time, and 4 % more room."""
+    lzma = _lzma()
+    text = json.dumps(value, separators=(",", ":")).encode()
+    # buffers as large as the text: to fill those of the preset takes as long as to pack a sample
+    size = min(max(len(text), _LEAST_WINDOW), _LARGEST_WINDOW)
+    how = {"id": lzma.FILTER_LZMA2, "preset": 4 if quick else 6 | lzma.PRESET_EXTREME, "pb": 0, "dict_size": size}
+    packed: bytes = lzma.compress(text, filters=[how])
+    return base64.b64encode(packed).decode()
+
+
+def unpack(text: str) -> Any:
+    """The JSON value that `pack` made the text of; raises ConfigError for any other text."""
+    lzma = _lzma()
+    try:
+        reader = lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
+        content = reader.decompress(base64.b64decode(text, validate=True), max_length=_LARGEST_BYTES)
+        if not reader.eof:
+            raise ConfigError("its packed part is cut short, or larger than 1 GiB.")
+        return json.loads(content)
+    except (ValueError, TypeError, RecursionError, lzma.LZMAError):
+        raise ConfigError("its packed part cannot be read.") from None
+
+
+def pack_output(raw: str) -> str:
+    """A tool's raw output as `pack` makes it of one, between two rounds."""
+    return pack(_pieces(raw), quick=True)
+
+
+def unpack_output(text: str) -> str:
+    """The raw output that `pack_output` made the text of; raises ConfigError for any other text."""
+    try:
+        return _joined(unpack(text))
+    except (LookupError, TypeError, ValueError):
+        raise ConfigError("its packed part cannot be read.") from None
+
+
+# int() reads no more digits than 4300
+_BIN = r'^( +)"(\d{1,18})" : (\d{1,18}),?\n'
+_BINS = re.compile(f"(?:{_BIN})+", re.MULTILINE)
+
+
+def _pieces(raw: str) -> list[Any]:
+    """An output as texts and histograms in turns, a text first; a single text where these would not make it up."""
+    pieces: list[Any] = []
+    place = 0
+    for found in _BINS.finditer(raw):
+        bins = re.findall(_BIN, found[0], re.MULTILINE)
+        keys = [int(key) for _, key, _ in bins]
+        steps = [key - before for key, before in zip(keys, [0, *keys], strict=False)]
+        pieces += [raw[place : found.start()], [len(bins[0][0]), steps, [int(count) for *_, count in bins]]]
+        place = found.end()
+    pieces.append(raw[place:])
+    return pieces if _joined(pieces) == raw else [raw]
+
+
+def _joined(pieces: Sequence[Any]) -> str:
+    """The output of which these are the pieces."""
+    return "".join(piece if isinstance(piece, str) else _histogram(*piece) for piece in pieces)
+
+
+def _histogram(indent: int, steps: Sequence[int], counts: Sequence[int]) -> str:
+    bins = zip(itertools.accumulate(steps), counts, strict=True)
+    return ",\n".join(f'{" " * indent}"{key}" : {count}' for key, count in bins) + "\n"
+
+
+def pack_evidence(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's document with readable rows, and with raw outputs, proofs and timelines packed."""
+    rows, evidence = _parted(document)
+    return {**rows, "packed": pack(evidence)}
+
+
+def pack_run(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's document with everything packed but the version of its form and when it was started."""
+    rows, evidence = _parted(document)
+    head = {name: rows.pop(name) for name in ("schema_version", "started")}
+    return {**head, "packed": pack({**rows, **evidence})}
+
+
+def unpacked(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The plain document of a run from any of its forms; raises ConfigError where the packed part is damaged."""
+    if not isinstance(document.get("packed"), str):
+        return document
+    content = unpack(document["packed"])
+    try:
+        whole = {**content, **document}
+        outputs, proofs = {name: _joined(one) for name, one in whole.pop("outputs").items()}, whole.pop("proofs")
+        del whole["packed"]
+        if any(_sum(text) != name for name, text in outputs.items()):
+            raise ConfigError("a raw output in it is not what was measured: its SHA-256 is another.")
+        for name in _ROWS:
+            whole[name] = [_whole_row(row, outputs, proofs) for row in whole[name]]
+    except (LookupError, TypeError, AttributeError, ValueError):
+        raise ConfigError("its packed part does not go with its rows.") from None
+    return whole
+
+
+def _parted(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The document without what takes much room, and that."""
+    outputs: dict[str, list[Any]] = {}
+    proofs: dict[str, int] = {}
+    rows = {name: [_short_row(row, outputs, proofs) for row in document[name]] for name in _ROWS}
+    rest = {name: value for name, value in document.items() if name != "timelines"} | rows
+    evidence = {"proofs": [json.loads(one) for one in proofs], "timelines": document["timelines"], "outputs": outputs}
+    return rest, evidence
+
+
+def _short_row(row: Mapping[str, Any], outputs: dict[str, list[Any]], proofs: dict[str, int]) -> dict[str, Any]:
+    samples = []
+    for sample in row["samples"]:
+        name = _sum(sample["raw"])
+        outputs[name] = _pieces(sample["raw"])
+        samples.append({**sample, "raw": name})
+    number = proofs.setdefault(json.dumps(row["proof"]), len(proofs))
+    return {**row, "samples": samples, "proof": number}
+
+
+def _whole_row(row: Mapping[str, Any], outputs: Mapping[str, str], proofs: Sequence[object]) -> dict[str, Any]:
+    samples = [{**sample, "raw": outputs[sample["raw"]]} for sample in row["samples"]]
+    return {**row, "samples": samples, "proof": proofs[row["proof"]]}
+
+
+def _sum(text: str) -> str:
+    # JSON can hold halves of surrogates, UTF-8 cannot
+    return _SUM + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def json_lines(document: Mapping[str, Any]) -> str:
+    """A JSON document without indent: each of its fields begins a line, and each entry of a list that is one."""
+    fields = [f"{json.dumps(name)}: {_lines(value)}" for name, value in document.items()]
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
+def _lines(value: object) -> str:
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(_short(one) for one in value) + "\n]"
+    return _short(value)
+
+
+def _short(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
