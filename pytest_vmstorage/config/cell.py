@@ -251,13 +251,17 @@ AXES = tuple(name for name in FIELDS if name != "size")
 `size` can be swept, too, where a test has no other argument of that name: see plugin/parametrize.py.
 """
 
-_ALLOWED: Mapping[str, tuple[str, ...]] = {
+ALLOWED: Mapping[str, tuple[str, ...]] = {
     name: get_args(field.annotation)
     for name, field in StorageConfig.model_fields.items()
     if get_origin(field.annotation) is Literal
 }
+"""The words of each axis that has a list of them."""
+
 _SPEAKING = ("format", "cache", "bus", "preallocation", "state", "subformat", "io")
-_SIZES = ("total_bytes_sec", "cluster_size", "l2_cache_size", "metadata_cache_size", "memory", "size")
+
+BYTE_FIELDS = ("total_bytes_sec", "cluster_size", "l2_cache_size", "metadata_cache_size", "memory", "size")
+"""The fields whose values are bytes, and written as sizes such as "64k"."""
 
 
 def axis_text(name: str, value: object) -> str:
@@ -265,9 +269,16 @@ def axis_text(name: str, value: object) -> str:
     value = "default" if value is None else value
     if name in _SPEAKING:
         return str(value)
-    if name in _SIZES and value != "default":
+    if name in BYTE_FIELDS and value != "default":
         value = format_size(parse_size(value))
     return f"{name}={'yes' if value is True else 'no' if value is False else value}"
+
+
+def check_field(name: str) -> None:
+    """Raise ConfigError, with the name that is spelt most like it, where no field has that name."""
+    if name not in FIELDS:
+        hint = f"{close_to(name, FIELDS)}It has: {', '.join(FIELDS)}."
+        raise ConfigError(f"a storage configuration has no field {name!r}.", hint=hint)
 
 
 def make_config(values: Mapping[str, Any]) -> StorageConfig:
@@ -276,11 +287,9 @@ def make_config(values: Mapping[str, Any]) -> StorageConfig:
     Raises ConfigError, one sentence, for an unknown field, an unknown value, or a cell that cannot exist.
     """
     for name, value in values.items():
-        if name not in FIELDS:
-            hint = f"{close_to(name, FIELDS)}It has: {', '.join(FIELDS)}."
-            raise ConfigError(f"a storage configuration has no field {name!r}.", hint=hint)
+        check_field(name)
         check_readable(name, value)
-        allowed = _ALLOWED.get(name)
+        allowed = ALLOWED.get(name)
         if allowed is not None and value not in allowed:
             raise ConfigError(f"{name}={quoted(value)} is not known.", hint=f"{name} is one of: {', '.join(allowed)}.")
     try:

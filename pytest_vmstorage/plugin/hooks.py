@@ -157,8 +157,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
 
     deferred = DeferredParametrize(metafunc)
     result = yield
-    sweep = matrix_sweep(metafunc.config)
-    hosts = settings_of(metafunc.config).swept_hosts
+    settings, sweep = settings_of(metafunc.config), matrix_sweep(metafunc.config)
+    hosts = settings.swept_hosts
+    deferred.refuse(settings.not_axes)
     deferred.replay(sweep.call(metafunc, deferred.names) if sweep else None, hosts)
     return result
 
@@ -174,7 +175,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         sweep = matrix_sweep(config)
         for place, item in enumerate(items):
             item.stash[PLACE] = place
-        parametrize.attach_configs(items, sweep)
+        near_misses = config.stash.get(parametrize.NEAR_MISSES, {})
+        parametrize.attach_configs(items, sweep, near_misses)
         if sweep is not None:
             sweep.deselect_cellless(config, items)
         parametrize.group_by_config(items)

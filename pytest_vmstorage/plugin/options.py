@@ -83,6 +83,9 @@ FLAGS = (
 )
 """Options that are on or off."""
 
+NOT_AXES = "vm_not_axes"
+"""In the ini file alone: names of parameters that are the tests' own, however near they are to an axis."""
+
 _CHECKED_LATER = ("keep", "pin", "strict", "plan")
 
 
@@ -104,6 +107,7 @@ def add_options(parser: pytest.Parser) -> None:
         attribute = ini_name(name)
         group.addoption(f"--vm-{name}", dest=attribute, action="store_true", default=None, help=text)
         parser.addini(attribute, text, type="bool", default=False)
+    parser.addini(NOT_AXES, "parameters of the tests' own that look like a misspelt axis", type="linelist", default=[])
 
 
 def ini_name(name: str) -> str:
@@ -119,7 +123,7 @@ def value(config: pytest.Config, name: str) -> Any:
 
 def any_given(config: pytest.Config) -> bool:
     """Whether the user chose anything that can be wrong, so that there is something to check."""
-    return any(value(config, name) != default for name, default in _defaults())
+    return config.getini(NOT_AXES) != [] or any(value(config, name) != default for name, default in _defaults())
 
 
 def _defaults() -> Iterator[tuple[str, object]]:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
 
-from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text, make_config
+from pytest_vmstorage.config.cell import AXES, StorageConfig, axis_text, check_field, make_config
 from pytest_vmstorage.config.matrix import Expansion, Matrix, value_of
+from pytest_vmstorage.config.near_miss import SIZE, near_miss, refusal
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, HOST, REFUSAL, is_storage_item, uses
+from pytest_vmstorage.workloads.base import Workload
 from pytest_vmstorage.workloads.image_operations import check_cell
 
 _Row = type(pytest.param())
 
 HIDDEN = "_vm_"
 """Stands before an axis's name where a test uses a fixture of that name, such as pytest's own `cache`."""
-
-SIZE = "size"
-"""Swept like an axis where the test function does not list it: where it does, it is a parameter of the test's own."""
 
 
 class Call(NamedTuple):
@@ -52,6 +52,18 @@ class Call(NamedTuple):
             row if isinstance(row, _Row) else pytest.param(row) if is_bare else pytest.param(*row)
             for row in self.argvalues
         ]
+
+    def values(self, name: str) -> list[Any]:
+        """The values of one of its parameters; those of a row with too few or too many are left out."""
+        place = self.names.index(name)
+        # a row may be no sequence at all, which pytest tells better
+        rows = [getattr(row, "values", row if len(self.names) > 1 else (row,)) for row in self.argvalues]
+        return [row[place] for row in rows if isinstance(row, tuple | list) and len(row) == len(self.names)]
+
+    def is_of_fixture(self, name: str) -> bool:
+        """Whether a fixture reads that parameter's values."""
+        indirect = self.options.get("indirect", False)
+        return indirect is True or (indirect is not False and name in indirect)
 
 
 class DeferredParametrize:
@@ -84,6 +96,33 @@ class DeferredParametrize:
     def names(self) -> set[str]:
         """All that is parametrized."""
         return {name for call in self._calls for name in call.names}
+
+    def near_misses(self, own: Collection[str]) -> dict[str, ConfigError]:
+        """By its name the refusal of each parameter that is nearly an axis; those in `own` are the test's own.
+
+        So are those named as an option of a workload, such as `convert_to`: the test hands them on.
+        """
+        found = {}
+        for call in self._calls:
+            for name in call.names:
+                axis = near_miss(
+                    name,
+                    call.values(name),
+                    swept=self.names,
+                    is_argument=name in self._metafunc.fixturenames,
+                    of_fixture=call.is_of_fixture(name),
+                )
+                if axis and name not in own and name not in _options(Workload):  # type: ignore[type-abstract]
+                    found[name] = refusal(name, call.values(name), axis)
+        return found
+
+    def refuse(self, own: Collection[str]) -> None:
+        """Note the first near-miss for `attach_configs`; one that the test does not take is left out of the replay."""
+        found = self.near_misses(own)
+        for error in list(found.values())[:1]:
+            self._metafunc.config.stash.setdefault(NEAR_MISSES, {})[_stem(self._metafunc.definition)] = error
+        unknown = found.keys() - {*self._metafunc.fixturenames}
+        self._calls = [call for call in self._calls if unknown.isdisjoint(call.names)]
 
     def replay(self, sweep: Call | None = None, hosts: Sequence[str] = ()) -> None:
         """Make the calls that were asked for: hosts before all, then that of the matrix file, then axes."""
@@ -158,11 +197,26 @@ def _rank(name: str) -> int:
     return AXES.index(name) if name in AXES else len(AXES)
 
 
-def attach_configs(items: Sequence[pytest.Item], sweep: MatrixSweep | None = None) -> None:
+def _options(kind: type[Workload]) -> set[str]:
+    """The options of that workload and of all below it, a user's own too, in modules that were imported by now."""
+    return {*kind.model_fields, *(name for one in kind.__subclasses__() for name in _options(one))}
+
+
+NEAR_MISSES: pytest.StashKey[dict[str, ConfigError]] = pytest.StashKey()
+"""On the config: by the test without its parameters the refusal of one that is nearly an axis."""
+
+
+def attach_configs(
+    items: Sequence[pytest.Item],
+    sweep: MatrixSweep | None = None,
+    near_misses: Mapping[str, ConfigError] = MappingProxyType({}),
+) -> None:
     """Give every item that uses `storage` its cell, or the reason why there is none."""
     for item in items:
         if is_storage_item(item):
             try:
+                if near_misses and _stem(item) in near_misses:
+                    raise near_misses[_stem(item)]
                 config = item_config(item, sweep.storage(item) if sweep else {})
                 if uses(item, "measure_image"):
                     check_cell(config)
@@ -305,8 +359,7 @@ def _fixed(definition: pytest.Item) -> dict[str, Any]:
     """The values that a test's marks fix, checked one by one: a slip must not pass for an impossible cell."""
     fixed = marked(definition)
     for name, value in fixed.items():
-        if name not in FIELDS:
-            raise ConfigError(f"a storage configuration has no field {name!r}.", hint=f"It has: {', '.join(FIELDS)}.")
+        check_field(name)
         value_of(name, value)
     return fixed
 

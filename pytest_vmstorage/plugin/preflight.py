@@ -10,6 +10,7 @@ import pytest
 from pytest_vmstorage.analysis.gate.policy import parse_tolerated
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import find_host
+from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.config.variant import Variant
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.guest.emulator import check_emulator
@@ -187,8 +188,14 @@ def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _check_marks(item: pytest.Item) -> None:
-    """Raise ConfigError for a mark tolerated_loss or storage_note without a value."""
-    if item.get_closest_marker(TOLERATED) is not None:
+    """Raise ConfigError for a mark tolerated_loss or storage_note without a value, or with something else."""
+    if (mark := item.get_closest_marker(TOLERATED)) is not None:
+        for name in mark.kwargs.keys() - {"percent"}:
+            hint = f'{close_to(name, ["percent"])}Write @pytest.mark.{TOLERATED}("5%").'
+            raise ConfigError(f"{item.nodeid}: the mark {TOLERATED} takes no {name!r}.", hint=hint)
+        if len([*mark.args, *mark.kwargs]) > 1:
+            hint = f'Write @pytest.mark.{TOLERATED}("5%").'
+            raise ConfigError(f"{item.nodeid}: the mark {TOLERATED} takes one percentage.", hint=hint)
         parse_tolerated(tolerated_by(item), f"{item.nodeid}: the mark {TOLERATED}")
     for note in item.iter_markers(NOTE):
         if note.kwargs or len(note.args) != 1 or not isinstance(note.args[0], str) or not note.args[0].strip():

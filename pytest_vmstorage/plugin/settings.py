@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.analysis.gate.policy import GATE_FILE, HISTORY, GatePolicy, Undecided, Unsure, parse_tolerated
+from pytest_vmstorage.config.cell import AXES
 from pytest_vmstorage.config.guest_image import ListedImage, choose_image
 from pytest_vmstorage.config.inventory import LOCAL, Inventory, choose_hosts
 from pytest_vmstorage.config.inventory_file import FoundInventory, find_inventory, read_inventory
@@ -21,10 +22,11 @@ from pytest_vmstorage.config.user_input import read_user_text
 from pytest_vmstorage.config.variant import Variant, parse_recipe
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.measure.rounds import Rounds
-from pytest_vmstorage.plugin.options import ini_name, value
+from pytest_vmstorage.plugin.options import NOT_AXES, ini_name, value
 from pytest_vmstorage.plugin.stash import SETTINGS
 from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.results.saved import Baseline, load_baseline
+from pytest_vmstorage.text import quoted
 from pytest_vmstorage.units import parse_duration, parse_percent
 from pytest_vmstorage.workloads.base import Columns, parse_columns
 
@@ -82,6 +84,7 @@ class Settings(BaseModel):
     image_sha256: str
     image_reach: str
     matrix_file: NamedPath
+    not_axes: tuple[str, ...]
     lab_options: LabSettings
     rounds: Rounds
     seed: int
@@ -225,6 +228,7 @@ def _read(config: pytest.Config) -> Settings:
         image_sha256=str(value(config, "image-sha256")),
         image_reach=str(value(config, "image-reach")),
         matrix_file=_named(config, "matrix"),
+        not_axes=_not_axes(config),
         lab_options=lab_options,
         rounds=rounds,
         seed=_seed(config),
@@ -265,6 +269,22 @@ def _lab_options(config: pytest.Config) -> LabSettings:
         ),
         wait_s=parse_duration(value(config, "wait")),
     )
+
+
+def _not_axes(config: pytest.Config) -> tuple[str, ...]:
+    """The names of parameters that are the tests' own."""
+    names = " ".join(config.getini(NOT_AXES)).replace(",", " ").split()
+    for name in names:
+        if name in AXES:
+            raise ConfigError(
+                f"{NOT_AXES}: {name} is an axis in every storage test.",
+                hint="Take the name away, and give the parameter of the test another one.",
+            )
+        if not name.isidentifier():
+            raise ConfigError(
+                f"{NOT_AXES}: {quoted(name)} is not the name of a parameter.", hint="Write for example fromat."
+            )
+    return tuple(names)
 
 
 def _word(config: pytest.Config, name: str, example: str) -> str:

@@ -266,6 +266,8 @@ def test_a_tolerated_loss_of_a_test_and_of_a_cell(saved):
     [
         ('"x"', "test_two.py::test_random_write[raw]: the mark tolerated_loss: 'x' is not a percentage."),
         ("", "test_two.py::test_random_write[raw]: the mark tolerated_loss: '' is not a percentage."),
+        ('percnt="5%"', "the mark tolerated_loss takes no 'percnt'. Did you mean 'percent'? Write"),
+        ('"5%", "6%"', 'the mark tolerated_loss takes one percentage. Write @pytest.mark.tolerated_loss("5%").'),
         ('"0%"', "the mark tolerated_loss: '0%' is not a percentage."),
     ],
 )

@@ -24,6 +24,10 @@ BAD_TESTS = {
         '@pytest.mark.storage(colour="red")\ndef test_x(measure): ...',
         "a storage configuration has no field 'colour'.",
     ),
+    "misspelt field": (
+        '@pytest.mark.storage(fromat="qcow2")\ndef test_x(measure): ...',
+        "test_it.py::test_x: a storage configuration has no field 'fromat'. Did you mean 'format'? It has: format,",
+    ),
     "positional": ('@pytest.mark.storage("2G")\ndef test_x(measure): ...', "takes keywords only."),
     "impossible": (
         '@pytest.mark.parametrize("preallocation", ["off", "metadata"])\ndef test_x(measure): ...\n'
@@ -39,6 +43,124 @@ def test_a_cell_that_cannot_be(project, source, sentence):
     project.write(test_it=f"import pytest\ndef test_good(measure): ...\n{source}\n")
     assert_refused(project.run(), sentence)
     assert project.events == []
+
+
+NEAR_MISSES = {
+    "name": (
+        '@pytest.mark.parametrize("fromat", ["raw", "qcow2"])\ndef test_x(measure, fromat): ...',
+        "test_it.py::test_x[raw] and 1 more: the parameter fromat ('raw', 'qcow2') is no axis, so it changes nothing "
+        "of the disk. Did you mean format? Rename it, or, where it is a parameter of the test's own, name it in the "
+        "ini file: vm_not_axes = fromat.",
+    ),
+    "no argument": (
+        '@pytest.mark.parametrize("fromat", ["raw", "qcow2"])\ndef test_x(guest): ...',
+        "test_it.py::test_x: the parameter fromat ('raw', 'qcow2') is no axis",
+    ),
+    "values": (
+        '@pytest.mark.parametrize("bs,kind", [("4k", "none"), pytest.param("1M", "unsafe", id="u")])\n'
+        "class TestIt:\n    def test_x(self, storage, bs, kind): ...",
+        "test_it.py::TestIt::test_x[4k-none] and 1 more: the parameter kind ('none', 'unsafe') is no axis, so it "
+        "changes nothing of the disk. Did you mean cache?",
+    ),
+    "fixture": (
+        '@pytest.fixture(params=["raw", "qcow2"])\ndef fromat(request): return request.param\n'
+        "def test_x(measure, fromat): ...",
+        "test_it.py::test_x[raw] and 1 more: the parameter fromat ('raw', 'qcow2') is no axis",
+    ),
+    "hook": (
+        "def pytest_generate_tests(metafunc):\n"
+        '    if "fs" in metafunc.fixturenames: metafunc.parametrize("fs", iter(["ext4", "xfs"]))\n'
+        "def test_x(measure_image, fs): ...",
+        "test_it.py::test_x[ext4] and 1 more: the parameter fs ('ext4', 'xfs') is no axis, so it changes nothing of "
+        "the disk. Did you mean host_fs or guest_fs?",
+    ),
+}
+
+
+@pytest.mark.parametrize("option", ["-q", "--vm-plan", "--co", "--vm-matrix=m.toml"])
+@pytest.mark.parametrize(("source", "sentence"), NEAR_MISSES.values(), ids=NEAR_MISSES)
+def test_a_parameter_that_is_nearly_an_axis(project, source, sentence, option):
+    """It would be measured in one cell under two names; refused at collection, with the way to keep it."""
+    project.write(test_it=f"import pytest\n{source}\n", m__toml='[axes]\nbus = ["ide"]\n')
+    swept = option.startswith("--vm-matrix")
+    assert_refused(project.run(option), sentence.partition(": ")[2] if swept else sentence)
+    assert project.events == []
+
+
+def test_a_near_miss_under_xdist(project):
+    """Its tests fail with the sentence, and others run."""
+    project.write(test_it=f"import pytest\n{NEAR_MISSES['name'][0]}\ndef test_y(storage): ...\n")
+    result = project.run("-n1", own_process=True)
+    result.assert_outcomes(passed=1, errors=2)
+    assert "Did you mean format?" in text_of(result)
+
+
+@pytest.mark.parametrize(
+    "ini",
+    ["[pytest]\nvm_not_axes = fromat kind\n", "[pytest]\nvm_not_axes =\n    kind,\n    fromat\n"],
+    ids=["line", "list"],
+)
+def test_a_parameter_is_the_tests_own_where_the_ini_file_says_so(project, ini):
+    """However near it is to an axis."""
+    project.write(
+        pytest__ini=ini,
+        test_it="import pytest\nP = pytest.mark.parametrize\n"
+        '@P("fromat", ["raw", "qcow2"])\n@P("kind", ["none", "unsafe"])\n'
+        "def test_x(storage, fromat, kind): assert (storage.format, storage.cache) == ('raw', 'none')\n",
+    )
+    project.run().assert_outcomes(passed=4)
+
+
+def test_the_ini_file_makes_no_parameter_of_an_axis(two_cells):
+    """One sentence, before any test is collected."""
+    two_cells.write(pytest__ini="[pytest]\nvm_not_axes = format\n")
+    assert_refused(two_cells.run(), "vm_not_axes: format is an axis in every storage test. Take the name away,")
+    two_cells.write(pytest__ini="[pytest]\nvm_not_axes = from-at\n")
+    assert_refused(two_cells.run(), "vm_not_axes: 'from-at' is not the name of a parameter.")
+
+
+def test_parameters_of_the_tests_own_pass(project):
+    """Numbers and truth values, common words, options of workloads, what a fixture reads, and all of other tests."""
+    project.write(
+        test_it="""
+import pytest
+from pytest_vmstorage import Workload
+P = pytest.mark.parametrize
+
+class Own(Workload):
+    tool = "cp"
+    picture: str = "raw"
+
+@pytest.fixture
+def image(request): return request.param.upper()
+
+@P("size", [4096, 8192])
+@P("mode", ["on", "off"])
+@P("count", [1, 2])
+@P("direct", [True, False])
+@P("status", [None, "none"])
+def test_own(storage, size, mode, count, direct, status): ...
+
+@P("convert_to", ["raw", "qcow2"])
+@P("picture", ["raw", "vdi"])
+def test_options(measure_image, convert_to, picture): ...
+
+@P("image", ["raw", "qcow2"], indirect=True)
+@P("bus, target, other", [("ide", "sata", 3), ("sata", "ide", 4)], indirect=["other"])
+def test_indirect(storage, image, target, other): assert image in ("RAW", "QCOW2")
+
+@pytest.fixture
+def other(request): return request.param
+
+@P("format, expected", [("raw", "raw"), ("qcow2", "qcow2")])
+def test_swept(storage, expected): assert storage.format == expected
+
+@P("fromat", ["raw", "qcow2"])
+@P("cahce", ["none", "writeback"])
+def test_no_storage_test(fromat, cahce): ...
+"""
+    )
+    project.run().assert_outcomes(passed=32 + 4 + 4 + 2 + 4)
 
 
 @pytest.fixture

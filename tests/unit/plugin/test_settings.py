@@ -13,7 +13,7 @@ from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.measure.system import Plan
-from pytest_vmstorage.plugin.options import FLAGS, LISTS, VALUES, any_given, ini_name
+from pytest_vmstorage.plugin.options import FLAGS, LISTS, NOT_AXES, VALUES, any_given, ini_name
 from pytest_vmstorage.plugin.settings import Settings, settings_of
 
 
@@ -29,7 +29,7 @@ class FakeConfig:
         self._given = {ini_name(name.replace("_", "-")): value for name, value in given.items()}
         defaults: dict[str, Any] = {name: default for name, _, default, _ in VALUES}
         defaults |= {name: [] for name, *_ in LISTS} | {name: False for name, *_ in FLAGS}
-        self._defaults = {ini_name(name): default for name, default in defaults.items()}
+        self._defaults = {ini_name(name): default for name, default in defaults.items()} | {NOT_AXES: []}
 
     def getoption(self, name: str, default: object = None) -> object:
         """What the command line says."""
