@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from pytest_vmstorage.analysis.columns import function_of, place, unswept
+from pytest_vmstorage.analysis.columns import axes_in_ids, function_of, place, unswept
 from pytest_vmstorage.config.cell import FIELDS, StorageConfig
 from pytest_vmstorage.config.selector import CellSelector
 from pytest_vmstorage.results.run import Failure, Measurement, Run, Sample
@@ -66,15 +66,16 @@ class PairScope(NamedTuple):
         A failed test does not show its workloads. So it counts where its function measured some of these rows, unless
         the same test measured other workloads in another cell.
         """
-        tests = {unswept(row.measurement.nodeid, row.config) for row in rows}
-        others = {unswept(m.nodeid, m.config) for m in self.run.measurements} - tests
+        axes = axes_in_ids(self.run)
+        tests = {unswept(row.measurement.nodeid, row.config, axes) for row in rows}
+        others = {unswept(m.nodeid, m.config, axes) for m in self.run.measurements} - tests
         functions = {function_of(row.measurement.nodeid) for row in rows}
         measured = {row.measurement.nodeid for row in rows}
         return tuple(
             failure
             for failure in self.run.failures
             if failure.outcome == "failed" and self.has(failure.config) and failure.nodeid not in measured
-            if function_of(failure.nodeid) in functions and unswept(failure.nodeid, failure.config) not in others
+            if function_of(failure.nodeid) in functions and unswept(failure.nodeid, failure.config, axes) not in others
         )
 
 

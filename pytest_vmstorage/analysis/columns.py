@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from pydantic import BaseModel, ConfigDict
 
@@ -54,9 +55,9 @@ def function_of(nodeid: str) -> str:
 
 def place(run: Run) -> tuple[Placed, ...]:
     """Every measurement of the run in its columns; no two of one cell share a column."""
-    pairs = keyed(run.measurements)
+    pairs, axes = keyed(run.measurements), axes_in_ids(run)
     tags = {
-        workload: _telling_apart([pair for pair in pairs if pair[0].workload == workload])
+        workload: _telling_apart([pair for pair in pairs if pair[0].workload == workload], axes)
         for workload in dict.fromkeys(key.workload for key, _ in pairs)
     }
     options = _differing_options(run.measurements)
@@ -110,13 +111,13 @@ def _group(each: Placed) -> tuple[str, ...]:
     return (each.measurement.workload, each.columns[0].options, each.columns[0].test)
 
 
-def _telling_apart(pairs: Sequence[tuple[CellKey, Measurement]]) -> Callable[[CellKey], str]:
+def _telling_apart(pairs: Sequence[tuple[CellKey, Measurement]], axes: AxesInIds) -> Callable[[CellKey], str]:
     """The shortest naming of tests under which no two measurements of one cell have the same name."""
-    for tag in (_nothing, _function, _function_and_parameters):
+    for tag in (_nothing, _function, partial(_function_and_parameters, axes)):
         names = [(tag(key), key.config, measurement.host) for key, measurement in pairs]
         if len(set(names)) == len(names):
             return tag
-    return _nodeid
+    return partial(_nodeid, axes)
 
 
 def _nothing(key: CellKey) -> str:
@@ -127,25 +128,45 @@ def _function(key: CellKey) -> str:
     return " ".join(part for part in (function_of(key.nodeid), _nothing(key)) if part)
 
 
-def _function_and_parameters(key: CellKey) -> str:
-    others = unswept(key.nodeid, key.config).partition("[")[2]
+def _function_and_parameters(axes: AxesInIds, key: CellKey) -> str:
+    others = unswept(key.nodeid, key.config, axes).partition("[")[2]
     return _function(key) + (f" [{others}" if others != "]" and others else "")
 
 
-def _nodeid(key: CellKey) -> str:
-    return " ".join(part for part in (unswept(key.nodeid, key.config), _nothing(key)) if part)
+def _nodeid(axes: AxesInIds, key: CellKey) -> str:
+    return " ".join(part for part in (unswept(key.nodeid, key.config, axes), _nothing(key)) if part)
 
 
-def unswept(nodeid: str, config: StorageConfig) -> str:
-    """The node id without the values of the axes, which the row names already."""
+AxesInIds = Mapping[str, Sequence[str]]
+"""By the node id of a test function, without parameters, the axes whose values its ids have."""
+
+
+def axes_in_ids(run: Run) -> AxesInIds:
+    """The axes of which every id of a function has the cell's value: those that it sweeps.
+
+    A value that only some of them have is a parameter of the test's own, which happens to equal that of the cell.
+    """
+    found: dict[str, list[str]] = {}
+    cells = [(m.nodeid, m.config) for m in run.measurements] + [(one.nodeid, one.config) for one in run.failures]
+    for nodeid, config in cells:
+        name, _, words = nodeid.removesuffix("]").partition("[")
+        found[name] = [axis for axis in found.get(name, AXES) if re.search(_word(axis, config), words)]
+    return found
+
+
+def unswept(nodeid: str, config: StorageConfig, axes: AxesInIds) -> str:
+    """The node id without the values of the axes that the function sweeps, which the row names already."""
     name, bracket, parameters = nodeid.partition("[")
     words = parameters.removesuffix("]")
-    cell = config.model_dump(mode="json")
-    for axis in AXES:
-        # a value stands between hyphens, and may hold some itself: virtio-blk
-        words = re.sub(rf"(?:^|(?<=-)){re.escape(axis_text(axis, cell[axis]))}(?:-|$)", "", words, count=1)
+    for axis in axes.get(name, ()):
+        words = re.sub(_word(axis, config), "", words, count=1)
     words = words.removesuffix("-")
     return f"{name}{bracket}{words}]" if words else name
+
+
+def _word(axis: str, config: StorageConfig) -> str:
+    """A pattern of the axis's value in an id: it stands between hyphens, and may hold some itself, as virtio-blk."""
+    return rf"(?:^|(?<=-)){re.escape(axis_text(axis, getattr(config, axis)))}(?:-|$)"
 
 
 def spread_text(figure: Figure) -> str:

@@ -202,6 +202,26 @@ def test_a_column_is_that_of_every_value_of_an_axis(field: str, values: tuple[ob
     assert len(table.rows) == 2
 
 
+def test_a_parameter_of_the_tests_own_that_equals_the_cells_value_is_kept() -> None:
+    """In all columns of its function, whether or not that axis is swept beside it; so is what failed."""
+    own = [make_measurement(RAW, nodeid=f"t.py::test_x[{kind}]") for kind in ("raw", "qcow2")]
+    table = build_table(make_run(*own))
+    assert [column.test for column in table.columns] == ["test_x [raw]", "test_x [qcow2]"]
+    swept = [
+        make_measurement(cell, nodeid=f"t.py::test_x[{cell.format}-{kind}]")
+        for cell in (RAW, QCOW2)
+        for kind in ("none", "qcow2", "raw")
+    ]
+    assert [column.test for column in build_table(make_run(*swept)).columns] == [
+        *("test_x [none]", "test_x [qcow2]", "test_x [raw]"),
+    ]
+    failed = make_failure(RAW).model_copy(update={"nodeid": "t.py::test_x[writeback]"})
+    others = [make_measurement(RAW, nodeid=f"t.py::test_x[{kind}]") for kind in ("none", "unsafe")]
+    assert [column.test for column in build_table(make_run(*others, failures=[failed])).columns] == [
+        *("test_x [none]", "test_x [unsafe]"),
+    ]
+
+
 def test_a_baseline_puts_its_change_beside_each_figure() -> None:
     """A word where the gate has one; a cell that either side lacks is shown or listed."""
     unsafe, sata = StorageConfig(cache="unsafe"), StorageConfig(bus="sata")
