@@ -24,7 +24,7 @@ import pytest
 from pytest_vmstorage.config.cell import AXES
 from pytest_vmstorage.config.user_input import parse_json
 from pytest_vmstorage.leftovers import write_whole
-from pytest_vmstorage.plugin.stash import BENCHMARKING
+from pytest_vmstorage.plugin.stash import BENCHMARKING, is_benchmark
 from pytest_vmstorage.results.packed import json_lines
 from pytest_vmstorage.results.run import Measurement
 
@@ -42,6 +42,24 @@ WHICH_IS_WHICH = (
     "a figure of the matrix is the median of its rounds' figures; pytest-benchmark's table has their times, and its"
     " OPS, where it is shown, is 1 / the mean of these"
 )
+
+
+_ONLY = "--benchmark-only active"
+"""Stands in the reason of the mark by which pytest-benchmark skips what is no benchmark of its own."""
+
+
+def choose_benchmarks(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """Let storage tests that measure be run by --benchmark-only, and skipped by --benchmark-skip.
+
+    pytest-benchmark knows tests with its own fixture alone; its hook was called before, and marked all others. Here, as
+    there, --benchmark-only is the stronger of the two.
+    """
+    is_only, is_skip = (config.getoption(f"benchmark_{name}", default=False) for name in ("only", "skip"))
+    for item in items:
+        if is_only and is_benchmark(item):
+            item.own_markers[:] = [mark for mark in item.own_markers if _ONLY not in str(mark.kwargs.get("reason", ""))]
+        elif is_skip and not is_only and is_benchmark(item):
+            item.add_marker(pytest.mark.skip(reason="Skipping benchmark (--benchmark-skip active)."))
 
 
 def settle_tables(config: pytest.Config) -> bool:

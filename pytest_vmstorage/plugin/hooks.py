@@ -19,8 +19,8 @@ from pytest_vmstorage.plugin import hookspecs
 from pytest_vmstorage.plugin.options import add_options, any_given, value
 from pytest_vmstorage.plugin.stash import (
     BEGAN,
-    BENCHMARKING,
     BENCHMARK_HEADER,
+    BENCHMARKING,
     DESELECTED,
     ENDING,
     PLACE,
@@ -185,6 +185,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from pytest_vmstorage.plugin.cell_assertions import put_last
 
         put_last(items)
+    if config.getoption("benchmark_only", default=False) or config.getoption("benchmark_skip", default=False):
+        from pytest_vmstorage.plugin.benchmark import choose_benchmarks
+
+        choose_benchmarks(config, items)
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:

@@ -206,7 +206,7 @@ def _check_marks(item: pytest.Item) -> None:
 
 def _others(variant: Variant | None, items: list[pytest.Item]) -> list[StorageConfig]:
     """The cells that those of these tests are paired with; raises ConfigError."""
-    cells = dict.fromkeys(item.stash[CONFIG] for item in items if has_turns(item) and not is_skipped(item))
+    cells = dict.fromkeys(item.stash[CONFIG] for item in items if has_turns(item))
     return [] if variant is None else [variant.of(cell) for cell in cells]
 
 
@@ -221,7 +221,7 @@ def _open(config: pytest.Config, items: list[pytest.Item], lines: list[str]) -> 
         config.add_cleanup(storage_session.close)
         for line in lines:
             storage_session.announce(line)
-        if not hasattr(config, "workerinput"):
+        if not (hasattr(config, "workerinput") or all(map(is_skipped, items))):
             storage_session.lab()
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None

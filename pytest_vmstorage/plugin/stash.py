@@ -90,9 +90,18 @@ MAKING: pytest.StashKey[bool] = pytest.StashKey()
 _HOME = "pytest_vmstorage.plugin.fixtures"
 
 
+THAT_MEASURE = ("measure", "measure_image", "result", "results")
+"""The fixtures by which a test measures."""
+
+
 def is_storage_item(item: pytest.Item) -> bool:
     """Whether the test uses a fixture of ours; other people's fixtures and parameters bear these names too."""
-    return _uses_ours(item, "storage", "guest", "measure", "measure_image", "results")
+    return _uses_ours(item, "storage", "guest", *THAT_MEASURE)
+
+
+def is_benchmark(item: pytest.Item) -> bool:
+    """Whether the test measures, or asserts something of what others measured: a benchmark to pytest-benchmark."""
+    return _uses_ours(item, *THAT_MEASURE) or asserts_between(item)
 
 
 def asserts_between(item: pytest.Item) -> bool:
@@ -133,8 +142,8 @@ def measures(item: pytest.Item) -> bool:
 
 
 def has_turns(item: pytest.Item) -> bool:
-    """Whether the test has a cell and measures in it, so that its rounds can be taken in turns with other cells'."""
-    return CONFIG in item.stash and is_storage_item(item) and measures(item)
+    """Whether the test has a cell and will measure in it, so that its rounds can be taken in turns with other cells'."""
+    return CONFIG in item.stash and is_storage_item(item) and measures(item) and not is_skipped(item)
 
 
 def asks_for(item: pytest.Item, fixture: str) -> bool:

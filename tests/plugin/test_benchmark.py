@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import xml.etree.ElementTree as ET
 from importlib.util import find_spec
 
 import pytest
@@ -250,6 +251,70 @@ def test_beside_ordinary_benchmarks(two_cells):
     two_cells.run("--benchmark-save=base").assert_outcomes(passed=3)
     (saved,) = saved_files(two_cells)
     assert sorted(row["fullname"] for row in saved["benchmarks"]) == sorted(["test_own.py::test_own", RAW, QCOW2])
+
+
+KINDS = (
+    RANDOM_WRITE
+    + """
+from pytest_vmstorage import ImageOperations
+def test_figure(measure): measure(FIO)
+def test_image(measure_image): measure_image(ImageOperations(data="16M"))
+@pytest.fixture
+def iops(measure): return measure(FIO).iops
+def test_by_a_fixture(iops): assert iops > 500
+def test_between(cells): ...
+def test_guest(guest): ...
+def test_cell(storage): ...
+def test_plain(): ...
+def test_own(benchmark): benchmark.pedantic(lambda: 1, rounds=2)
+@pytest.fixture
+def result(): return 3
+def test_foreign(result): assert result == 3
+@pytest.mark.skip(reason="broken here")
+def test_skipped(measure): ...
+"""
+)
+"""A test of each kind; of these pytest-benchmark knows `test_own` alone."""
+
+BENCHMARKS = {"test_figure", "test_image", "test_by_a_fixture", "test_between", "test_own"}
+OTHERS = {"test_guest", "test_cell", "test_plain", "test_foreign"}
+
+
+@pytest.mark.parametrize(
+    ("options", "left_out"),
+    [
+        (("--benchmark-only",), OTHERS),
+        (("--benchmark-skip",), BENCHMARKS),
+        (("--benchmark-skip", "--benchmark-only"), OTHERS),
+        (("--benchmark-disable",), set()),
+        (("--benchmark-skip", "-n1"), BENCHMARKS),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
+)
+def test_storage_tests_are_benchmarks(project, options, left_out):
+    """Those that measure, whichever way, and those between cells; --benchmark-disable has no effect on them."""
+    project.write(test_it=KINDS)
+    result = project.run("--junitxml=out.xml", *options, own_process="-n1" in options)
+    assert result.ret == 0, text_of(result)
+    reasons = {case.get("name"): why.get("message") for case, why in skips(project.path / "out.xml")}
+    assert reasons.pop("test_skipped") == "broken here"
+    assert set(reasons) == left_out
+    assert all("(--benchmark-" in why for why in reasons.values())
+
+
+def skips(path):
+    """The skipped tests of a JUnit file, each with its element that says why."""
+    return [(case, why) for case in ET.parse(path).iter("testcase") for why in case.iter("skipped")]
+
+
+@pytest.mark.parametrize("options", [("--benchmark-skip",), ("-k", "test_skipped"), ("--benchmark-skip", "-n1")])
+def test_a_run_in_which_all_storage_tests_are_skipped_opens_no_lab(project, options):
+    """By their own marks too: a host that cannot be used fails no such run."""
+    project.write(test_it=KINDS.replace("def test_guest(guest)", "def test_guest()"))
+    project.wish(open="QEMU is not on fakehost.")
+    result = project.run(*options, "--deselect=test_it.py::test_cell", own_process="-n1" in options)
+    assert result.ret == 0, text_of(result)
+    assert "fakehost" not in text_of(result)
 
 
 def test_figures_that_are_no_time_are_left_out():

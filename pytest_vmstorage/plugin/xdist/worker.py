@@ -8,7 +8,7 @@ from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin.interleave import take_turns
 from pytest_vmstorage.plugin.preflight import check_gate
 from pytest_vmstorage.plugin.settings import settings_of
-from pytest_vmstorage.plugin.stash import SESSION, is_storage_item
+from pytest_vmstorage.plugin.stash import SESSION, is_skipped, is_storage_item
 from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.plugin.xdist.shares import work_of
 
@@ -31,7 +31,7 @@ def take_own_turns(session: pytest.Session) -> None:
     post = post_of(session.config)
     assert post is not None
     own = [session.items[place] for place in post.wait_for_own()]
-    if not own:
+    if all(map(is_skipped, own)):
         return
     try:
         session.config.stash[SESSION].lab()
