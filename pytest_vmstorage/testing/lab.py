@@ -141,7 +141,10 @@ class FakeFactory(GuestFactory):
 
 
 class FreeHost(HostLease):
-    """The lease of a host that nobody else wants."""
+    """The lease of a host that is not there: it locks nothing, waits for nobody, and is never lost."""
+
+    def keep(self, say: Progress = silent) -> None:
+        """Take nothing."""
 
     @contextmanager
     def alone(self, say: Progress = silent) -> Iterator[None]:  # noqa: ARG002 (as a real lease has it)
@@ -161,9 +164,12 @@ def make_lab(
     note: Note = str,
     before_round: BeforeRound = lambda _config, _number: None,
     root: str = "",
+    say: Progress = silent,
 ) -> Lab:
     """A Lab on fakes that behaves as `options` say; its leases lie in `folder`. In its guests fio and dd run.
 
+    It takes no lease of this machine, so it neither waits for another job nor keeps one waiting, unless a `host_lease`
+    is given. `say` is told that all figures are made up: a report does not show it.
     `guest_shell` makes the shell of a cell's guest, for workloads of other tools. `note` gets each event as a word and
     the cell's id: "guest" and "mute" for one that boots and one that never answers, "native", "images", "fill",
     "pause", "resume", "die", "hang", "discard", and "close" alone. `before_round` is called before each round, and what
@@ -172,6 +178,7 @@ def make_lab(
     and nothing that the options say of guests holds then.
     """
     options = options or LabOptions()
+    say("the lab is a fake: no guest is made, and all figures are made up")
     shell = shell or make_host_shell(free_bytes=options.free_bytes)
     if options.memory_bytes is not None:
         # a quarter of all is left to the page cache
@@ -240,7 +247,7 @@ def _put_together(
         teardown.callback(host_lease.close)
     hold(held, shell, teardown)
     host = LabHost(name=options.name, uri="test:///default", ssh=None, folder=FOLDER)
-    machines = Machines(settings.inventory)
+    machines = Machines(settings.inventory, wait_s=settings.wait_s)
     factory = make_factory(shell=shell, host=host, hypervisor=hypervisor, boot=boot, lease=held)
     for step in (hypervisor.close, machines.close, factory.close):
         teardown.push(held.removal(step))
