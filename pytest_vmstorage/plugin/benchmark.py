@@ -89,13 +89,18 @@ def rewrite_without_indent(path: Path, started: str) -> None:
         write_whole(path, json_lines(content))
 
 
-def add_rows(config: pytest.Config, measurements: Sequence[Mapping[str, Any]]) -> None:
-    """Add the primary metric of each measurement to pytest-benchmark's session, if any of its options asks for it."""
+def put_rows(config: pytest.Config, measurements: Sequence[Mapping[str, Any]], before: Sequence[object]) -> list[Any]:
+    """Put the primary metric of each measurement into pytest-benchmark's session, if any of its options asks for it.
+
+    The rows take the place of those `before`, of the same test when it was run first; returns them.
+    """
     session = config.pluginmanager.get_plugin("pytest-benchmark")
     if session is None or not any(config.getoption(name, None) for name in _SHOWN_BY):
-        return
+        return []
     from pytest_benchmark.stats import Metadata
 
+    session.benchmarks[:] = [bench for bench in session.benchmarks if not any(bench is row for row in before)]
+    rows = []
     for one in measurements:
         measurement = Measurement.model_validate(one)
         seconds = seconds_per_operation(measurement)
@@ -109,6 +114,8 @@ def add_rows(config: pytest.Config, measurements: Sequence[Mapping[str, Any]]) -
             row.update(value)
         session.benchmarks.append(row)
         config.stash.setdefault(_ROWS, set()).add(row.fullname)
+        rows.append(row)
+    return rows
 
 
 def seconds_per_operation(measurement: Measurement) -> list[float] | None:

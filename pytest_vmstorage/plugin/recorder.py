@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,20 @@ import pytest
 
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin.settings import settings_of
-from pytest_vmstorage.plugin.stash import CONFIG, DESELECTED, FAILED, MAKING, MEASURED, SESSION
+from pytest_vmstorage.plugin.stash import CONFIG, DESELECTED, FAILED, MAKING, MEASURED, PASS, SESSION
 from pytest_vmstorage.plugin.timing import timelines
 from pytest_vmstorage.text import plain, plain_line
 
 if TYPE_CHECKING:
-    from pytest_vmstorage.analysis.gate.verdicts import Comparison
+    from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
+    from pytest_vmstorage.plugin.session import StorageSession
     from pytest_vmstorage.results.run import Measurement, Outcome, Run
 
 
 ATTRIBUTE = "vmstorage"
 """Attribute of a TestReport that carries figures from a worker to the controller; JUnit does not see it."""
 
+_RED = ("failed", "error")
 _REASON = "reason: "
 _SKIPPED = "Skipped: "
 
@@ -37,17 +39,20 @@ class Outcomes:
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], tuple[Outcome, str]] = {}
+        self._found: dict[_Place, tuple[Outcome, str]] = {}
 
     def note(self, report: pytest.TestReport) -> None:
         """Take a phase's report."""
         place = _place(report)
         if report.when == "setup":
             self._found.pop(place, None)
+        if hasattr(report, "context") and not report.failed:
+            # the test goes on after a subtest that was skipped
+            return
         found = _outcome_of(report)
         before = self._found.get(place, ("passed", ""))[0]
         # what failed first is why; a phase that went well takes nothing back
-        if found and (before == "passed" or (found == "failed" and before in ("xfailed", "xpassed", "skipped"))):
+        if found and (before == "passed" or (found in _RED and before not in _RED)):
             self._found[place] = (found, _message(report) if found != "passed" else "")
 
     def take(self, report: pytest.TestReport) -> tuple[Outcome, str]:
@@ -58,8 +63,17 @@ class Outcomes:
         """The outcome so far of a test that came to no last report, such as one whose worker was killed."""
         return next((told for (other, _), told in self._found.items() if other == nodeid), ("", ""))
 
+    def crashed(self) -> Iterator[tuple[str, Outcome, str]]:
+        """Each test that failed and came to no last report, with its outcome and reason."""
+        for (nodeid, _), (outcome, message) in self._found.items():
+            if outcome in _RED:
+                yield nodeid, outcome, message
 
-def _place(report: pytest.TestReport) -> tuple[str, str]:
+
+_Place = tuple[str, str]
+
+
+def _place(report: pytest.TestReport) -> _Place:
     # with xdist's --dist=each several workers run one test
     return report.nodeid, str(getattr(report, "worker_id", ""))
 
@@ -75,7 +89,7 @@ def _outcome_of(report: pytest.TestReport) -> Outcome:
     return ""
 
 
-def _message(report: pytest.TestReport) -> str:
+def _message(report: pytest.TestReport | pytest.CollectReport) -> str:
     """The first line of what the test failed with, or of why it was skipped."""
     why = getattr(report, "wasxfail", None)
     if why is None:
@@ -93,10 +107,11 @@ class Recorder:
         self._config, self._settings = config, settings_of(config)
         self._started = datetime.datetime.now(datetime.UTC).isoformat()
         self._hosts: dict[str, dict[str, Any]] = {}
-        self._measurements: list[dict[str, Any]] = []
-        self._against: list[dict[str, Any]] = []
-        self._verdicts: list[dict[str, Any]] = []
-        self._failures: dict[str, dict[str, Any]] = {}
+        self._tests: dict[_Place, dict[str, Any]] = {}
+        self._benchmarks: dict[_Place, list[Any]] = {}
+        self._failures: dict[_Place, dict[str, Any]] = {}
+        self._rowless: dict[_Place, dict[str, Any]] = {}
+        self._unreported: list[dict[str, Any]] = []
         self._outcomes = Outcomes()
         # before there was a recorder: it is made when the first storage test is known
         self._left_out = {item.nodeid for item in config.stash.get(DESELECTED, [])}
@@ -105,22 +120,37 @@ class Recorder:
         self._saved_before: Sequence[Path] | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take what the report carries, and pass it on to pytest-benchmark."""
+        """Take what the report carries. Of a test that another plugin runs again its last run counts."""
         self._outcomes.note(report)
-        carried = getattr(report, ATTRIBUTE, {})
-        outcome, message = self._outcomes.take(report) if report.when == "teardown" else ("", "")
+        carried, place = getattr(report, ATTRIBUTE, {}), _place(report)
+        if report.when == "setup":
+            self._failures.pop(place, None)
         for host in carried.get("hosts", ()):
             self._hosts[host["name"]] = host
         if "failure" in carried:
-            self._failures[report.nodeid] = carried["failure"]
-        measurements = [{**one, "outcome": outcome, "message": message} for one in carried.get("measurements", ())]
-        self._measurements += measurements
-        self._against += carried.get("against", ())
-        self._verdicts += carried.get("verdicts", ())
-        if measurements:
-            from pytest_vmstorage.plugin.benchmark import add_rows
+            self._failures[place] = carried["failure"]
+        if report.when == "teardown":
+            outcome, message = self._outcomes.take(report)
+            has_part = hasattr(report, ATTRIBUTE) or outcome in _RED
+            self._end_test(place, carried, {"outcome": outcome, "message": message}, has_part=has_part)
 
-            add_rows(self._config, measurements)
+    def _end_test(self, place: _Place, carried: dict[str, Any], told: dict[str, str], *, has_part: bool) -> None:
+        """Take a test's outcome, with its measurements where it has any; `has_part` if it counts without a row."""
+        if "measurements" in carried:
+            from pytest_vmstorage.plugin.benchmark import put_rows
+
+            self._tests[place] = {**carried}
+            self._benchmarks[place] = put_rows(self._config, carried["measurements"], self._benchmarks.get(place, []))
+            if not carried["is_incomplete"]:
+                # a subtest that failed before the test came to measure
+                self._failures.pop(place, None)
+        test = self._tests.get(place, {"measurements": []})
+        test["measurements"] = [{**one, **told} for one in test["measurements"]]
+        if place in self._failures:
+            self._failures[place] = {**self._failures[place], "test_outcome": told["outcome"]}
+        self._rowless.pop(place, None)
+        if not (test["measurements"] or place in self._failures) and has_part:
+            self._rowless[place] = {"nodeid": place[0], **told}
 
     def add(self, measurements: Sequence[Measurement], hosts: Sequence[dict[str, Any]]) -> None:
         """Take what was measured for tests that came to no report."""
@@ -128,29 +158,48 @@ class Recorder:
             self._hosts.update({host["name"]: host for host in hosts})
             for one in measurements:
                 outcome, message = self._outcomes.of(one.nodeid)
-                self._measurements.append({**one.model_dump(mode="json"), "outcome": outcome, "message": message})
+                self._unreported.append({**one.model_dump(mode="json"), "outcome": outcome, "message": message})
 
     @property
     def is_empty(self) -> bool:
         """Whether no test of this run had to do with storage."""
-        return not (self._measurements or self._failures)
+        return not (self._tests or self._unreported or self._failures)
+
+    def _all(self, name: str) -> list[dict[str, Any]]:
+        """What the tests' last reports carried under that name."""
+        return [one for carried in self._tests.values() for one in carried[name]]
 
     def run(self) -> Run:
         """All that was measured so far."""
         from pytest_vmstorage.results.run import Run
 
         variant = self._settings.variant
+        measurements, against = [*self._all("measurements"), *self._unreported], self._all("against")
+        failures = list(self._failures.values())
+        with_row = {one["nodeid"] for one in (*measurements, *failures)}
         return Run.model_validate(
             {
                 "started": self._started,
                 "hosts": list(self._hosts.values()),
-                "measurements": self._measurements,
-                "failures": list(self._failures.values()),
-                "against": self._against,
-                "recipe": variant.text if variant and self._against else "",
+                "measurements": measurements,
+                "failures": failures,
+                "against": against,
+                "recipe": variant.text if variant and against else "",
                 "timelines": timelines(self._config),
+                "rowless": [one for one in self._without_row() if one["nodeid"] not in with_row],
             }
         )
+
+    def _without_row(self) -> Iterator[dict[str, Any]]:
+        """Each test or file that may have no row and has a part in the run's outcome."""
+        yield from self._rowless.values()
+        for nodeid, outcome, message in self._outcomes.crashed():
+            yield {"nodeid": nodeid, "outcome": outcome, "message": message}
+        # collection was over before there was a recorder
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        for report in reporter.stats.get("error", ()) if reporter is not None else ():
+            if isinstance(report, pytest.CollectReport):
+                yield {"nodeid": report.nodeid, "outcome": "error", "message": _message(report)}
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """A test that the user left out is not missing from the run."""
@@ -169,6 +218,9 @@ class Recorder:
         run, settings = self.run(), self._settings
         comparison = self.comparison(run)
         fail_missing(session, comparison)
+        if comparison is not None and comparison.missing:
+            # which may be failed tests by now
+            run = self.run()
         self._note_strange(session, run)
         self._note_columns(run)
         if settle_tables(self._config):
@@ -251,7 +303,7 @@ class Recorder:
         from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 
         baseline, variant = self._settings.baseline, self._settings.variant
-        verdicts = tuple(map(Verdict.model_validate, self._verdicts))
+        verdicts = tuple(map(Verdict.model_validate, self._all("verdicts")))
         if baseline is None and variant is None:
             return None
         if baseline is not None:
@@ -281,29 +333,33 @@ def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallI
     then failed, and figures that it took are not taken again when another plugin runs the test anew.
     """
     session = item.config.stash.get(SESSION, None)
-    if session is None or CONFIG not in item.stash:
+    is_told = PASS not in item.stash and not (report.when == "setup" and report.passed)
+    if session is None or CONFIG not in item.stash or not is_told:
         return
     if report.when == "call" and not report.passed and item.stash.get(MAKING, False):
         # a guest that cannot be made is an error, and no failure of the test, whenever it is made
         report.when = "setup"
-    carried: dict[str, Any] = {}
     if report.failed:
         session.note_failure()
+    carried: dict[str, Any] = {}
     if reason := _reason(item, report, call):
         carried["failure"] = session.failure(item, reason, "skipped" if report.skipped else "failed")
     if report.when == "teardown":
         session.reported.add(item.nodeid)
-        if measured := item.stash.get(MEASURED, []):
-            parts = {
-                "measurements": measured,
-                "against": session.turns.others(item.nodeid),
-                "verdicts": session.verdicts(item),
-            }
-            carried = {name: [one.model_dump(mode="json") for one in rows] for name, rows in parts.items()}
+        carried = _carry(item, session, session.verdicts(item))
         item.stash[MEASURED] = []
         item.stash[FAILED] = ""
-    if carried:
-        setattr(report, ATTRIBUTE, {**carried, "hosts": session.hosts()})
+    setattr(report, ATTRIBUTE, carried | {"hosts": session.hosts()} if carried else {})
+
+
+def _carry(item: pytest.Item, session: StorageSession, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """What a test measured, nothing where that is nothing; `is_incomplete` where it lacks a figure."""
+    measured = item.stash.get(MEASURED, [])
+    if not measured:
+        return {}
+    parts = {"measurements": measured, "against": session.turns.others(item.nodeid), "verdicts": verdicts}
+    carried: dict[str, Any] = {name: [one.model_dump(mode="json") for one in rows] for name, rows in parts.items()}
+    return carried | {"is_incomplete": bool(item.stash.get(FAILED, ""))}
 
 
 def _reason(item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:

@@ -46,6 +46,7 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
     """CSV with a header; figures unrounded in the metric's base unit, empty where there is none.
 
     A failed cell is a row with `failure` and no metric; a metric that was left out is one with `failure` and no figure.
+    A test that has neither is a row with `nodeid`, `outcome`, `message` and `started`.
     """
     rounds = max((len(m.samples) for m in run.measurements), default=0)
     out = io.StringIO()
@@ -58,8 +59,11 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
         writer.writerows(map(_plain, _measured(run, key, measurement, comparison, rows)))
     for f in run.failures:
         reason = f.reason if f.outcome == "failed" else f"{f.outcome}: {f.reason}"
-        told = {"outcome": f.outcome, "message": f.reason.partition("\n")[0], "failure": reason}
+        first = f.reason.partition("\n")[0]
+        told = {"outcome": f.test_outcome or f.outcome, "message": first, "failure": reason}
         writer.writerow(_plain({**_cell(run, f), **told}))
+    for test in run.rowless:
+        writer.writerow(_plain({**test.model_dump(), "started": run.started}))
     return out.getvalue()
 
 

@@ -118,6 +118,8 @@ def host_words(state: HostState) -> Mapping[str, str]:
 
 def detail_lines(m: Measurement) -> Iterator[str]:
     """All details of one measurement, a fact or sentence a line; few where an earlier version saved it."""
+    if m.outcome not in ("", "passed"):
+        yield f"test {m.outcome}: {m.message}"
     for note in m.notes:
         yield f"note: {note}"
     if m.around is None:

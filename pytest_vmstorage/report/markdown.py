@@ -14,7 +14,7 @@ _FAILED_WIDTH = 48
 
 def render_markdown(table: Table) -> str:
     """The table as Markdown, best figures bold; ends with a newline."""
-    parts = ["## Storage matrix", f"**{table.tests}**" if table.tests else "", plain_markdown(table.caption)]
+    parts = [f"## Storage matrix{f': {table.tests}' if table.tests else ''}", plain_markdown(table.caption)]
     if table.rows:
         headings = ("<br>".join(map(plain_markdown, column.heading)) for column in table.columns)
         heads = [*map(plain_markdown, table.axes), *headings]

@@ -8,7 +8,7 @@ from pytest_vmstorage.analysis.columns import function_of
 from pytest_vmstorage.analysis.gate.kinds import KINDS
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.report.markdown import render_markdown
-from pytest_vmstorage.report.sections import loss_text, summary_lines, tally
+from pytest_vmstorage.report.sections import count_failed, failed_lines, loss_text, summary_lines, tally
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results.host import EMULATED
 from pytest_vmstorage.results.run import Run
@@ -27,6 +27,8 @@ def render_summary(run: Run, comparison: Comparison | None = None, *, si: bool =
         parts += _tables(comparison)
     if failed := [f"{function_of(f.nodeid)} on {f.config.label}: {f.reason}" for f in run.failures]:
         parts.append(_folded(f"{len(failed)} cells without a figure", failed))
+    if failed := list(failed_lines(run, comparison)):
+        parts.append(_folded("tests that failed, and why", failed))
     matrix = render_markdown(build_table(run, comparison, si=si))
     parts.append(f"<details><summary>The whole matrix</summary>\n\n{matrix}\n</details>")
     return "\n\n".join(parts) + "\n"
@@ -36,7 +38,10 @@ def _headline(run: Run, comparison: Comparison | None) -> str:
     if comparison is None:
         return f"VM storage: {tally(run) or f'{len(run.measurements)} measurements'}"
     told = next(summary_lines(comparison), "nothing was compared")
-    return plain_markdown(f"VM storage: {told} against {comparison.against}")
+    # a test that the gate failed is counted by its verdict
+    count = count_failed(run, comparison)
+    failed = f"{count} test{'s' if count > 1 else ''} FAILED; " if count else ""
+    return plain_markdown(f"VM storage: {failed}{told} against {comparison.against}")
 
 
 def _hosts(run: Run) -> Iterator[str]:

@@ -85,6 +85,7 @@ def note_lines(measured: Sequence[Measurement]) -> Iterator[str]:
         yield f"{', '.join(named)}: {note}"
 
 
+_RED = ("failed", "error")
 _ORDER = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 
 _MARKS = {
@@ -108,30 +109,43 @@ def mark_of(m: Measurement, verdict: Verdict | None) -> str:
 
 
 def tally(run: Run) -> str:
-    """How many tests of the run passed, failed and so on: "46 passed, 2 failed"; "" where that is unknown.
+    """How many tests of the run passed, failed and so on: "46 passed, 2 FAILED"; "" where that is unknown.
 
-    These are tests that measured or should have; a cell without a figure has the outcome of its failure.
+    These are storage tests and those between cells, and any other that failed.
     """
-    found: dict[str, str] = {failure.nodeid: failure.outcome for failure in run.failures}
+    found: dict[str, str] = {one.nodeid: one.outcome for one in run.rowless}
+    found |= {failure.nodeid: failure.test_outcome or failure.outcome for failure in run.failures}
     found |= {m.nodeid: m.outcome for m in run.measurements if m.outcome or m.nodeid not in found}
     counts = Counter(found.values())
     if run.measurements and not any(m.outcome for m in run.measurements):
         return ""
-    said = [f"{counts[name]} {name}" for name in _ORDER if counts[name]]
-    said = [f"{text}s" if text.endswith(" error") and text != "1 error" else text for text in said]
+    words = {"failed": "FAILED", "error": "ERROR" if counts["error"] == 1 else "ERRORS"}
+    said = [f"{counts[name]} {words.get(name, name)}" for name in _ORDER if counts[name]]
     return ", ".join([*said, *([f"{counts['']} not reported"] if counts[""] else [])])
 
 
 def failed_lines(run: Run, comparison: Comparison | None) -> Iterator[str]:
-    """A line with the reason for each test that measured and failed, unless the comparison has that reason."""
-    told = {plain_line(verdict.reason) for verdict in comparison.gated} if comparison else set()
+    """A line with the reason for each test that failed, unless the comparison or a cell without a figure has it."""
     shown = dict.fromkeys(
-        (function_of(m.nodeid), m.config.label, m.host, m.message)
-        for m in run.measurements
-        if m.outcome in ("failed", "error") and m.message not in told
+        (function_of(m.nodeid), m.config.label, m.host, m.message) for m in _failed_rows(run, comparison)
     )
     for function, label, host, message in shown:
         yield f"{function} on {label}, {host}: {message}"
+    for one in run.rowless:
+        if one.outcome in _RED:
+            yield f"{one.nodeid}: {one.message}"
+
+
+def count_failed(run: Run, comparison: Comparison | None) -> int:
+    """The number of tests that failed, without those that the comparison failed."""
+    rows = {m.nodeid for m in _failed_rows(run, comparison)}
+    cells = {f.nodeid for f in run.failures if (f.test_outcome or f.outcome) in _RED}
+    return len(rows | cells | {one.nodeid for one in run.rowless if one.outcome in _RED})
+
+
+def _failed_rows(run: Run, comparison: Comparison | None) -> Iterator[Measurement]:
+    told = {plain_line(verdict.reason) for verdict in comparison.gated} if comparison else set()
+    return (m for m in run.measurements if m.outcome in _RED and m.message not in told)
 
 
 class Section(BaseModel):

@@ -358,7 +358,10 @@ class Measurement(Figures, BaseModel):
 
 
 class Failure(BaseModel):
-    """A cell of the matrix that has no figure, and why in one sentence."""
+    """A cell of the matrix that has no figure, and why in one sentence.
+
+    `outcome` is the cell's, and `test_outcome` that of its test: a guest that cannot be made is an error to pytest.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -368,6 +371,7 @@ class Failure(BaseModel):
     reason: str
     outcome: Literal["failed", "skipped"] = "failed"
     on_host: bool = False
+    test_outcome: Outcome = ""
 
     _saved = model_validator(mode="before")(_with_its_cell)
 
@@ -381,12 +385,23 @@ def _unpacked(saved: object) -> object:
     return unpacked(saved) if isinstance(saved, Mapping) else saved
 
 
+class RowlessTest(BaseModel):
+    """A test without a row in the matrix: its outcome, and the first line of the reason where it did not just pass."""
+
+    model_config = ConfigDict(frozen=True)
+
+    nodeid: str
+    outcome: Outcome
+    message: str = ""
+
+
 class Run(BaseModel):
     """All that one pytest run measured, as it is saved beside pytest-benchmark's rows.
 
     `against` are measurements of the same tests with what `recipe` changes in their cells, round for round in turns
     with those of `measurements`: the n-th sample of both is a pair. `timelines` say where the time went, one for each
-    process that measured; an earlier version saved none.
+    process that measured; an earlier version saved none. `rowless` are the tests that have a part in the run's outcome
+    and no row: storage tests that measured nothing, those that assert between cells, and any other that failed.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -399,6 +414,7 @@ class Run(BaseModel):
     against: tuple[Measurement, ...] = ()
     recipe: str = ""
     timelines: tuple[Timeline, ...] = ()
+    rowless: tuple[RowlessTest, ...] = ()
 
     _saved = model_validator(mode="before")(_unpacked)
 

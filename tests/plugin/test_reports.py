@@ -12,7 +12,7 @@ import signal
 import time
 
 import pytest
-from projects import RANDOM_WRITE, assert_refused, flat, journal_samples, text_of
+from projects import RANDOM_WRITE, TWO_CELLS, assert_refused, flat, journal_samples, text_of
 
 MANY = (
     RANDOM_WRITE
@@ -121,14 +121,14 @@ def test_a_red_run_looks_red(project, workers):
         rows = {row["nodeid"].partition("::")[2]: (row["outcome"], row["message"]) for row in csv.DictReader(stream)}
     assert rows == told
     markdown = (project.path / "out/r.md").read_text().splitlines()
-    assert markdown[2] == "**4 passed, 1 failed, 1 error, 1 skipped, 1 xfailed**"
+    assert markdown[0] == "## Storage matrix: 4 passed, 1 FAILED, 1 ERROR, 1 skipped, 1 xfailed"
     (raw,) = (line for line in markdown if line.startswith("| raw |"))
     (qcow2,) = (line for line in markdown if line.startswith("| qcow2 |"))
     assert (raw.count("XFAIL"), raw.count(" SKIP "), raw.count("ERROR")) == (2, 2, 0)
     assert (qcow2.count(" FAIL "), qcow2.count(" ERROR "), qcow2.count("SKIP")) == (2, 2, 0)
     assert any(line.startswith("- test\\_threshold on qcow2-none-virtio-blk-off 1G, fakehost:") for line in markdown)
     said = text_of(result).partition(" VM storage ")[2].splitlines()
-    assert said[1] == "4 passed, 1 failed, 1 error, 1 skipped, 1 xfailed"
+    assert said[1] == "4 passed, 1 FAILED, 1 ERROR, 1 skipped, 1 xfailed"
     assert "10k IOPS ±0.5 % FAIL" in flat(result)
     assert "FAIL its test failed" in flat(result)
 
@@ -136,6 +136,173 @@ def test_a_red_run_looks_red(project, workers):
 def test_a_green_run_says_that_it_is(two_cells):
     """The same first line, so that none is missed where it is not."""
     assert text_of(two_cells.run()).partition(" VM storage ")[2].splitlines()[1] == "2 passed"
+
+
+ROWLESS = """
+import pytest
+from pytest_vmstorage import Fio, cell
+FIO = Fio(rw="randwrite", bs="4k", iodepth=32, size="256M", runtime=5)
+
+@pytest.mark.parametrize("format", ["raw", "qcow2"])
+def test_write(measure): measure(FIO, rounds=6)
+
+def test_boots(guest): pass
+
+@pytest.mark.skip(reason="not today")
+def test_not_today(measure): pass
+
+def test_ratio(assert_ratio): assert_ratio(cell(format="qcow2"), cell(format="raw"), at_least=5.0)
+
+def test_plain(): assert 0, "unlike"
+
+def test_plain_too(): pass
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
+def test_tests_without_a_row_have_a_part_in_the_first_line(project, workers):
+    """Storage tests and those between cells, and any other where it failed, as a file does that cannot be read."""
+    project.write(test_it=ROWLESS, test_broken="import nosuch\n")
+    run = ("--continue-on-collection-errors", "--vm-rounds=6", *FILES, *workers)
+    project.run(*run, own_process=bool(workers))
+    told = {one["nodeid"].rpartition("::")[2]: one for one in json.loads(read(project, "json"))["rowless"]}
+    assert told["test_boots"]["outcome"] == "passed"
+    assert (told["test_not_today"]["outcome"], told["test_not_today"]["message"]) == ("skipped", "not today")
+    assert (told["test_plain"]["outcome"], told["test_plain"]["message"]) == ("failed", "AssertionError: unlike")
+    assert "test_plain_too" not in told
+    # a worker of xdist has not the figures of others
+    assert told["test_ratio"]["outcome"] == ("skipped" if workers else "failed")
+    first = read(project, "md").splitlines()[0]
+    assert told["test_broken.py"]["message"].startswith("ImportError while importing test module")
+    failed, skipped = (1, 2) if workers else (2, 1)
+    assert first == f"## Storage matrix: 3 passed, {failed} FAILED, 1 ERROR, {skipped} skipped"
+    assert "FAIL its test failed" not in read(project, "md")
+
+
+def read(project, suffix):
+    """A report of the project."""
+    return (project.path / f"out/r.{suffix}").read_text()
+
+
+def test_a_missing_cell_counts_where_it_fails(two_cells):
+    """It is a failed test in JUnit, and so in the first line."""
+    two_cells.run("--vm-save=main").assert_outcomes(passed=2)
+    judged = ("--vm-baseline=main", "--vm-missing=fail", "--vm-inconclusive=warn", "--vm-report=out/r.md")
+    two_cells.write(test_two=TWO_CELLS.replace(', "qcow2"', ""))
+    two_cells.run(*judged).assert_outcomes(skipped=1, failed=1)
+    assert read(two_cells, "md").splitlines()[0] == "## Storage matrix: 1 FAILED, 1 skipped"
+
+
+AGAIN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    for last in (False, True):
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        is_red = any(report.failed for report in reports)
+        for report in reports:
+            report.outcome = "rerun" if report.failed and not last else report.outcome
+            item.ihook.pytest_runtest_logreport(report=report)
+        if not is_red:
+            break
+    return True
+"""
+
+RUNS = (
+    RANDOM_WRITE
+    + """
+runs = {}
+def run(name): return runs.setdefault(name, []).append(1) or len(runs[name])
+
+def test_second(measure):
+    measure(FIO)
+    assert run("second") > 1
+
+def test_never(measure):
+    measure(FIO)
+    assert run("never") > 9, f"run {run('never')}"
+
+def test_no_figure(measure):
+    assert run("no figure") > 1
+    measure(FIO)
+"""
+)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
+def test_a_test_that_is_run_again_has_one_row(project, workers):
+    """With its last outcome, also among pytest-benchmark's; what its first run failed for is no failed cell."""
+    project.write(test_it=RUNS, conftest=AGAIN)
+    options = ("--vm-without=turns", "--benchmark-save=x", *FILES, *workers)
+    project.run(*options, own_process=bool(workers))
+    run = json.loads(read(project, "json"))
+    told = [(one["nodeid"].partition("::")[2], one["outcome"], one["message"]) for one in run["measurements"]]
+    assert sorted(told) == [
+        ("test_never", "failed", "AssertionError: run 4"),
+        ("test_no_figure", "passed", ""),
+        ("test_second", "passed", ""),
+    ]
+    assert (run["failures"], run["rowless"]) == ([], [])
+    assert read(project, "md").splitlines()[0] == "## Storage matrix: 2 passed, 1 FAILED"
+    (saved,) = project.path.glob(".benchmarks/*/*.json")
+    assert len(json.loads(saved.read_text())["benchmarks"]) == 3
+
+
+SUBTESTS = (
+    RANDOM_WRITE
+    + """
+def test_before(subtests, measure):
+    with subtests.test("a"):
+        assert 0, "before it measured"
+    measure(FIO)
+
+def test_skips(subtests, measure):
+    measure(FIO)
+    with subtests.test("a"):
+        pytest.skip("not this")
+"""
+)
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 8 has no subtests of its own")
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
+def test_a_subtests_failure_is_its_tests(project, workers):
+    """With the subtest's reason; the cell has a figure, and a subtest that was skipped skips no test."""
+    project.write(test_it=SUBTESTS)
+    project.run("--vm-without=turns", *FILES, *workers, own_process=bool(workers))
+    run = json.loads(read(project, "json"))
+    told = {one["nodeid"].partition("::")[2]: (one["outcome"], one["message"]) for one in run["measurements"]}
+    assert told == {
+        "test_before": ("failed", "AssertionError: before it measured"),
+        "test_skips": ("passed", ""),
+    }
+    assert (run["failures"], run["rowless"]) == ([], [])
+
+
+def test_a_guest_that_cannot_be_made_is_an_error(project):
+    """In pytest's words, in CSV and in the first line; the cell failed."""
+    project.wish(boots={"qcow2-*": 0})
+    project.write(
+        test_it=RANDOM_WRITE
+        + '@pytest.mark.parametrize("format", ["raw", "qcow2"])\ndef test_x(guest, measure): measure(FIO)\n'
+    )
+    project.run(*FILES).assert_outcomes(passed=1, errors=1)
+    (failure,) = json.loads(read(project, "json"))["failures"]
+    assert (failure["outcome"], failure["test_outcome"]) == ("failed", "error")
+    assert [row["outcome"] for row in csv.DictReader(read(project, "csv").splitlines()) if row["failure"]] == ["error"]
+    assert read(project, "md").splitlines()[0] == "## Storage matrix: 1 passed, 1 ERROR"
+
+
+def test_a_killed_workers_test_failed(project):
+    """It has no last report: the first line counts it, and it is told why."""
+    project.write(
+        test_it=RANDOM_WRITE + "import os\ndef test_x(measure): measure(FIO)\ndef test_y(): os.kill(os.getpid(), 9)\n"
+    )
+    project.run("-n1", "--max-worker-restart=0", "--vm-without=turns", *FILES, own_process=True)
+    assert read(project, "md").splitlines()[0] == "## Storage matrix: 1 passed, 1 FAILED"
+    (test,) = json.loads(read(project, "json"))["rowless"]
+    assert (test["nodeid"], test["outcome"]) == ("test_it.py::test_y", "failed")
+    assert "crashed while running" in test["message"]
 
 
 @pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["one", "xdist"])

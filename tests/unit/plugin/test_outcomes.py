@@ -14,16 +14,17 @@ import pytest
 
 from pytest_vmstorage.analysis.gate.by_days import compare
 from pytest_vmstorage.analysis.gate.policy import GatePolicy
+from pytest_vmstorage.cli.show import show_cell
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.plugin.recorder import Outcomes
-from pytest_vmstorage.report.csv import render_csv
+from pytest_vmstorage.report.csv import HEADER, render_csv
 from pytest_vmstorage.report.formats import render_json
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.pull_request import render_summary
 from pytest_vmstorage.report.sections import tally
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import render_text
-from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.results.run import Measurement, RowlessTest, Run
 from pytest_vmstorage.results.saved import Baseline
 from pytest_vmstorage.testing.builders import make_baseline, make_failure, make_measurement, make_run
 
@@ -62,6 +63,9 @@ SET_UP, TORN_DOWN = report("passed", "setup"), report("passed", "teardown")
         # a subtest that failed, and the test after it
         ([report("failed", longrepr="assert 1 > 2"), report("passed")], ("failed", "assert 1 > 2")),
         ([report("failed", longrepr="1 > 2"), report("failed", longrepr="contains 1")], ("failed", "1 > 2")),
+        # a subtest that was skipped, or passed, before the test was
+        ([report("skipped", longrepr=("t.py", 3, "Skipped: x"), context=1), report("passed")], ("passed", "")),
+        ([report("passed", context=1), report("skipped", longrepr=("t.py", 3, "Skipped: x"))], ("skipped", "x")),
         # another plugin runs it again
         ([report("rerun", longrepr="once"), SET_UP, report("passed")], ("passed", "")),
         ([report("failed", longrepr="once"), SET_UP, report("passed")], ("passed", "")),
@@ -79,6 +83,8 @@ def test_set_up_and_teardown_make_errors() -> None:
     assert become(report("failed", "setup", "no guest"), TORN_DOWN) == ("error", "no guest")
     assert become(SET_UP, report("passed"), broken) == ("error", "left over")
     assert become(SET_UP, report("failed", longrepr="slow"), broken) == ("failed", "slow")
+    assert become(SET_UP, report("skipped", longrepr=("t.py", 3, "Skipped: x")), broken) == ("error", "left over")
+    assert become(SET_UP, report("skipped", wasxfail="known"), broken) == ("error", "left over")
 
 
 def test_a_test_is_forgotten_once_it_is_told() -> None:
@@ -102,15 +108,51 @@ def measured(outcome: Any, message: str = "", config: StorageConfig | None = Non
 
 
 def test_the_first_line_counts_tests() -> None:
-    """Those that measured, and cells without a figure; a test that measured twice is one."""
+    """Those that measured, cells without a figure, and tests without a row; a test that measured twice is one."""
     twice = measured("failed", "slow", clat=(0.1,))
     run = make_run(measured("failed", "slow"), twice, measured("passed", config=QCOW2))
-    assert tally(run) == "1 passed, 1 failed"
+    assert tally(run) == "1 passed, 1 FAILED"
     run = make_run(measured("", config=QCOW2), measured("error"), failures=[make_failure(StorageConfig(bus="sata"))])
-    assert tally(run) == "1 failed, 1 error, 1 not reported"
-    assert tally(make_run(failures=[make_failure()])) == "1 failed"
+    assert tally(run) == "1 FAILED, 1 ERROR, 1 not reported"
+    assert tally(make_run(failures=[make_failure()])) == "1 FAILED"
+    without_guest = make_failure(StorageConfig(bus="sata")).model_copy(update={"test_outcome": "error"})
+    run = make_run(measured("error"), failures=[without_guest]).model_copy(update={"rowless": ROWLESS})
+    assert tally(run) == "1 passed, 1 FAILED, 2 ERRORS"
     # an earlier version says nothing of its tests
     assert tally(make_run(make_measurement())) == ""
+
+
+ROWLESS = (
+    RowlessTest(nodeid="t.py::test_ratio", outcome="failed", message="qcow2 is 0.5 times as fast"),
+    RowlessTest(nodeid="t.py::test_boots[raw]", outcome="passed"),
+)
+
+
+def test_a_test_without_a_row_counts_and_is_told() -> None:
+    """One between cells marks no cell; it is a row of CSV without a figure, and the summary begins with it."""
+    run = make_run(measured("passed"), measured("passed", config=QCOW2)).model_copy(update={"rowless": ROWLESS})
+    table = build_table(run)
+    assert not any(cell.told for row in table.rows for cell in row.cells)
+    markdown = render_markdown(table)
+    assert markdown.startswith("## Storage matrix: 3 passed, 1 FAILED\n")
+    assert "### failed tests\n\n- t.py::test\\_ratio: qcow2 is 0.5 times as fast" in markdown
+    assert "test_boots" not in markdown
+    assert list(csv.DictReader(io.StringIO(render_csv(run))))[2:] == [
+        {**dict.fromkeys([*HEADER, "round_1", "round_2"], ""), **one.model_dump(), "started": run.started}
+        for one in ROWLESS
+    ]
+    assert json.loads(render_json(run))["rowless"] == [one.model_dump() for one in ROWLESS]
+    comparison = compare(run, make_baseline(run), GatePolicy())
+    summary = render_summary(run, comparison)
+    assert summary.startswith("## VM storage: 1 test FAILED; 2 INCONCLUSIVE against baseline 'main'\n")
+    assert "<summary>tests that failed, and why</summary>\n\n- t.py::test\\_ratio: qcow2" in summary
+
+
+def test_vmstorage_show_tells_what_failed() -> None:
+    """Beside the figure of the cell; nothing of one that passed."""
+    run = make_run(measured("failed", "slow"), measured("passed", config=QCOW2))
+    assert "  test failed: slow" in show_cell(run, "raw-none-virtio-blk-off", "r.json")
+    assert not any("passed" in line for line in show_cell(run, "qcow2-none-virtio-blk-off", "r.json"))
 
 
 def test_what_failed_is_marked_and_said() -> None:
@@ -120,12 +162,12 @@ def test_what_failed_is_marked_and_said() -> None:
     assert [row.cells[0].text for row in table.rows] == ["1005 IOPS ±0.5 % FAIL", "1005 IOPS ±0.5 %"]
     assert "FAIL its test failed" in table.legend
     text, markdown = render_text(table, 80), render_markdown(table)
-    assert text.startswith("1 passed, 1 failed\n\nall rows: ")
-    assert markdown.startswith("## Storage matrix\n\n**1 passed, 1 failed**\n\nall rows: ")
+    assert text.startswith("1 passed, 1 FAILED\n\nall rows: ")
+    assert markdown.startswith("## Storage matrix: 1 passed, 1 FAILED\n\nall rows: ")
     assert "| raw | 1005 IOPS ±0.5 % FAIL |" in markdown
     said = "test_random_write on raw-none-virtio-blk-off 1G, local: assert iops 1005 IOPS > 5k IOPS"
     assert f"failed tests:\n  {said[:60]}" in text
-    assert "## VM storage: 1 passed, 1 failed\n" in render_summary(run)
+    assert "## VM storage: 1 passed, 1 FAILED\n" in render_summary(run)
     first, second = csv.DictReader(io.StringIO(render_csv(run)))
     assert (first["outcome"], first["message"]) == ("failed", "assert iops 1005 IOPS > 5k IOPS")
     assert (second["outcome"], second["message"]) == ("passed", "")
@@ -136,8 +178,11 @@ def test_what_failed_is_marked_and_said() -> None:
 
 def test_a_cell_without_a_figure_has_its_outcome_in_csv() -> None:
     """And the first line of its reason."""
-    (row,) = csv.DictReader(io.StringIO(render_csv(make_run(failures=[make_failure(reason="No boot.\nconsole")]))))
-    assert (row["outcome"], row["message"]) == ("failed", "No boot.")
+    failure = make_failure(reason="No boot.\nconsole")
+    for outcome in ("failed", "error"):
+        told = failure.model_copy(update={"test_outcome": outcome if outcome == "error" else ""})
+        (row,) = csv.DictReader(io.StringIO(render_csv(make_run(failures=[told]))))
+        assert (row["outcome"], row["message"]) == (outcome, "No boot.")
 
 
 def test_the_gates_word_is_in_json_and_is_not_said_twice() -> None:

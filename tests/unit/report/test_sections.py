@@ -46,7 +46,7 @@ def test_a_summary_begins_with_what_is_red() -> None:
     """Cells, figures, the loss with its interval; reasons and the matrix are folded."""
     run = a_run(failures=(make_failure(reason="guest ended: QEMU was killed."),))
     text = render_summary(run, compare_pairs(run, GatePolicy()))
-    assert text.startswith("## VM storage: 2 REGRESSED, 2 PASS against the same with cache=writeback\n")
+    assert text.startswith("## VM storage: 1 test FAILED; 2 REGRESSED, 2 PASS against the same with cache=writeback\n")
     cell = "raw-none-virtio-scsi-off 1G"
     row = f"| 🔴 REGRESSED | fio randwrite 4k qd32 | {cell} | 1010 IOPS | 505 IOPS | +100 % (+100 % to"
     assert row in text

@@ -214,9 +214,11 @@ def test_a_file_that_0_1_0_saved_is_read_as_before(tmp_path: Path) -> None:
 
 
 def test_what_0_1_0_saved_is_saved_again_as_it_was() -> None:
-    """No field of the saved form has another name, type or default."""
+    """No field of the saved form has another name, type or default; those that came later have their defaults."""
     block = json.loads(RECORDING.read_text())["vmstorage"]
-    assert Run.model_validate(block).model_dump(mode="json") == block
+    later = [{"test_outcome": ""}] * len(block["failures"])
+    failures = [failure | added for failure, added in zip(block["failures"], later, strict=True)]
+    assert Run.model_validate(block).model_dump(mode="json") == block | {"failures": failures, "rowless": []}
 
 
 def test_a_packed_run_is_read(tmp_path: Path) -> None:
@@ -236,10 +238,10 @@ def test_a_packed_run_is_read(tmp_path: Path) -> None:
 
 
 def test_what_was_packed_is_packed_again_as_it_was() -> None:
-    """No field of the saved form has another name, type or default."""
+    """No field of the saved form has another name, type or default; those that came later have their defaults."""
     block = json.loads(PACKED.read_text())["vmstorage"]
     again = pack_run(Run.model_validate(block).model_dump(mode="json"))
-    assert {**block, "packed": unpack(block["packed"])} == {**again, "packed": unpack(again["packed"])}
+    assert {**block, "rowless": [], "packed": unpack(block["packed"])} == {**again, "packed": unpack(again["packed"])}
 
 
 def test_a_saved_run_has_five_kilobytes_a_round() -> None:
