@@ -344,12 +344,24 @@ def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallI
     carried: dict[str, Any] = {}
     if reason := _reason(item, report, call):
         carried["failure"] = session.failure(item, reason, "skipped" if report.skipped else "failed")
+    verdicts = session.verdicts(item)
+    _give_properties(item, report, session, verdicts)
     if report.when == "teardown":
         session.reported.add(item.nodeid)
-        carried = _carry(item, session, session.verdicts(item))
+        carried = _carry(item, session, verdicts)
         item.stash[MEASURED] = []
         item.stash[FAILED] = ""
     setattr(report, ATTRIBUTE, carried | {"hosts": session.hosts()} if carried else {})
+
+
+def _give_properties(
+    item: pytest.Item, report: pytest.TestReport, session: StorageSession, verdicts: Sequence[Verdict]
+) -> None:
+    from pytest_vmstorage.plugin.properties import properties_of, set_properties
+
+    cell, measured = item.stash[CONFIG], item.stash.get(MEASURED, [])
+    host = session.lab().facts_of(cell) if measured else None
+    set_properties(item, report, properties_of(cell, measured, verdicts, host))
 
 
 def _carry(item: pytest.Item, session: StorageSession, verdicts: Sequence[Verdict]) -> dict[str, Any]:

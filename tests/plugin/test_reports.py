@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import time
+import xml.etree.ElementTree as ET
 
 import pytest
 from projects import RANDOM_WRITE, TWO_CELLS, assert_refused, flat, journal_samples, text_of
@@ -303,6 +304,101 @@ def test_a_killed_workers_test_failed(project):
     (test,) = json.loads(read(project, "json"))["rowless"]
     assert (test["nodeid"], test["outcome"]) == ("test_it.py::test_y", "failed")
     assert "crashed while running" in test["message"]
+
+
+PROPERTIES = (
+    RANDOM_WRITE
+    + """
+@pytest.mark.parametrize("format", ["raw", "qcow2"])
+def test_two(measure, request):
+    request.node.user_properties.append(("mine", 1))
+    measure(FIO)
+    measure(Dd(count=64))
+
+@pytest.fixture
+def early(measure): measure(FIO)
+
+def test_early(early): assert 0
+def test_no_figure(measure): assert 0
+def test_plain(): pass
+"""
+)
+
+
+def properties(project):
+    """The properties of each test in the JUnit file, in their order."""
+    cases = ET.parse(project.path / "j.xml").iter("testcase")
+    return {case.get("name"): [(one.get("name"), one.get("value")) for one in case.iter("property")] for case in cases}
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
+def test_junit_has_each_figure_once(project, workers):
+    """Beside the user's own properties, with unit, spread, cell and verdict, however often the test was run."""
+    project.wish(accel="tcg")
+    project.write(test_it=PROPERTIES)
+    project.run("--vm-save=main", *workers, own_process=bool(workers))
+    project.wish(accel="tcg", speed={"qcow2-*": 0.5})
+    project.run("--vm-baseline=main", "--vm-day-spread=3%", "--junitxml=j.xml", *workers, own_process=bool(workers))
+    told = properties(project)
+    names = [name for name, _ in told["test_two[qcow2]"]]
+    assert names[0] == "mine"
+    assert [name for name in names if name != "mine"] == [
+        *(f"vmstorage.{name}" for name in ("cell", "host", "accel", "caution", "verdict")),
+        *(f"vmstorage.fio randwrite 4k qd32.iops{suffix}" for suffix in ("", ".unit", ".spread", ".verdict")),
+        *(f"vmstorage.dd write 1M buffered count=64.bw{suffix}" for suffix in ("", ".unit", ".spread", ".verdict")),
+    ]
+    slow = dict(told["test_two[qcow2]"])
+    assert slow["vmstorage.cell"] == "qcow2-none-virtio-blk-off 1G"
+    assert slow["vmstorage.caution"].endswith("these figures say nothing about performance.")
+    assert 4900 < float(slow["vmstorage.fio randwrite 4k qd32.iops"]) < 5100
+    assert slow["vmstorage.verdict"] == slow["vmstorage.fio randwrite 4k qd32.iops.verdict"] == "SUSPECT"
+    # measured by a fixture, of a test that failed
+    assert "vmstorage.fio randwrite 4k qd32.iops.verdict" in dict(told["test_early"])
+    assert [name for name, _ in told["test_no_figure"]] == ["vmstorage.cell"]
+    assert told["test_plain"] == []
+
+
+def test_properties_of_a_test_that_is_run_again(project):
+    """Those of its last run, once."""
+    project.write(test_it=RUNS, conftest=AGAIN)
+    project.run("--vm-without=turns", "--junitxml=j.xml")
+    names = [name for name, _ in properties(project)["test_second"]]
+    assert len(names) == len(set(names)) == 6
+
+
+STAND_INS = """
+import json, sys, types
+
+shown = {}
+allure = types.SimpleNamespace(dynamic=types.SimpleNamespace())
+allure.dynamic.parameter = lambda name, value, excluded: shown.setdefault("allure", []).append([name, value, excluded])
+sys.modules["allure"] = allure
+
+def pytest_addoption(parser): parser.addoption("--html", dest="htmlpath")
+
+class Listener: pass
+
+def pytest_configure(config): config.pluginmanager.register(Listener(), "allure_listener")
+
+def pytest_runtest_logreport(report):
+    for extra in getattr(report, "extras", []):
+        shown.setdefault("html", []).append([report.when, extra["format_type"], extra["content"]])
+
+def pytest_unconfigure(): open("shown.json", "w").write(json.dumps(shown))
+"""
+
+
+def test_reporters_that_show_no_properties_get_them_in_their_own_form(project):
+    """pytest-html as HTML of the last report, allure-pytest as parameters that make no other test of it."""
+    project.write(test_it=RANDOM_WRITE + "def test_x(measure): measure(FIO)\n", conftest=STAND_INS)
+    project.run("--html=x.html", own_process=True).assert_outcomes(passed=1)
+    shown = json.loads((project.path / "shown.json").read_text())
+    name = "vmstorage.fio randwrite 4k qd32.iops"
+    ((when, form, content),) = shown["html"]
+    assert (when, form) == ("teardown", "html")
+    assert f"<div>{name}: 10000.0</div><div>{name}.unit: IOPS</div>" in content
+    assert [name, 10000.0, True] in shown["allure"]
+    assert len(shown["allure"]) == content.count("<div>") == 6
 
 
 @pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["one", "xdist"])
