@@ -34,22 +34,26 @@ _SKIPPED = "Skipped: "
 class Outcomes:
     """The outcome and its reason of each test that is being reported.
 
-    A test has a report for each of its phases; a plugin that runs it again begins anew with that of its set-up, and
-    subtests have some of their own before that of the call.
+    A test has a report for each of its phases, and a plugin that runs it again begins anew with that of its set-up.
+    Subtests have some of their own, before that of the call; where reports are held back, before that of the set-up.
     """
 
     def __init__(self) -> None:
         self._found: dict[_Place, tuple[Outcome, str]] = {}
+        self._subtests: dict[_Place, tuple[Outcome, str]] = {}
 
     def note(self, report: pytest.TestReport) -> None:
         """Take a phase's report."""
-        place = _place(report)
+        place, found = _place(report), _outcome_of(report)
+        if hasattr(report, "context"):
+            # the test goes on after a subtest, and one that was skipped or passed says nothing of it
+            if found == "failed":
+                self._subtests.setdefault(place, (found, _message(report)))
+            return
+        if str(report.outcome) == "rerun" or (report.when == "setup" and place in self._found):
+            self._subtests.pop(place, None)
         if report.when == "setup":
             self._found.pop(place, None)
-        if hasattr(report, "context") and not report.failed:
-            # the test goes on after a subtest that was skipped
-            return
-        found = _outcome_of(report)
         before = self._found.get(place, ("passed", ""))[0]
         # what failed first is why; a phase that went well takes nothing back
         if found and (before == "passed" or (found in _RED and before not in _RED)):
@@ -57,17 +61,22 @@ class Outcomes:
 
     def take(self, report: pytest.TestReport) -> tuple[Outcome, str]:
         """The outcome of the test whose last report this is, with its reason."""
-        return self._found.pop(_place(report), ("", ""))
+        found = self._found.pop(_place(report), ("", ""))
+        return self._subtests.pop(_place(report), found)
 
     def of(self, nodeid: str) -> tuple[Outcome, str]:
         """The outcome so far of a test that came to no last report, such as one whose worker was killed."""
-        return next((told for (other, _), told in self._found.items() if other == nodeid), ("", ""))
+        return next((told for (other, _), told in self._open.items() if other == nodeid), ("", ""))
 
     def crashed(self) -> Iterator[tuple[str, Outcome, str]]:
         """Each test that failed and came to no last report, with its outcome and reason."""
-        for (nodeid, _), (outcome, message) in self._found.items():
+        for (nodeid, _), (outcome, message) in self._open.items():
             if outcome in _RED:
                 yield nodeid, outcome, message
+
+    @property
+    def _open(self) -> dict[_Place, tuple[Outcome, str]]:
+        return {**self._found, **self._subtests}
 
 
 _Place = tuple[str, str]

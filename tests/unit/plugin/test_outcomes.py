@@ -87,6 +87,19 @@ def test_set_up_and_teardown_make_errors() -> None:
     assert become(SET_UP, report("skipped", wasxfail="known"), broken) == ("error", "left over")
 
 
+def test_subtests_of_a_run_that_is_taken_back_say_nothing() -> None:
+    """pytest-rerunfailures holds back all but the reports of subtests, and these come before that of the set-up."""
+    sub, call = report("failed", longrepr="1 > 2", context=1), report("failed", longrepr="contains 1 failed subtest")
+    assert become(sub, SET_UP, call, TORN_DOWN) == ("failed", "1 > 2")
+    # what came before pytest 9 has a call that passes
+    assert become(sub, SET_UP, report("passed"), TORN_DOWN) == ("failed", "1 > 2")
+    again = report("rerun", longrepr="contains 1 failed subtest")
+    assert become(sub, SET_UP, again, SET_UP, report("passed"), TORN_DOWN) == ("passed", "")
+    assert become(sub, SET_UP, again, TORN_DOWN, sub, SET_UP, call, TORN_DOWN) == ("failed", "1 > 2")
+    # a plugin that takes nothing back by a word of its own
+    assert become(SET_UP, sub, call, SET_UP, report("passed"), TORN_DOWN) == ("passed", "")
+
+
 def test_a_test_is_forgotten_once_it_is_told() -> None:
     """Workers of --dist=each run the same test at one time; of one that was killed there is no last report."""
     outcomes = Outcomes()
