@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
+import xdist.workermanage
 
 HERE = Path(__file__).parent
 
@@ -40,6 +42,8 @@ class Project:
         monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
         monkeypatch.setenv("COLUMNS", "120")
         monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+        # workers of a run in this process would get the path that it began with
+        monkeypatch.setattr(xdist.workermanage, "_sys_path", [str(HERE), *sys.path])
         # at its end hypothesis' plugin imports all of hypothesis, which takes longer than most of these runs
         monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
         for name in ("PYTEST_XDIST_WORKER", "CI", "GITHUB_STEP_SUMMARY"):
@@ -59,7 +63,11 @@ class Project:
             path.write_text(text)
 
     def run(self, *args, own_process=False):
-        """Run pytest there."""
+        """Run pytest there: in this process, with xdist its controller, or as from the shell.
+
+        A process of its own is for runs that a signal ends, for what an interpreter does when it begins and ends, and
+        for a few of each kind as users have them: it takes half a second to load pytest and all of ours again.
+        """
         run = self.pytester.runpytest_subprocess if own_process else self.pytester.runpytest_inprocess
         return run(*args)
 

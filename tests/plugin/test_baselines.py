@@ -41,11 +41,11 @@ def test_a_worse_figure_is_red(saved):
 def test_what_looks_worse_is_not_green(saved, workers):
     """Without fresh rounds it is a suspect, whose test fails: the reason says what can confirm it; the other passes."""
     saved.wish(speed={"qcow2-*": 0.75, "raw-*": 0.98})
-    result = saved.run(*JUDGED, *workers, own_process=bool(workers))
+    result = saved.run(*JUDGED, *workers)
     result.assert_outcomes(passed=1, failed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "1 SUSPECT, 1 PASS" in text_of(result)
-    result = saved.run(*JUDGED, *workers, "-rs", "--vm-inconclusive=warn", own_process=bool(workers))
+    result = saved.run(*JUDGED, *workers, "-rs", "--vm-inconclusive=warn")
     result.assert_outcomes(passed=1, skipped=1)
     assert result.ret == pytest.ExitCode.OK
     assert "1 saved day, +33.3 % time per operation" in flat(result)

@@ -268,7 +268,7 @@ def test_a_fixture_of_that_name_that_is_not_ours(project):
 @pytest.mark.parametrize("args", [["-n1"], ["-n2"]])
 def test_not_with_several_processes(project, args):
     """A worker does not see what others measured."""
-    result = project_with(project).run("-rs", *args, own_process=True)
+    result = project_with(project).run("-rs", *args)
     result.assert_outcomes(passed=2, skipped=1)
     assert "INCONCLUSIVE: assertions between cells need all of a run in one process" in flat(result)
 

@@ -70,7 +70,7 @@ def test_saving_writes_pytest_benchmarks_file(two_cells):
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(saved, options, sentence):
     """One sentence, and no lab is opened."""
-    assert_refused(saved.run(*options, own_process=True), sentence)
+    assert_refused(saved.run(*options), sentence)
     assert saved.events == []
 
 

@@ -47,7 +47,7 @@ def test_each_guest_has_its_disk_filled(project):
         test_it=RANDOM_WRITE + '@pytest.mark.parametrize("cache", ["none", "unsafe", "writeback", "directsync"])\n'
         "def test_x(measure): measure(FIO, rounds=1)\ndef test_again(measure): measure(FIO, rounds=1)\n",
     )
-    project.run("--vm-rounds=1", own_process=True).assert_outcomes(passed=5)
+    project.run("--vm-rounds=1").assert_outcomes(passed=5)
     fills = [event for event in project.events if event.startswith("fill")]
     assert fills == [f"fill raw-{cache}-virtio-blk-off" for cache in ("none", "unsafe", "writeback", "directsync")]
 
@@ -160,7 +160,7 @@ def test_the_lab_is_cleared_whatever_others_do(two_cells):
         conftest="import pytest\n@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
         "def pytest_sessionfinish():\n    raise RuntimeError('a fault of theirs')\n    yield\n"
     )
-    result = two_cells.run(own_process=True)
+    result = two_cells.run()
     assert "a fault of theirs" in text_of(result)
     assert two_cells.events[-1] == "close"
 

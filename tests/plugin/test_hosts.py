@@ -91,7 +91,7 @@ def test_a_hosts_cells_take_turns(six, divided):
 
 def test_every_cell_on_every_host(six):
     """The host is an axis: in ids, in the table, in the file; --vm-host of one host has the same ids."""
-    result = six.run(TWO, "--vm-spread=each", "--vm-report=r.json", "-v", own_process=True)
+    result = six.run(TWO, "--vm-spread=each", "--vm-report=r.json", "-v")
     result.assert_outcomes(passed=12)
     found = places(six)
     assert len(found) == 12
@@ -113,7 +113,7 @@ def _place(nodeid):
 def test_best_and_worst_are_of_one_host(six):
     """Figures of two machines are not set against each other; -n auto is a worker for each."""
     six.wish(speed={"raw-none-*": 2.0, "vdi-none-*": 0.5})
-    result = six.run("-n", "auto", TWO, "--vm-spread=each", "-v", own_process=True)
+    result = six.run("-n", "auto", TWO, "--vm-spread=each", "-v")
     assert "2 workers [12 items]" in flat(result)
     rows = [line for line in result.outlines if line.startswith(("lab01 ", "lab02 "))]
     assert sum("▲" in row for row in rows) == sum("▼" in row for row in rows) == 2
@@ -122,9 +122,9 @@ def test_best_and_worst_are_of_one_host(six):
 
 def test_a_cell_stays_where_the_baseline_has_it(six):
     """Whatever the order of hosts is now; new cells go to where less is to do."""
-    six.run(TWO, "--vm-save=main", "--vm-report=r.json", "-k", "not vdi", own_process=True)
+    six.run(TWO, "--vm-save=main", "--vm-report=r.json", "-k", "not vdi")
     before = places(six)
-    result = six.run("--vm-host=lab02,lab01", "--vm-baseline=main", "--vm-report=r.json", own_process=True)
+    result = six.run("--vm-host=lab02,lab01", "--vm-baseline=main", "--vm-report=r.json")
     now = places(six)
     assert {name: now[name] for name in before} == before
     assert Counter(now.values()) == {"lab01": 3, "lab02": 3}
@@ -137,7 +137,7 @@ def test_a_further_day_is_of_the_same_host(six, divided):
     divided.assert_outcomes(passed=6)
     first = places(six)
     six.run("--vm-host=lab01")
-    result = six.run("--vm-host=lab02,lab01", "--vm-save=main", "--vm-report=r.json", own_process=True)
+    result = six.run("--vm-host=lab02,lab01", "--vm-save=main", "--vm-report=r.json")
     assert places(six) == first
     assert "6 tests stay on the host of before" in flat(result)
 
@@ -153,11 +153,11 @@ def test_hosts_of_two_machines_are_not_compared(six):
 def test_more_workers_than_hosts(six):
     """The surplus says so and idles; this machine alone is one host, whatever -n is."""
     six.write(test_plain="import pytest\n@pytest.mark.parametrize('n', range(8))\ndef test_it(n): pass\n")
-    result = six.run("-n4", TWO, own_process=True)
+    result = six.run("-n4", TWO)
     result.assert_outcomes(passed=14)
     assert "4 workers for 2 hosts: 2 take tests without a cell only, for one measurement at a time" in flat(result)
     assert opened(six) == {"lab01": 1, "lab02": 1}
-    alone = six.run("-n2", "test_it.py", "--vm-report=r.json", own_process=True)
+    alone = six.run("-n2", "test_it.py", "--vm-report=r.json")
     alone.assert_outcomes(passed=6)
     assert "2 workers for this machine alone: 1 idles, for one measurement at a time runs on a host" in flat(alone)
     assert len({line.partition(" ")[0] for line in six.log()}) == 1
@@ -167,7 +167,7 @@ def test_more_workers_than_hosts(six):
 @pytest.mark.parametrize("spread", ["shard", "each"])
 def test_fewer_workers_than_hosts(six, spread):
     """The hosts without one get no cells, which is said."""
-    result = six.run("-n1", TWO, f"--vm-spread={spread}", "--vm-report=r.json", own_process=True)
+    result = six.run("-n1", TWO, f"--vm-spread={spread}", "--vm-report=r.json")
     result.assert_outcomes(passed=6)
     assert set(places(six).values()) == {"lab01"}
     assert "1 worker for 2 hosts: lab02 gets no cells (-n 2 has one for each)" in flat(result)
@@ -184,14 +184,14 @@ def test_a_run_without_cells_is_xdists_own(project):
 def test_tests_without_a_cell_are_run_once(six):
     """By whichever worker has the least to do, also where every cell is run on every host."""
     six.write(test_plain="import pytest\n@pytest.mark.parametrize('n', range(30))\ndef test_it(n): pass\n")
-    six.run(TWO, "--vm-spread=each", own_process=True).assert_outcomes(passed=42)
+    six.run(TWO, "--vm-spread=each").assert_outcomes(passed=42)
 
 
 @pytest.mark.parametrize("turns", [(), ("--vm-without=turns",)], ids=["turns", "row"])
 def test_a_worker_that_is_killed(six, turns):
     """Its test is reported once and not run again; the others are run on its host by the one that replaces it."""
     six.wish(kills="qcow2-none-*")
-    result = six.run(TWO, "--vm-save=main", "--vm-report=r.json", *turns, own_process=True)
+    result = six.run(TWO, "--vm-save=main", "--vm-report=r.json", *turns)
     result.assert_outcomes(passed=5, failed=1)
     text = flat(result)
     assert text.count("crashed while running 'test_it.py::test_write[qcow2-none]'") >= 1
@@ -218,7 +218,7 @@ def test_write(measure):
     # behind a warm-up and the first round
     six.wish(kills="vdi-* round 3")
     options = ("--max-worker-restart=0", "--vm-seed=1", "--vm-report=r.json")
-    result = six.run("--vm-host=lab01", "-n1", *options, own_process=True)
+    result = six.run("--vm-host=lab01", "-n1", *options)
     result.assert_outcomes(failed=1)
     rows = run_of(six)["measurements"]
     assert {row["nodeid"].partition("[")[2] for row in rows} == {"raw]", "qcow2]"}
@@ -230,7 +230,7 @@ def test_write(measure):
 def test_a_worker_that_always_dies_ends(six):
     """Each of its tests is reported once."""
     six.wish(kills="*")
-    result = six.run("--vm-host=lab01,lab02", "-k", "raw", own_process=True)
+    result = six.run("--vm-host=lab01,lab02", "-k", "raw")
     result.assert_outcomes(failed=2)
     assert sum(event.startswith("killed") for event in six.events) == 2
 
@@ -245,7 +245,7 @@ def test_all_samples_lie_in_one_journal(six, divided):
 def test_one_saved_file_that_pytest_benchmark_compares(six, divided):
     """All workers' rows are in it, with their raw rounds."""
     divided.assert_outcomes(passed=6)
-    six.run(TWO, "--benchmark-save=main", own_process=True).assert_outcomes(passed=6)
+    six.run(TWO, "--benchmark-save=main").assert_outcomes(passed=6)
     command = [sys.executable, "-m", "pytest_benchmark", "compare", "--columns=min,ops"]
     done = subprocess.run(command, cwd=six.path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -258,7 +258,7 @@ def test_a_job_waits_for_a_host_in_use(six, tmp_path):
     six.wish(leases=str(folder))
     holder = hold(folder / "lab02")
     try:
-        result = six.run(TWO, "--vm-wait=0", own_process=True)
+        result = six.run(TWO, "--vm-wait=0")
         result.assert_outcomes(passed=3, errors=3)
         assert f"lab02 is in use by {os.environ.get('USER', 'root')}@" in flat(result)
         assert "(pid " in flat(result)
@@ -293,7 +293,7 @@ def hold(folder):
 def test_pairs_on_hosts_of_their_own(six):
     """--vm-against works in every worker; the risk of a false alarm is shared among hosts."""
     six.wish(noise=0.01, speed={"raw-none-virtio-blk-off": 0.5})
-    result = six.run(TWO, "--vm-against=io=native", "-k", "none", "--vm-report=r.json", own_process=True)
+    result = six.run(TWO, "--vm-against=io=native", "-k", "none", "--vm-report=r.json")
     result.assert_outcomes(passed=2, failed=1)
     assert Counter(one["host"] for one in run_of(six)["against"]) == {"lab01": 2, "lab02": 1}
     assert "test_write[raw-none]" in next(line for line in result.outlines if line.startswith("FAILED"))
@@ -302,10 +302,10 @@ def test_pairs_on_hosts_of_their_own(six):
 
 def test_a_suspect_is_confirmed_on_its_host(six):
     """--vm-confirm works in every worker."""
-    six.run(TWO, "--vm-save=main", "--vm-rounds=6", own_process=True)
+    six.run(TWO, "--vm-save=main", "--vm-rounds=6")
     six.wish(speed={"raw-none-*": 0.5})
     options = ("--vm-baseline=main", "--vm-day-spread=2%", "--vm-confirm", "--vm-report=r.json")
-    result = six.run(TWO, *options, own_process=True)
+    result = six.run(TWO, *options)
     result.assert_outcomes(passed=5, failed=1)
     fresh = {one["nodeid"].partition("[")[2]: one["fresh"] for one in run_of(six)["measurements"]}
     assert {name for name, count in fresh.items() if count} == {"raw-none]"}
@@ -323,7 +323,7 @@ def test_what_workers_find_ends_the_run_before_any_test(six, option, sentence):
     six.write(test_other=CELLS)
     six.run("test_other.py", "--vm-save=other", "-k", "raw-none")
     six.log()
-    assert_refused(six.run(TWO, "test_it.py", option, own_process=True), sentence)
+    assert_refused(six.run(TWO, "test_it.py", option), sentence)
     assert six.events == []
 
 
@@ -342,12 +342,12 @@ def test_a_cell_goes_to_a_host_that_lists_its_device(project):
     listed = '[hosts.lab01]\n[hosts.lab02.devices.fast]\nid = "wwn-0x5002538e40a1b2c3"\n'
     project.write(test_it=ON_A_DEVICE, vmstorage__toml=listed)
     project.wish(unsupported={"*": "A fake host has no devices."})
-    project.run("--vm-host=all", "--vm-report=r.json", own_process=True).assert_outcomes(skipped=2)
+    project.run("--vm-host=all", "--vm-report=r.json").assert_outcomes(skipped=2)
     run = json.loads((project.path / "r.json").read_text())
     assert [one["host"] for one in run["failures"]] == ["lab02", "lab02"]
     project.log()
     project.write(vmstorage__toml="[hosts.lab01]\n[hosts.lab02]\n")
-    refused = project.run("--vm-host=all", own_process=True)
+    refused = project.run("--vm-host=all")
     assert_refused(refused, "backing=device needs a device that is listed for lab01 in ")
     assert project.events == []
 
@@ -366,7 +366,7 @@ def test_the_plan_says_how_hosts_share(six):
 def test_each_host_has_the_time_of_the_budget(six):
     """Twice as many cells fit."""
     assert "1 of 6 cells fit into 30 s, taking about 25 s;" in flat(six.run("--vm-budget=30s", "--vm-plan"))
-    text = flat(six.run(TWO, "--vm-budget=30s", own_process=True))
+    text = flat(six.run(TWO, "--vm-budget=30s"))
     assert "2 of 6 cells fit into 30 s on 2 hosts, taking about 25 s each;" in text
     assert "lab01 1 cell, about 25 s; lab02 1 cell, about 25 s" in text
 
@@ -387,5 +387,5 @@ SLIPS = {
 @pytest.mark.parametrize("options", SLIPS, ids=" ".join)
 def test_what_cannot_be_is_told_before_anything_is_made(six, options):
     """One sentence."""
-    assert_refused(six.run(*options, own_process=True), SLIPS[options])
+    assert_refused(six.run(*options), SLIPS[options])
     assert six.events == []

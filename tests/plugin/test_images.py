@@ -65,7 +65,7 @@ def test_pytest_benchmark_and_a_baseline_take_the_rows(images):
 
 def test_under_xdist(images):
     """Figures come from the workers."""
-    result = images.run("-n1", own_process=True)
+    result = images.run("-n1")
     result.assert_outcomes(passed=2)
     assert "snapshot [s]" in flat(result)
 

@@ -77,7 +77,7 @@ def test_the_file_from_the_ini_file(swept, monkeypatch):
 
 def test_xdist_runs_the_same_cells(swept):
     """Workers read the same file."""
-    swept.run(FILE, "-n1", own_process=True).assert_outcomes(passed=6)
+    swept.run(FILE, "-n1").assert_outcomes(passed=6)
     assert sorted(guests(swept)) == sorted(f"{cell}-off" for cell in CELLS)
 
 
@@ -191,7 +191,7 @@ def test_a_file_that_cannot_be(project, text, sentence, extra):
     project.write(test_it=WRITE)
     if text is not None:
         (project.path / "m.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert_refused(project.run(FILE, *extra, own_process="-n1" in extra), sentence)
+    assert_refused(project.run(FILE, *extra), sentence)
     assert project.events == []
 
 
@@ -323,7 +323,7 @@ def test_the_plan_needs_no_libvirt_and_no_qemu(swept, monkeypatch):
 @pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
 def test_a_budget_chooses_what_fits(swept, workers):
     """The rest is deselected, and the end of the run says which cells and pairs are not covered."""
-    result = swept.run(FILE, "--vm-budget=80s", *workers, own_process=bool(workers))
+    result = swept.run(FILE, "--vm-budget=80s", *workers)
     result.assert_outcomes(passed=3, deselected=0 if workers else 3)
     ran = set(guests(swept))
     assert len(ran) == 3
@@ -396,7 +396,7 @@ def test_a_budget_that_cannot_be(swept, budget, sentence):
 
 def test_a_budget_for_nothing_under_xdist(swept):
     """No worker crashes over it: nothing is run, and the end says why."""
-    result = swept.run(FILE, "--vm-budget=1s", "-n1", own_process=True)
+    result = swept.run(FILE, "--vm-budget=1s", "-n1")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     assert "0 of 6 cells fit into 1.0 s" in flat(result)
     assert "Traceback" not in text_of(result)

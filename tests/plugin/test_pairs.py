@@ -131,7 +131,7 @@ def test_the_time_limit_is_held_against_between_looks(two_cells):
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(two_cells, options, sentence):
     """One sentence, and no lab is opened."""
-    assert_refused(two_cells.run(*options, own_process=True), sentence)
+    assert_refused(two_cells.run(*options), sentence)
     assert two_cells.events == []
 
 

@@ -298,13 +298,13 @@ def test_a_bad_option_under_xdist(two_cells, option):
 def test_an_inventory_that_cannot_be_read(two_cells, option):
     """One sentence, in the run's only process, in xdist's controller and in a plan; to collect needs no inventory."""
     two_cells.write(vmstorage__toml="nonsense = 1\n")
-    assert_refused(two_cells.run(option, own_process=True), "vmstorage.toml: 'nonsense' is not known.")
-    assert two_cells.run("--collect-only", own_process=True).ret == 0
+    assert_refused(two_cells.run(option), "vmstorage.toml: 'nonsense' is not known.")
+    assert two_cells.run("--collect-only").ret == 0
 
 
 def test_help_minds_no_other_option(two_cells):
     """Somebody who asks for help is likely to have written one wrong."""
-    result = two_cells.run("--help", "-n2", "--vm-rounds=bad", "--vm-host=a,b", own_process=True)
+    result = two_cells.run("--help", "-n2", "--vm-rounds=bad", "--vm-host=a,b")
     assert result.ret == 0
     assert "--vm-rounds-limit" in text_of(result)
 
@@ -314,7 +314,7 @@ def test_an_impossible_cell_under_xdist(project):
     project.write(
         test_it='import pytest\n@pytest.mark.parametrize("format", ["raw", "qcow3"])\ndef test_x(measure): ...\n'
     )
-    result = project.run("-n1", own_process=True)
+    result = project.run("-n1")
     result.assert_outcomes(passed=1, errors=1)
     assert "format='qcow3' is not known." in text_of(result)
     assert "Traceback" not in text_of(result)
@@ -338,7 +338,7 @@ def test_a_host_that_cannot_be_used(two_cells):
 def test_a_host_that_cannot_be_used_under_xdist(two_cells):
     """A worker's tests fail with the sentence; it is not asked twice."""
     two_cells.wish(open="QEMU is not on fakehost.")
-    result = two_cells.run("-n1", own_process=True)
+    result = two_cells.run("-n1")
     result.assert_outcomes(errors=2)
     assert "QEMU is not on fakehost. Install it." in text_of(result)
     assert "Traceback" not in text_of(result)

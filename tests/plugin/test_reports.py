@@ -102,7 +102,7 @@ def test_teardown(measure, broken): measure(Fio(rw="randwrite", bs="32k"))
 def test_a_red_run_looks_red(project, workers):
     """Each figure has what became of its test, and why; what failed in runs that are not reported does not count."""
     project.write(test_it=RED)
-    result = project.run(*FILES, *workers, own_process=bool(workers))
+    result = project.run(*FILES, *workers)
     result.assert_outcomes(passed=5, failed=1, errors=1, skipped=1, xfailed=1)
     # figures of one and two rounds miss the threshold, and no assertion sees them
     assert not (project.path / "below-raw").exists()
@@ -417,7 +417,7 @@ def test_jobs(measure, numjobs): measure(Fio(rw="randread", numjobs=numjobs))
 def test_two(measure, iodepth): measure(Fio(rw="randread", bs="8k", iodepth=iodepth))
 """
     )
-    text = text_of(project.run(*workers, "--vm-report=r.csv", own_process=bool(workers)))
+    text = text_of(project.run(*workers, "--vm-report=r.csv"))
     assert text.count("curve over ") == 2
     over = text.partition("curve over iodepth, fio randwrite 4k:")[2]
     assert over.split()[:5] == ["metric", "cell", "iodepth=1", "iodepth=8", "iodepth=32"]
@@ -451,7 +451,7 @@ def test_image(measure_image):
 def test_a_mark_puts_a_note_beside_its_rows(project, workers):
     """Of module, test and parameter; below the matrix and in the files, also when it comes from a worker."""
     project.write(test_it=NOTED)
-    result = project.run("--strict-markers", "--vm-report=x.json", *workers, own_process=bool(workers))
+    result = project.run("--strict-markers", "--vm-report=x.json", *workers)
     result.assert_outcomes(passed=3)
     rows = {m["nodeid"]: m["notes"] for m in json.loads((project.path / "x.json").read_text())["measurements"]}
     assert rows == {
@@ -509,7 +509,7 @@ def test_x(measure, cache):
 """
     )
     options = ("--vm-without=turns", "--max-worker-restart=0", "--vm-report=r.json", "--benchmark-save=x")
-    result = project.run("-n1", *options, own_process=True)
+    result = project.run("-n1", *options)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     run = json.loads((project.path / "r.json").read_text())
     assert [one["config"]["cache"] for one in run["measurements"]] == ["none", "unsafe", "writeback"]
@@ -603,7 +603,7 @@ def test_the_user_chooses_columns(project, workers):
         test_it=COLUMNS.replace("SHOWN", '("read_clat_p99", "write_clat_p99", "runtime")'),
         pytest__ini="[pytest]\nvm_columns =\n    bw\n    +usr_cpu\n",
     )
-    result = project.run("--vm-columns=clat_p99,runtime", "--vm-report=r.md", *workers, own_process=bool(workers))
+    result = project.run("--vm-columns=clat_p99,runtime", "--vm-report=r.md", *workers)
     result.assert_outcomes(passed=2)
     (head,) = (line for line in (project.path / "r.md").read_text().splitlines() if line.startswith("| format"))
     assert [column.split("<br>")[1].strip() for column in head.split("|")[2:-1]] == [
@@ -611,7 +611,7 @@ def test_the_user_chooses_columns(project, workers):
         *("read\\_clat\\_p99 \\[s\\]", "write\\_clat\\_p99 \\[s\\]", "runtime \\[s\\]"),
     ]
     project.write(test_it=COLUMNS.replace("SHOWN", '("bw", "usr_cpu")'))
-    by_ini = project.run("--vm-report=r.md", *workers, own_process=bool(workers))
+    by_ini = project.run("--vm-report=r.md", *workers)
     by_ini.assert_outcomes(passed=2)
 
 
@@ -619,7 +619,7 @@ def test_the_user_chooses_columns(project, workers):
 def test_a_column_that_no_workload_has(project, workers):
     """It is refused before any test, with those there are; a worker of xdist can only say so in each test."""
     project.write(test_it=COLUMNS)
-    result = project.run("--vm-columns=iops,usr_cup", *workers, own_process=True)
+    result = project.run("--vm-columns=iops,usr_cup", *workers)
     assert "--vm-columns names 'usr_cup', which no workload has. Did you mean 'usr_cpu'?" in flat(result)
     if workers:
         result.assert_outcomes(failed=2)

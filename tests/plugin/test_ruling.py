@@ -160,6 +160,6 @@ def test_a_rule_for_no_test_is_told(saved):
 def test_a_baseline_of_other_tests_is_never_green(saved, workers):
     """Xdist's controller learns only at the end that nothing could be compared; the file was renamed, say."""
     (saved.path / "test_two.py").rename(saved.path / "test_new.py")
-    result = saved.run("--vm-baseline=base", *workers, own_process=bool(workers))
+    result = saved.run("--vm-baseline=base", *workers)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "the baseline 'base' has none of the" in flat(result)

@@ -226,7 +226,7 @@ def test_options_are_checked_before_anything_is_made(project, option, sentence):
 def test_turns_under_xdist(project):
     """A worker is given all of its host's cells at once."""
     project.write(test_it=TURNS)
-    result = project.run("-n1", SEED, own_process=True)
+    result = project.run("-n1", SEED)
     result.assert_outcomes(passed=3)
     assert "rounds: in turns with 2 other cells, --vm-seed=3" in flat(result)
 
