@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import signal
+from functools import cache
 
+import cpuinfo
 import pytest
 from projects import HERE, TWO_CELLS, Project
 
@@ -16,6 +19,10 @@ import pytest_vmstorage.report.formats
 import pytest_vmstorage.report.text
 import pytest_vmstorage.testing.lab
 import pytest_vmstorage.workloads.fio.fio  # noqa: F401
+
+# pytest-benchmark asks the processor in each run that saves, and `file` in each run, by processes that take 0.2 s
+cpuinfo.get_cpu_info = cache(cpuinfo.get_cpu_info)
+platform.architecture = cache(platform.architecture)
 
 # a shell's background job ignores Ctrl-C, and so would all that is started here, of which some are sent one
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
