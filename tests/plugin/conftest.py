@@ -30,10 +30,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture
-def project(pytester, monkeypatch):
+def project(pytester, monkeypatch, tmp_path_factory):
     """An empty project with a fake lab."""
     monkeypatch.syspath_prepend(str(HERE))
-    return Project(pytester, monkeypatch)
+    return Project(pytester, monkeypatch, tmp_path_factory)
 
 
 @pytest.fixture

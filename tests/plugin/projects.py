@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -31,11 +32,16 @@ RAW = "test_two.py::test_random_write[raw]"
 QCOW2 = "test_two.py::test_random_write[qcow2]"
 
 
+LEFT = {}
+"""What runs printed and the folders that they left, by files and arguments: several tests begin there."""
+
+
 class Project:
     """A folder with tests, and a fake lab to run them in."""
 
-    def __init__(self, pytester, monkeypatch):
+    def __init__(self, pytester, monkeypatch, tmp_path_factory):
         self.pytester = pytester
+        self._temporary = tmp_path_factory
         self.path = pytester.path
         self._monkeypatch = monkeypatch
         monkeypatch.setenv("PYTEST_PLUGINS", "fakelab")
@@ -70,6 +76,23 @@ class Project:
         """
         run = self.pytester.runpytest_subprocess if own_process else self.pytester.runpytest_inprocess
         return run(*args)
+
+    def begin_with(self, *args, own_process=False):
+        """Be as a run with these arguments leaves it, and give what that printed: it is run once in a process.
+
+        The lab is as it is without a wish.
+        """
+        files = {path.name: path.read_bytes() for path in self.path.iterdir() if path.is_file()}
+        key = (args, own_process, tuple(sorted(files.items())))
+        if key in LEFT:
+            shutil.copytree(LEFT[key][1], self.path, dirs_exist_ok=True)
+        else:
+            result, folder = self.run(*args, own_process=own_process), self._temporary.mktemp("left") / "project"
+            assert result.ret == 0, text_of(result)
+            # bytecode knows the folder that it was compiled in
+            shutil.copytree(self.path, folder, ignore=shutil.ignore_patterns("__pycache__"))
+            LEFT[key] = result, folder
+        return LEFT[key][0]
 
     @property
     def events(self):

@@ -62,7 +62,7 @@ def test_what_is_saved(two_cells, workers):
 @WORKERS
 def test_comparing(two_cells, workers):
     """--benchmark-compare shows both runs, and --benchmark-compare-fail ends with status 1, the matrix printed."""
-    two_cells.run("--benchmark-save=base").assert_outcomes(passed=2)
+    two_cells.begin_with("--benchmark-save=base")
     compare = ("--benchmark-compare", *workers)
     fine = two_cells.run(*compare, "--benchmark-compare-fail=mean:5%")
     assert fine.ret == 0, text_of(fine)
@@ -77,7 +77,7 @@ def test_comparing(two_cells, workers):
 
 def test_the_command_of_pytest_benchmark(two_cells):
     """`pytest-benchmark compare` reads what we saved."""
-    two_cells.run("--benchmark-save=base").assert_outcomes(passed=2)
+    two_cells.begin_with("--benchmark-save=base")
     two_cells.wish(speed=0.5)
     two_cells.run("--benchmark-save=slow").assert_outcomes(passed=2)
     command = "import sys; from pytest_benchmark.cli import main; sys.exit(main())"
@@ -355,7 +355,7 @@ def test_what_is_used_of_pytest_benchmark(pytestconfig):
 
 def test_a_baseline_and_comparing_live_together(two_cells):
     """Our gate and pytest-benchmark's comparison in one run say the same."""
-    two_cells.run("--benchmark-save=base").assert_outcomes(passed=2)
+    two_cells.begin_with("--benchmark-save=base")
     two_cells.wish(speed={"raw-*": 0.5})
     result = two_cells.run("--benchmark-compare", "--vm-baseline=base", "--vm-day-spread=3%", "--vm-confirm")
     result.assert_outcomes(passed=1, failed=1)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -35,20 +34,10 @@ def six(project):
     return project
 
 
-DIVIDED = {}
-"""The run that several tests look at, and the folder that it left: by the first of them."""
-
-
 @pytest.fixture
-def divided(six, tmp_path_factory):
+def divided(six):
     """What a run of six cells on two hosts printed, which was saved as `main`; `six` is the folder as it left it."""
-    if DIVIDED:
-        shutil.copytree(DIVIDED["folder"], six.path, dirs_exist_ok=True)
-    else:
-        result = six.run(TWO, "--vm-seed=3", "--vm-save=main", "--vm-report=r.json", own_process=True)
-        DIVIDED.update(result=result, folder=tmp_path_factory.mktemp("divided") / "project")
-        shutil.copytree(six.path, DIVIDED["folder"])
-    return DIVIDED["result"]
+    return six.begin_with(TWO, "--vm-seed=3", "--vm-save=main", "--vm-report=r.json", own_process=True)
 
 
 def run_of(project, name="r.json"):
