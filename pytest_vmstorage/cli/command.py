@@ -17,8 +17,8 @@ from typing import TextIO
 from pytest_vmstorage.cli.doctor.examine import diagnosis_lines, examine
 from pytest_vmstorage.cli.promote import promote
 from pytest_vmstorage.cli.show import newest_run, raw_outputs, show_cell, timed_run
-from pytest_vmstorage.config.inventory import Inventory, find_host
-from pytest_vmstorage.config.inventory_file import find_inventory, read_inventory
+from pytest_vmstorage.config.inventory import Inventory, find_host, find_inventory
+from pytest_vmstorage.config.inventory_file import read_inventory
 from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.guest.appliance import build

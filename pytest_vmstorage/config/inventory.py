@@ -1,4 +1,7 @@
-"""The hosts, machines, devices and images that a user lists, and the hosts that --vm-host names."""
+"""The hosts, machines, devices and images that a user lists, the file they are in, and the hosts of --vm-host.
+
+Most runs have no such file: reading one is in `inventory_file`, whose tables take 10 ms to make.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from itertools import combinations
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.config.guest_image import NamedImage
+from pytest_vmstorage.config.ownership import is_of, is_open, owned_here, this_user
 from pytest_vmstorage.errors import ConfigError
 
 LOCAL = "local"
@@ -24,6 +29,17 @@ ALL = "all"
 TAG = "tag:"
 
 HOST_NAME = re.compile(r"(?:\w[\w.-]*@)?[A-Za-z0-9][\w.-]*")
+
+_FILE_NAME = "vmstorage.toml"
+
+_KERNEL_NAME = re.compile(
+    r"(?:/dev/)?(?:(?:[shvx]|xv)d[a-z]+\d*|(?:nvme\d+n|mmcblk|loop|nbd|pmem|nullb|md|zd|ram|sr)\d+(?:p\d+)?|dm-\d+)"
+)
+STABLE = (
+    'Give a stable id: a name below /dev/disk/by-id such as {key} = "wwn-0x5002538e40a1b2c3", a WWN or a serial number,'
+    " or by-partuuid/UUID of a partition; `ls -l /dev/disk/by-id` shows them."
+)
+"""The remedy for an id that may change, with `{key}` for the key it stands under."""
 
 
 class ListedDevice(BaseModel):
@@ -142,6 +158,52 @@ class LabHost(Listing):
     def is_local(self) -> bool:
         """Whether the host is this machine."""
         return self.ssh is None
+
+
+class FoundInventory(NamedTuple):
+    """The vmstorage.toml to read, None where there is none; `ignored` has a sentence for each nearer one."""
+
+    path: Path | None
+    ignored: tuple[str, ...] = ()
+
+
+def find_inventory(start: Path) -> FoundInventory:
+    """The vmstorage.toml in that folder, or in the nearest folder above it that has one of the user's own or root's.
+
+    Another user's is ignored: it says to which devices root writes, and where disks lie (git has the same rule).
+    """
+    ignored: list[str] = []
+    for folder in (start.absolute(), *start.absolute().parents):
+        path = folder / _FILE_NAME
+        if not path.is_symlink() and not path.exists():
+            continue
+        reason = _why_ignored(path)
+        if not reason:
+            return FoundInventory(path, tuple(ignored))
+        ignored.append(f"{path} is ignored: {reason}.")
+    return FoundInventory(None, tuple(ignored))
+
+
+def _why_ignored(path: Path) -> str:
+    try:
+        if not path.is_file():
+            return "it is not a regular file"
+        own, *above = owned_here(path)
+    except (OSError, RuntimeError) as error:
+        # RuntimeError is pathlib's for links that lead in a circle
+        return f"it cannot be looked at ({getattr(error, 'strerror', None) or 'its links lead in a circle'})"
+    if not is_of(this_user(), own):
+        return f"it belongs to the user {own.owner}. Name it with --vm-inventory={path} if it is to be used"
+    if is_open(own) or any(map(is_open, above)):
+        return (
+            f"others may write to it or to a folder above. Take that right away, or name it with --vm-inventory={path}"
+        )
+    return ""
+
+
+def is_kernel_name(text: str) -> bool:
+    """Whether the kernel gives that name anew at each boot, such as /dev/sdb or nvme0n1p1."""
+    return _KERNEL_NAME.fullmatch(text) is not None
 
 
 def find_host(name: str | None, folder: str | None, inventory: Inventory | None = None) -> LabHost:

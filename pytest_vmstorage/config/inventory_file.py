@@ -1,4 +1,4 @@
-"""Reading vmstorage.toml: which file it is, and TOML text -> Inventory.
+"""Reading vmstorage.toml: TOML text -> Inventory. Only a run that has one loads this.
 
 A device is listed by what no reboot and no other cable changes. Accepted are a name below /dev/disk/by-id (or its WWN
 or serial number as such), by-partuuid/UUID and by-partlabel/LABEL for a partition, and for trying things out
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -21,28 +21,21 @@ from pytest_vmstorage.config.inventory import (
     ALL,
     HOST_NAME,
     LOCAL,
+    STABLE,
     Inventory,
     ListedDataset,
     ListedDevice,
     ListedGroup,
     ListedHost,
     ListedMachine,
+    is_kernel_name,
 )
-from pytest_vmstorage.config.ownership import is_of, is_open, owned_here, this_user
 from pytest_vmstorage.config.toml import PlainName, SlipError, Text, TomlTable, load_toml, matching, place
 from pytest_vmstorage.config.user_input import read_user_text
 from pytest_vmstorage.errors import ConfigError
 
-_KERNEL_NAME = re.compile(
-    r"(?:/dev/)?(?:(?:[shvx]|xv)d[a-z]+\d*|(?:nvme\d+n|mmcblk|loop|nbd|pmem|nullb|md|zd|ram|sr)\d+(?:p\d+)?|dm-\d+)"
-)
 _PLACE_NAME = re.compile(r"(?:by-path/|pci-|platform-|acpi-|ccw-|virtio-pci-|ip-).*")
 _FOLDERS = ("by-id/", "by-partuuid/", "by-partlabel/")
-STABLE = (
-    'Give a stable id: a name below /dev/disk/by-id such as {key} = "wwn-0x5002538e40a1b2c3", a WWN or a serial number,'
-    " or by-partuuid/UUID of a partition; `ls -l /dev/disk/by-id` shows them."
-)
-"""The remedy for an id that may change, with `{key}` for the key it stands under."""
 
 _Kind = Literal["device", "partition"]
 
@@ -69,11 +62,6 @@ def _stable_id(text: str, kind: _Kind) -> str:
         raise SlipError("is a partition's", "List it under partitions.")
     # the kernel writes a partition's UUID in small letters, gdisk in capitals
     return short.lower() if short.startswith("by-partuuid/") else short.removeprefix("by-id/")
-
-
-def is_kernel_name(text: str) -> bool:
-    """Whether the kernel gives that name anew at each boot, such as /dev/sdb or nvme0n1p1."""
-    return _KERNEL_NAME.fullmatch(text) is not None
 
 
 def _kind_of_id(text: str) -> _Kind:
@@ -232,50 +220,6 @@ class _InventoryFile(TomlTable):
     hosts: Mapping[_HostName, _Host] = {}
     machines: Mapping[PlainName, _Machine] = {}
     images: Mapping[PlainName, NamedImage] = {}
-
-
-NAME = "vmstorage.toml"
-
-
-class FoundInventory(NamedTuple):
-    """The vmstorage.toml to read, None where there is none; `ignored` has a sentence for each nearer one."""
-
-    path: Path | None
-    ignored: tuple[str, ...] = ()
-
-
-def find_inventory(start: Path) -> FoundInventory:
-    """The vmstorage.toml in that folder, or in the nearest folder above it that has one of the user's own or root's.
-
-    Another user's is ignored: it says to which devices root writes, and where disks lie (git has the same rule).
-    """
-    ignored: list[str] = []
-    for folder in (start.absolute(), *start.absolute().parents):
-        path = folder / NAME
-        if not path.is_symlink() and not path.exists():
-            continue
-        reason = _why_ignored(path)
-        if not reason:
-            return FoundInventory(path, tuple(ignored))
-        ignored.append(f"{path} is ignored: {reason}.")
-    return FoundInventory(None, tuple(ignored))
-
-
-def _why_ignored(path: Path) -> str:
-    try:
-        if not path.is_file():
-            return "it is not a regular file"
-        own, *above = owned_here(path)
-    except (OSError, RuntimeError) as error:
-        # RuntimeError is pathlib's for links that lead in a circle
-        return f"it cannot be looked at ({getattr(error, 'strerror', None) or 'its links lead in a circle'})"
-    if not is_of(this_user(), own):
-        return f"it belongs to the user {own.owner}. Name it with --vm-inventory={path} if it is to be used"
-    if is_open(own) or any(map(is_open, above)):
-        return (
-            f"others may write to it or to a folder above. Take that right away, or name it with --vm-inventory={path}"
-        )
-    return ""
 
 
 def read_inventory(path: Path, name: str) -> Inventory:

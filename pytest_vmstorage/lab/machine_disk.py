@@ -9,8 +9,7 @@ import json
 from importlib import resources
 
 from pytest_vmstorage.config.cell import StorageConfig
-from pytest_vmstorage.config.inventory import LabHost, ListedDevice, ListedMachine
-from pytest_vmstorage.config.inventory_file import STABLE, is_kernel_name
+from pytest_vmstorage.config.inventory import STABLE, LabHost, ListedDevice, ListedMachine, is_kernel_name
 from pytest_vmstorage.errors import ConfigError, HostError
 from pytest_vmstorage.host.folders import check_room, folder_facts
 from pytest_vmstorage.host.shell import Shell, check

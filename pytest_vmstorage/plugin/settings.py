@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.analysis.gate.policy import GATE_FILE, HISTORY, GatePolicy, Undecided, Unsure, parse_tolerated
 from pytest_vmstorage.config.cell import AXES
 from pytest_vmstorage.config.guest_image import ListedImage, choose_image
-from pytest_vmstorage.config.inventory import LOCAL, Inventory, choose_hosts
-from pytest_vmstorage.config.inventory_file import FoundInventory, find_inventory, read_inventory
+from pytest_vmstorage.config.inventory import LOCAL, FoundInventory, Inventory, choose_hosts, find_inventory
 from pytest_vmstorage.config.settings import AccelRequest, Boot, HostWishes, Hygiene, LabSettings, parse_without
 from pytest_vmstorage.config.user_input import read_user_text
 from pytest_vmstorage.config.variant import Variant, parse_recipe
@@ -129,9 +128,14 @@ class Settings(BaseModel):
     def inventory(self) -> Inventory | None:
         """The content of vmstorage.toml, None where there is none."""
         if self.inventory_file.text:
-            return read_inventory(self.inventory_file.path, str(self.inventory_file))
-        path = self._found_inventory.path
-        return None if path is None else read_inventory(path, str(path))
+            path, name = self.inventory_file.path, str(self.inventory_file)
+        elif self._found_inventory.path is not None:
+            path, name = self._found_inventory.path, str(self._found_inventory.path)
+        else:
+            return None
+        from pytest_vmstorage.config.inventory_file import read_inventory
+
+        return read_inventory(path, name)
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
