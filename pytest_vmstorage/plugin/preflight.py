@@ -26,7 +26,6 @@ from pytest_vmstorage.progress import silent
 from pytest_vmstorage.results.packed import check_lzma
 from pytest_vmstorage.storage.block import find_block, needs_block, plan_line
 from pytest_vmstorage.workloads.base import Workload
-from pytest_vmstorage.workloads.metrics import check_known
 
 _NO_PYGAL = (
     "--benchmark-histogram needs pygal, which is not here. Install it: pip install 'pytest-benchmark[histogram]'."
@@ -90,8 +89,11 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
 def _examine(config: pytest.Config, settings: Settings, items: list[pytest.Item]) -> list[str]:
     """Check columns, gate and host; returns a line for each device and machine that cells name."""
     try:
-        # workloads of the user's own are imported by now
-        check_known(settings.columns)
+        if settings.columns.all_names:
+            # all workloads are loaded for it, and the user's own are by now
+            from pytest_vmstorage.workloads.metrics import check_known
+
+            check_known(settings.columns)
         for sentence in settings.ignored:
             write_sentence(config, sentence)
         if items:

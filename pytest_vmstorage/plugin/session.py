@@ -51,7 +51,6 @@ from pytest_vmstorage.results.spans import span
 from pytest_vmstorage.text import quoted
 from pytest_vmstorage.workloads.base import Workload
 from pytest_vmstorage.workloads.image_operations import ImageOperations
-from pytest_vmstorage.workloads.metrics import check_known
 
 Measured = TypeVar("Measured", bound=Workload)
 
@@ -309,6 +308,8 @@ class StorageSession:
         check_workload(workload, rounds, warmup, by)
         if not self._columns.all_names:
             return workload
+        from pytest_vmstorage.workloads.metrics import check_known
+
         # found before any test, but on a worker of xdist
         check_known(self._columns)
         return workload.with_columns(self._columns)
