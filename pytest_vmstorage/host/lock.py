@@ -34,10 +34,12 @@ WAIT_S = 600.0
 """How long to wait for another job by default."""
 
 BEAT_S = 5.0
+"""Seconds between two signs of life, and the steps, in whole seconds, in which one who waits looks for one."""
+
 SILENCE_S = 20
 
 _SCRIPT = r"""
-wait=$1 holder=$2 silence=$3; shift 3
+wait=$1 holder=$2 silence=$3 beat=$4; shift 4
 name=pytest-vmstorage-$(uname -n).lock
 command -v flock >/dev/null || { echo 'failed flock of util-linux is not there'; exit; }
 held=
@@ -53,7 +55,7 @@ for try in 1 2 3; do
   # a new holder needs a moment to write its name
   if ! flock -w 0.3 9; then
     echo "busy $(head -c 300 "$file" | head -n 1)"
-    waited=0 step=${silence:+5}
+    waited=0 step=${silence:+$beat}
     step=${step:-1}
     [ "$step" -le "$wait" ] || step=$wait
     # a while at a time: who began this may be killed meanwhile, and then nobody wants the lease
@@ -151,7 +153,8 @@ class HostLease:
         self.close()
         is_far = isinstance(self._shell, SshShell)
         silence = str(SILENCE_S) if is_far else ""
-        argv = ["sh", "-c", _SCRIPT, "sh", str(math.ceil(self._wait_s)), holder(), silence, *self._folders]
+        waits = (str(math.ceil(self._wait_s)), holder(), silence, str(math.ceil(BEAT_S)))
+        argv = ["sh", "-c", _SCRIPT, "sh", *waits, *self._folders]
         self._process = process = _start(self._shell, argv)
         if is_far:
             threading.Thread(target=_beat, args=(process,), name="vmstorage-lease", daemon=True).start()

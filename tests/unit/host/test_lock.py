@@ -36,6 +36,8 @@ from pytest_vmstorage.host import lock
 from pytest_vmstorage.host.lock import HostLease
 # longer than the next job waits: that it is killed frees the host, and not that nothing is heard of it
 lock.SILENCE_S = 600
+# who waits looks as often whether the job that began it still lives
+lock.BEAT_S = 1
 shell = SshShell("lab01") if sys.argv[2] == "ssh" else LocalShell()
 lease = HostLease(shell, "lab01", folders=sys.argv[1:2])
 lease.keep(lambda sentence: print(sentence, flush=True))
