@@ -324,17 +324,19 @@ def check_promises(workload: Workload) -> None:
     kind = type(workload).__name__
     if not getattr(workload, "tool", ""):
         raise ConfigError(f"{kind} names no tool.", hint=f'Write in the class: tool = "{kind.lower()}"')
-    names = [metric.name for metric in workload.metrics]
+    metrics = workload.metrics
+    names = [metric.name for metric in metrics]
     twice = [name for name in names if names.count(name) > 1]
     if not names or twice:
         what = f"has two metrics {twice[0]!r}" if twice else "has no metrics"
         raise ConfigError(f"{kind} {what}.", hint="Give each figure that it returns one Metric.")
-    if any(metric.name == workload.primary and metric.better == "neither" for metric in workload.metrics):
+    primary = workload.primary
+    if any(metric.name == primary and metric.better == "neither" for metric in metrics):
         raise ConfigError(
-            f"{kind}'s primary metric {workload.primary!r} has no better direction.",
+            f"{kind}'s primary metric {primary!r} has no better direction.",
             hint="Name one that says which cell is faster.",
         )
-    for name in (workload.primary, *workload.shown):
+    for name in (primary, *workload.shown):
         if name not in names:
             raise ConfigError(
                 f"{kind} names {name!r} in primary or shown, which is not among its metrics.",
