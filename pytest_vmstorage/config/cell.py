@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import (
@@ -177,16 +178,7 @@ class StorageConfig(BaseModel):
         return self
 
     def __str__(self) -> str:
-        # without a guest there is no format, cache mode or bus, without storage no format and no preallocation
-        first: tuple[str, ...] = {
-            "machine": ("backing",),
-            "native": ("backing", "preallocation"),
-            "null": ("backing", "cache", "bus"),
-        }.get(self.backing_kind, AXES[:4])
-        chosen = [name for name in AXES[4:] if self.is_chosen(name) and name not in first]
-        return "-".join(
-            [*(getattr(self, name) for name in first), *(axis_text(name, getattr(self, name)) for name in chosen)]
-        )
+        return _label(self)
 
     def is_chosen(self, name: str) -> bool:
         """Whether that field differs from its default."""
@@ -279,6 +271,21 @@ def check_field(name: str) -> None:
     if name not in FIELDS:
         hint = f"{close_to(name, FIELDS)}It has: {', '.join(FIELDS)}."
         raise ConfigError(f"a storage configuration has no field {name!r}.", hint=hint)
+
+
+@lru_cache(maxsize=1024)
+def _label(cell: StorageConfig) -> str:
+    """The cell's id: each round, journal line and message has it, and it is put together from all axes."""
+    # without a guest there is no format, cache mode or bus, without storage no format and no preallocation
+    first: tuple[str, ...] = {
+        "machine": ("backing",),
+        "native": ("backing", "preallocation"),
+        "null": ("backing", "cache", "bus"),
+    }.get(cell.backing_kind, AXES[:4])
+    chosen = [name for name in AXES[4:] if cell.is_chosen(name) and name not in first]
+    return "-".join(
+        [*(getattr(cell, name) for name in first), *(axis_text(name, getattr(cell, name)) for name in chosen)]
+    )
 
 
 def make_config(values: Mapping[str, Any]) -> StorageConfig:

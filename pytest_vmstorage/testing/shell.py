@@ -38,10 +38,8 @@ class _Recording:
     answer: Answer
     writes: Mapping[str, str]
 
-    def fits(self, asked: Asked) -> bool:
-        if isinstance(self.key, re.Pattern):
-            return self.key.search(asked.line) is not None
-        return self.key == asked.argv
+    def fits(self, argv: tuple[str, ...], line: str) -> bool:
+        return self.key.search(line) is not None if isinstance(self.key, re.Pattern) else self.key == argv
 
     def __str__(self) -> str:
         return f"/{self.key.pattern}/" if isinstance(self.key, re.Pattern) else shlex.join(self.key)
@@ -93,10 +91,11 @@ class FakeShell:
         """Replay the command's recording; raises NoRecordingError where there is none."""
         asked = Asked(tuple(argv), timeout_s, stdin)
         self.asked.append(asked)
-        found = next((recording for recording in self._recordings if recording.fits(asked)), None)
+        line = asked.line
+        found = next((recording for recording in self._recordings if recording.fits(asked.argv, line)), None)
         if found is None:
             there = "; ".join(map(str, reversed(self._recordings))) or "none"
-            raise NoRecordingError(f"FakeShell was asked for `{asked.line}`, but its recordings are: {there}.")
+            raise NoRecordingError(f"FakeShell was asked for `{line}`, but its recordings are: {there}.")
         result = found.answer if isinstance(found.answer, CommandResult) else found.answer(asked)
         if timeout_s is not None and result.seconds > timeout_s:
             return result.model_copy(update={"argv": asked.argv, "returncode": TIMED_OUT, "seconds": timeout_s})
