@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
@@ -75,7 +76,13 @@ def find_metrics(name: str, metrics: Collection[str]) -> list[str]:
 
 def metrics_in(unit: str, better: Better, *names: str) -> tuple[Metric, ...]:
     """Metrics of these names that have one unit and one better direction."""
-    return tuple(Metric(name=name, unit=unit, better=better) for name in names)
+    return tuple(_metric(name, unit, better) for name in names)
+
+
+@lru_cache(maxsize=4096)
+def _metric(name: str, unit: str, better: Better) -> Metric:
+    """A metric, which each of a workload's rounds asks for again."""
+    return Metric(name=name, unit=unit, better=better)
 
 
 class Target(BaseModel):
