@@ -123,7 +123,11 @@ def value(config: pytest.Config, name: str) -> Any:
 
 def any_given(config: pytest.Config) -> bool:
     """Whether the user chose anything that can be wrong, so that there is something to check."""
-    return config.getini(NOT_AXES) != [] or any(value(config, name) != default for name, default in _defaults())
+    # on the command line its default too: beside other options it may do nothing
+    return config.getini(NOT_AXES) != [] or any(
+        config.getoption(ini_name(name)) is not None or config.getini(ini_name(name)) != default
+        for name, default in _defaults()
+    )
 
 
 def _defaults() -> Iterator[tuple[str, object]]:

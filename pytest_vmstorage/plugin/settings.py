@@ -21,7 +21,7 @@ from pytest_vmstorage.config.user_input import read_user_text
 from pytest_vmstorage.config.variant import Variant, parse_recipe
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.measure.rounds import Rounds
-from pytest_vmstorage.plugin.options import NOT_AXES, ini_name, value
+from pytest_vmstorage.plugin.options import LISTS, NOT_AXES, VALUES, ini_name, value
 from pytest_vmstorage.plugin.stash import SETTINGS
 from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.results.saved import Baseline, load_baseline
@@ -217,6 +217,7 @@ def settings_of(config: pytest.Config) -> Settings:
 def _read(config: pytest.Config) -> Settings:
     post = post_of(config)
     lab_options, rounds = _lab_options(config), _rounds(config)
+    _check_effect(config)
     timeline = _named(config, "timeline")
     # pytest-benchmark's --benchmark-storage, read as a folder
     storage = str(config.getoption("benchmark_storage", default="") or "file://./.benchmarks").removeprefix("file://")
@@ -273,6 +274,23 @@ def _lab_options(config: pytest.Config) -> LabSettings:
         ),
         wait_s=parse_duration(value(config, "wait")),
     )
+
+
+def _check_effect(config: pytest.Config) -> None:
+    """Raise ConfigError for an option on the command line that does nothing: an empty one, one that lacks another."""
+    for name, *_ in (*VALUES, *LISTS):
+        # where the ini file has a value, an empty option takes it away
+        if config.getoption(ini_name(name)) in ("", [""]) and not config.getini(ini_name(name)):
+            raise ConfigError(f"--vm-{name}= is empty and does nothing.", hint="Give it a value, or leave it out.")
+    is_auto, is_paired = value(config, "rounds") == "auto", bool(value(config, "against"))
+    for name, other, is_there in (
+        ("precision", "--vm-rounds=auto", is_auto),
+        ("rounds-limit", "--vm-rounds=auto", is_auto),
+        ("pairs-limit", "--vm-against", is_paired),
+    ):
+        given = config.getoption(ini_name(name))
+        if given is not None and not is_there:
+            raise ConfigError(f"--vm-{name}={given} does nothing without {other}.", hint="Add that, or leave it out.")
 
 
 def _not_axes(config: pytest.Config) -> tuple[str, ...]:

@@ -274,6 +274,10 @@ BAD_OPTIONS = {
     "--vm-turbo=half": "--vm-turbo=half is not known. It is on or off.",
     "--vm-governor=on demand": "--vm-governor=on demand: the option takes one word, such as performance.",
     "--vm-host-scheduler=../x": "--vm-host-scheduler=../x: the option takes one word, such as none.",
+    "--vm-save=": "--vm-save= is empty and does nothing. Give it a value, or leave it out.",
+    "--vm-precision=5%": "--vm-precision=5% does nothing without --vm-rounds=auto. Add that, or leave it out.",
+    "--vm-rounds-limit=1m": "--vm-rounds-limit=1m does nothing without --vm-rounds=auto.",
+    "--vm-pairs-limit=1m": "--vm-pairs-limit=1m does nothing without --vm-against.",
     "--vm-acel=kvm": "unrecognized arguments: --vm-acel=kvm",
 }
 
@@ -327,6 +331,13 @@ def test_the_ini_file_is_checked_alike(two_cells):
     two_cells.run("--vm-accel=tcg").assert_outcomes(passed=2)
     assert ",round_1" in (two_cells.path / "out.csv").read_text()
     assert ",round_2" not in (two_cells.path / "out.csv").read_text()
+
+
+def test_an_empty_option_takes_the_ini_files_value_away(two_cells):
+    """There it does something, and what the ini file says for other runs is no error in this one."""
+    two_cells.write(pytest__ini="[pytest]\nvm_save = main\nvm_precision = 3%\nvm_pairs_limit = 5m\n")
+    two_cells.run("--vm-save=").assert_outcomes(passed=2)
+    assert not [*two_cells.path.glob(".benchmarks/*/*.json")]
 
 
 def test_a_host_that_cannot_be_used(two_cells):

@@ -96,6 +96,15 @@ def test_a_path_of_a_user_that_is_not_there(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in (*VALUES, *LISTS)])
+def test_an_empty_option_is_refused(name: str, tmp_path: Path) -> None:
+    """A variable of the shell that is not set makes one, and the run would do less than it was meant to."""
+    empty = {name: [""] if name in [one for one, *_ in LISTS] else ""}
+    assert any_given(config_of(tmp_path, **empty))
+    with pytest.raises(ConfigError):
+        read(tmp_path, **empty)
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in (*VALUES, *LISTS)])
 def test_any_option_with_a_value_is_checked_when_it_is_given(name: str, tmp_path: Path) -> None:
     """And a run that gives none has nothing to check."""
     assert not any_given(config_of(tmp_path))
