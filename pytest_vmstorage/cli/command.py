@@ -16,6 +16,7 @@ from typing import TextIO
 
 from pytest_vmstorage.cli.doctor.examine import diagnosis_lines, examine
 from pytest_vmstorage.cli.promote import promote
+from pytest_vmstorage.cli.run import words as run_words
 from pytest_vmstorage.cli.show import newest_run, raw_outputs, show_cell, timed_run
 from pytest_vmstorage.config.inventory import Inventory, find_host, find_inventory
 from pytest_vmstorage.config.inventory_file import read_inventory
@@ -28,12 +29,17 @@ from pytest_vmstorage.report.time_spent import time_lines
 from pytest_vmstorage.results.saved import load_baseline
 from pytest_vmstorage.text import plain
 
+_RUN = "run"
 _SAVED = ".benchmarks"
 _JOURNALS = ".vmstorage"
+_WRONG_USAGE = 4
+"""pytest's exit status for it; 2 is that of an interrupted run."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand: 0 for success, 1 with one sentence on stderr for a failure, 2 for wrong usage.
+
+    `run` has pytest's exit status, which is 4 for wrong usage.
 
     Where the reader of its output is gone, as with `| head`, it ends silently with 141, as SIGPIPE ends programs.
     """
@@ -50,8 +56,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    words = sys.argv[1:] if argv is None else list(argv)
+    parser = _parser()
+    if not words:
+        parser.print_help(sys.stderr)
+        return 2
     try:
-        arguments = _parser().parse_args(argv)
+        if words[0] == _RUN:
+            return _measure(parser, words[1:])
+        arguments = parser.parse_args(words)
         return int(arguments.run(arguments))
     except VmStorageError as error:
         print(f"vmstorage: {error}", file=sys.stderr)
@@ -80,9 +93,13 @@ class _Version(argparse.Action):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="vmstorage", description="What pytest-vmstorage needs in addition to pytest.")
+    parser = argparse.ArgumentParser(
+        prog="vmstorage", description="Measure VM storage configurations, and look after what that needs and leaves."
+    )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the package's version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run_words.add_arguments(commands.add_parser(_RUN, help="measure workloads in cells, without a test file"))
 
     doctor = commands.add_parser(
         "doctor", help="say what can be measured on a host, axis by axis, and why the rest cannot"
@@ -130,6 +147,38 @@ def _parser() -> argparse.ArgumentParser:
     promoting.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
     promoting.set_defaults(run=_promote)
     return parser
+
+
+def _measure(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
+    """Print the test file, or become the pytest that runs it; pytest's status of wrong usage for words that are."""
+    try:
+        ours, theirs = run_words.split_words(words)
+        arguments = parser.parse_args([_RUN, *ours])
+        # the other subcommands need no workloads
+        from pytest_vmstorage.cli.run.request import read_request
+        from pytest_vmstorage.cli.run.template import render_test_file
+
+        text = render_test_file(
+            read_request(
+                axes=arguments.axis,
+                storage=arguments.storage,
+                workloads=arguments.workload,
+                at_least=arguments.at_least,
+                at_most=arguments.at_most,
+                impossible=arguments.impossible,
+                matrix=run_words.has_matrix(theirs),
+            )
+        )
+    except ConfigError as error:
+        print(f"vmstorage: {error}", file=sys.stderr)
+        return _WRONG_USAGE
+    if not arguments.print_test:
+        sys.stdout.flush()
+        # without -P Python would take modules that lie in the folder for its own
+        line = [sys.executable, "-P", "-m", "pytest", *run_words.pytest_words(text, theirs)]
+        os.execv(line[0], line)  # noqa: S606 (there is no shell between)
+    print(text, end="")
+    return 0
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

@@ -24,6 +24,24 @@ def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"pytest-vmstorage {version('pytest-vmstorage')}\n"
 
 
+def test_without_a_word_it_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the status of wrong usage."""
+    assert command.main([]) == 2
+    said = capsys.readouterr().err
+    assert all(
+        f"\n    {name} " in said for name in ("run", "doctor", "image", "reap", "exec", "show", "time", "promote")
+    )
+
+
+def test_run_has_help_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """With examples, wherever the option stands."""
+    for words in (["--help"], ["--axis", "format=raw", "-h"]):
+        with pytest.raises(SystemExit) as ended:
+            command.main(["run", *words])
+        assert ended.value.code in (0, None)
+        assert '  vmstorage run --axis format=raw,qcow2 --axis cache=none,writeback --fio "' in capsys.readouterr().out
+
+
 PROOFS = tuple(
     Proof(field="format", asked="raw", found=str(number), status="proven", where="live XML") for number in range(9999)
 )

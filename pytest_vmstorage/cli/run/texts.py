@@ -1,0 +1,90 @@
+"""Texts of a command line as values of a model's fields: "yes", "4", "rw=randwrite bs=4k"; pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.text import quoted
+
+_TRUTHS = {**dict.fromkeys(("1", "yes", "true", "on"), True), **dict.fromkeys(("0", "no", "false", "off"), False)}
+
+
+def parse_options(text: str) -> dict[str, str | None]:
+    """The options of a text such as "rw=randwrite bs=4k --direct", by their names; None for one without a value.
+
+    Dashes before a name are left away, those in it become underscores; the shell's quotes keep blanks together. Raises
+    ConfigError.
+    """
+    found: dict[str, str | None] = {}
+    for word in _words(text):
+        given, is_given, value = word.partition("=")
+        name = given.strip("-").replace("-", "_")
+        if not name:
+            raise ConfigError(f"{quoted(word)} is no option.", hint="Write NAME=VALUE, or NAME for a switch.")
+        if name in found:
+            raise ConfigError(f"{name} is given twice.", hint="Give it once.")
+        found[name] = value if is_given else None
+    return found
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise ConfigError(f"{quoted(text)} has a quote that does not end.", hint="Close it.") from None
+
+
+def field_values(kind: type[BaseModel], options: Mapping[str, str | None]) -> dict[str, Any]:
+    """The options as a test file has them: numbers, truth values, tuples and texts, by the model's fields.
+
+    A name that Python keeps for itself has an underscore behind it (dd's `if`). Raises ConfigError; names that the
+    model does not know are the model's to refuse.
+    """
+    values: dict[str, Any] = {}
+    for given, text in options.items():
+        name = f"{given}_" if f"{given}_" in kind.model_fields else given
+        values[name] = field_value(kind, name, text)
+    return values
+
+
+def field_value(kind: type[BaseModel], name: str, text: str | None) -> Any:
+    """One such value; raises ConfigError for an option without a value that is no switch, and for no yes or no."""
+    is_known = name in kind.model_fields
+    kinds: list[object] = list(_kinds(kind.model_fields[name].annotation)) if is_known else [str]
+    if bool in kinds:
+        return _truth(name, text)
+    if text is None:
+        raise ConfigError(f"{name} has no value.", hint=f"Write {name}=VALUE.")
+    if tuple in kinds or name == "shown":
+        return tuple(_number_or_text(part.strip(), kinds) for part in text.split(","))
+    return _number_or_text(text, kinds)
+
+
+def _kinds(annotation: object) -> Iterator[object]:
+    """All types that an annotation consists of; `str` for a Literal."""
+    origin = get_origin(annotation)
+    if origin is Literal:
+        yield str
+        return
+    yield annotation if origin is None else origin
+    for part in get_args(annotation):
+        yield from _kinds(part)
+
+
+def _truth(name: str, text: str | None) -> bool:
+    if text is None:
+        return True
+    if text.lower() not in _TRUTHS:
+        raise ConfigError(f"{name}={text} is neither yes nor no.", hint=f"Write {name}=yes or {name}=no.")
+    return _TRUTHS[text.lower()]
+
+
+def _number_or_text(text: str, kinds: list[object]) -> int | str:
+    # leading zeros are no number of Python's; str is for fields such as percentile_list="50"
+    is_number = str not in kinds and text.isascii() and text.isdecimal() and len(text) <= 18
+    return int(text) if is_number else text
