@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage import names
-from pytest_vmstorage.cli.run.texts import field_value, field_values, parse_options
+from pytest_vmstorage.cli.run.texts import field_value, field_values, fio_values, parse_options
 from pytest_vmstorage.cli.run.words import WORKLOADS
 from pytest_vmstorage.config.cell import FIELDS, StorageConfig, make_config
 from pytest_vmstorage.config.matrix import MOST_CELLS, ExcludedCell, by_reason, cell_text, listed
@@ -195,7 +195,8 @@ def _measured(option: str, text: str) -> Measured:
         if kind is Fio and job.endswith(".fio") and "=" not in job:
             given = parse_options(variables)
             return Measured(call="Fio.from_job", job=job, options=given, made=Fio.from_job(job, **given))
-        options = field_values(kind, parse_options(text))
+        is_fio = issubclass(kind, Fio) and text.strip()
+        options = fio_values(kind, text, option) if is_fio else field_values(kind, parse_options(text))
         return Measured(call=call, options=options, made=kind(**options))
     except ConfigError as error:
         raise _retold(error, option, text) from None

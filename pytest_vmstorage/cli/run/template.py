@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_vmstorage.cli.run.request import Measured, Request
@@ -107,6 +107,8 @@ def _literal(value: object) -> str:
     """The value as Python has it, texts in the quotes that ruff prefers."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_literal(name)}: {_literal(one)}' for name, one in value.items())}}}"
     if not isinstance(value, str) or not value.isprintable():
         return repr(value)
     quote = "'" if value.count('"') > value.count("'") else '"'

@@ -8,10 +8,34 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.text import quoted
+from pytest_vmstorage.workloads.fio.fio import Fio
+from pytest_vmstorage.workloads.fio.job_file import read_options
 
 _TRUTHS = {**dict.fromkeys(("1", "yes", "true", "on"), True), **dict.fromkeys(("0", "no", "false", "off"), False)}
+
+_FIOS_OWN = (
+    "allrandrepeat", "directory", "do_verify", "iodepth_low", "rate_iops_min", "thinktime_blocks_type",
+    "thinktime_spin", "trim_backlog", "verify_backlog_batch",
+)  # fmt: skip
+"""Options of fio (3.33, --cmdhelp=all) without a field that are spelt much like one: no slips."""
+
+
+def fio_values(kind: type[Fio], text: str, where: str) -> dict[str, Any]:
+    """The options of a text as fio writes them, as a test file has them; those without a field are `extra`'s.
+
+    Which of those there are fio itself says before a guest boots. Raises ConfigError, also for a name that is nearly
+    one of a field; `where` names the text there.
+    """
+    given = read_options(text, where)
+    known = {name: value for name, value in given.items() if name in kind.model_fields or name == "shown"}
+    others = {name: field_value(kind, name, value or "1") for name, value in given.items() if name not in known}
+    for name in others:
+        if name not in _FIOS_OWN and (near := close_to(name, kind.model_fields)):
+            raise ConfigError(f"fio has no option {name!r}.", hint=near)
+    return field_values(kind, known) | ({"extra": others} if others else {})
 
 
 def parse_options(text: str) -> dict[str, str | None]:
@@ -55,7 +79,7 @@ def field_values(kind: type[BaseModel], options: Mapping[str, str | None]) -> di
 def field_value(kind: type[BaseModel], name: str, text: str | None) -> Any:
     """One such value; raises ConfigError for an option without a value that is no switch, and for no yes or no."""
     is_known = name in kind.model_fields
-    kinds: list[object] = list(_kinds(kind.model_fields[name].annotation)) if is_known else [str]
+    kinds: list[object] = list(_kinds(kind.model_fields[name].annotation)) if is_known else []
     if bool in kinds:
         return _truth(name, text)
     if text is None:

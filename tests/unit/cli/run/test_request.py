@@ -133,10 +133,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"workloads": [("--fio", "rw=read iodepht=4")]},
-        "--fio 'rw=read iodepht=4': Fio has no option 'iodepht'. Did you mean 'iodepth'? It has: ",
+        "--fio 'rw=read iodepht=4': fio has no option 'iodepht'. Did you mean 'iodepth'?",
     ),
     ({"workloads": [("--fio", "rw=randwrit")]}, "--fio 'rw=randwrit': Fio(rw='randwrit') is not known here. Did you "),
     ({"workloads": [("--fio", "rw=read bs")]}, "--fio 'rw=read bs': bs has no value. Write bs=VALUE."),
+    ({"workloads": [("--fio", "rw=read b*s=4k")]}, "--fio 'rw=read b*s=4k': --fio: 'b*s=4k' is not an option. Write "),
+    (
+        {"workloads": [("--fio", "rw=read filename=/x")]},
+        "--fio 'rw=read filename=/x': Fio refuses fio's option filename",
+    ),
+    ({"workloads": [("--dd", "bss=4k")]}, "--dd 'bss=4k': Dd has no option 'bss'. Did you mean 'bs'? It has: rw, bs, "),
     ({"workloads": [("--fio", "none.fio")]}, "--fio 'none.fio': "),
     ({"workloads": [FIO, FIO]}, "fio randwrite 4k qd1 is given twice. Take one of them away."),
     (

@@ -155,7 +155,9 @@ def test_many_classes_are_imported_line_by_line() -> None:
     assert "from pytest_vmstorage import (\n    AioStress,\n    Dd,\n    Fio,\n" in text
 
 
-@pytest.mark.parametrize("value", ["plain", 'a "b"', "it's", "it's \"both\" 'x'", "back\\slash", ("0",), (1, 2), True])
+@pytest.mark.parametrize(
+    "value", ["plain", 'a "b"', "it's", "it's \"both\" 'x'", "back\\slash", ("0",), (1, 2), {"a": 1}, True]
+)
 def test_a_value_is_python(value: object) -> None:
     """In the quotes that ruff prefers."""
     text = _literal(value)

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from pytest_vmstorage import Dd, Fio, Hdparm, Ioping, Iozone, Postmark, StorageConfig
-from pytest_vmstorage.cli.run.texts import field_value, field_values, parse_options
+from pytest_vmstorage.cli.run.texts import field_value, field_values, fio_values, parse_options
 from pytest_vmstorage.errors import ConfigError
 
 
@@ -54,7 +54,7 @@ def test_what_is_no_option(text: str, sentence: str) -> None:
         (Fio, "percentile_list", "50", "50"),
         (Fio, "time_based", None, True),
         (Fio, "direct", "0", False),
-        (Fio, "nosuch", "1", "1"),
+        (Fio, "nosuch", "1", 1),
         (Fio, "shown", "iops, usr_cpu", ("iops", "usr_cpu")),
         (Hdparm, "t", "YES", True),
         (Ioping, "count", "20", 20),
@@ -92,3 +92,28 @@ def test_what_a_field_cannot_be(name: str, text: str | None, sentence: str) -> N
     with pytest.raises(ConfigError) as refused:
         field_value(Fio, name, text)
     assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("rw=read  blocksize=4k", {"rw": "read", "bs": "4k"}),
+        ("--rw=read --pre_read --direct=0", {"rw": "read", "pre_read": True, "direct": False}),
+        ("rw=read shown=iops,bw", {"rw": "read", "shown": ("iops", "bw")}),
+        (
+            "rw=read dedupe_percentage=50 allrandrepeat cpus_allowed=0-1",
+            {"rw": "read", "extra": {"dedupe_percentage": 50, "allrandrepeat": 1, "cpus_allowed": "0-1"}},
+        ),
+    ],
+)
+def test_options_as_fio_writes_them(text: str, values: dict[str, Any]) -> None:
+    """By fio's other names too; what has no field goes to `extra`, and Fio takes it all."""
+    assert fio_values(Fio, text, "--fio") == values
+    assert Fio(**values).rw == "read"
+
+
+def test_a_name_that_is_nearly_a_fields_is_no_extra() -> None:
+    """It would be told by fio itself, but not with what was meant."""
+    with pytest.raises(ConfigError) as refused:
+        fio_values(Fio, "rw=read iodepht=4", "--fio")
+    assert str(refused.value) == "fio has no option 'iodepht'. Did you mean 'iodepth'?"
