@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage import names
 from pytest_vmstorage.cli.run.texts import field_value, field_values, fio_values, parse_options
 from pytest_vmstorage.cli.run.words import WORKLOADS
-from pytest_vmstorage.config.cell import FIELDS, StorageConfig, make_config
+from pytest_vmstorage.config.cell import FIELDS, StorageConfig, axis_text, make_config
 from pytest_vmstorage.config.matrix import MOST_CELLS, ExcludedCell, by_reason, cell_text, listed
 from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.errors import ConfigError
@@ -46,7 +46,7 @@ class Measured(BaseModel):
     `test` is the name of its test function.
     """
 
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True)
 
     call: str
     job: str = ""
@@ -107,9 +107,10 @@ def _axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
         if name in found:
             raise ConfigError(f"--axis {name} is given twice.", hint=f"Write --axis {name}=VALUE,VALUE.")
         values = [_value("--axis", name, value.strip()) for value in given.split(",")]
-        for number, value in enumerate(values):
-            if value in values[:number]:
-                raise ConfigError(f"--axis {text} has {value} twice.", hint="Take one of them away.")
+        ids = [axis_text(name, value) for value in values]
+        for number, one in enumerate(ids):
+            if one in ids[:number]:
+                raise ConfigError(f"--axis {text} has {one} twice.", hint="Take one of them away.")
         found[name] = tuple(values)
     return {name: found[name] for name in FIELDS if name in found}
 
@@ -195,11 +196,17 @@ def _measured(option: str, text: str) -> Measured:
         if kind is Fio and job.endswith(".fio") and "=" not in job:
             given = parse_options(variables)
             return Measured(call="Fio.from_job", job=job, options=given, made=Fio.from_job(job, **given))
-        is_fio = issubclass(kind, Fio) and text.strip()
-        options = fio_values(kind, text, option) if is_fio else field_values(kind, parse_options(text))
+        options = _options(kind, option, text)
         return Measured(call=call, options=options, made=kind(**options))
     except ConfigError as error:
         raise _retold(error, option, text) from None
+
+
+def _options(kind: type[Workload], option: str, text: str) -> dict[str, Any]:
+    # presets have all they need
+    if issubclass(kind, Fio) and text.strip():
+        return fio_values(kind, text, option)
+    return field_values(kind, parse_options(text))
 
 
 def _retold(error: ConfigError, option: str, text: str) -> ConfigError:
@@ -208,12 +215,15 @@ def _retold(error: ConfigError, option: str, text: str) -> ConfigError:
 
 
 def _named(workloads: Sequence[Measured]) -> Iterator[Measured]:
-    """The workloads with the names of their tests, which follow from their labels and not from their places."""
+    """The workloads with the names of their tests, which follow from their labels and not from their places.
+
+    Letters keep their case: hdparm's -t is another timing than its -T.
+    """
     met: dict[str, int] = {}
     for number, one in enumerate(workloads):
         if one in workloads[:number]:
             raise ConfigError(f"{one.made.label} is given twice.", hint="Take one of them away.")
-        name = "test_" + re.sub(r"\W+", "_", one.made.label, flags=re.ASCII).strip("_").lower()
+        name = "test_" + re.sub(r"\W+", "_", one.made.label, flags=re.ASCII).strip("_")
         met[name] = met.get(name, 0) + 1
         yield one.model_copy(update={"test": name if met[name] == 1 else f"{name}_{met[name]}"})
 

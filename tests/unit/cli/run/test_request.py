@@ -43,9 +43,10 @@ def test_tests_are_named_after_their_workloads() -> None:
     assert alone == ["test_fio_randwrite_4k_qd1"]
     assert names(read_request(workloads=[*others, FIO])) == [
         "test_hdparm_t_direct",
-        "test_dd_write_1m_direct_count_16",
+        "test_dd_write_1M_direct_count_16",
         *alone,
     ]
+    assert names(read_request(workloads=[("--hdparm", "-t"), ("--hdparm", "-T")])) == ["test_hdparm_t", "test_hdparm_T"]
     longer = ("--fio", f"{FIO[1]} runtime=9")
     assert names(read_request(workloads=[FIO, longer])) == [*alone, f"{alone[0]}_2"]
 
@@ -115,6 +116,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"axes": ["format"]}, "--axis format lacks a value. Write it as in --axis format=raw,qcow2."),
     ({"axes": ["format=raw,,qcow2"]}, "--axis format=raw,,qcow2 lacks a value."),
     ({"axes": ["format=raw,raw"]}, "--axis format=raw,raw has raw twice. Take one of them away."),
+    (
+        {"axes": ["queues=default", "cluster_size=64k,65536"]},
+        "--axis cluster_size=64k,65536 has cluster_size=64k twice.",
+    ),
     ({"axes": ["format=raw", "format=qcow2"]}, "--axis format is given twice. Write --axis format=VALUE,VALUE."),
     ({"storage": ["vcpus=1", "vcpus=2"]}, "--storage vcpus is given twice. Sweep it: --axis vcpus=VALUE,VALUE."),
     ({"axes": ["size=1G"], "storage": ["size=2G"]}, "size is given by --axis and by --storage."),

@@ -29,7 +29,7 @@ BARE = """\
 from pytest_vmstorage import ImageOperations
 
 
-def test_image_operations_128m(measure_image):
+def test_image_operations_128M(measure_image):
     measure_image(ImageOperations(data="128M"))
 """
 
@@ -59,7 +59,7 @@ def test_fio_randwrite_4k_qd32_x2(measure):
     assert result.clat_p99 <= 0.005
 
 
-def test_dd_write_1m_direct(measure):
+def test_dd_write_1M_direct(measure):
     measure(Dd(bs="1M", oflag="direct"))
 """
 
@@ -143,7 +143,7 @@ def test_a_line_that_is_too_long_is_broken_as_ruff_breaks_it() -> None:
 def test_a_long_name_of_a_test_has_its_argument_below() -> None:
     """It is its workload's, with all options that make another measurement of it."""
     text = "rw=randrw rwmixread=70 bs=4k iodepth=32 numjobs=4 size=64M ioengine=io_uring norandommap"
-    name = "test_fio_randrw_4k_qd32_x4_rwmixread_70_ioengine_io_uring_size_64m_norandommap_1"
+    name = "test_fio_randrw_4k_qd32_x4_rwmixread_70_ioengine_io_uring_size_64M_norandommap_1"
     assert f"\n\ndef {name}(\n    measure,\n):\n" in render_test_file(read_request(workloads=[("--fio", text)]))
 
 
