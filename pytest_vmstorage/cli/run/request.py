@@ -189,7 +189,7 @@ def _cells(
 
 def _measured(option: str, text: str) -> Measured:
     """The workload of an option's text; raises ConfigError that names both."""
-    call = WORKLOADS[option]
+    call = WORKLOADS[option].call
     kind: type[Workload] = getattr(names, call)
     job, _, variables = text.strip().partition(" ")
     try:

@@ -9,37 +9,28 @@ from typing import Any, NamedTuple
 from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.errors import ConfigError
 
+
+class WorkloadOption(NamedTuple):
+    """An option whose value are a workload's options: the public name of its class, and an example for --help."""
+
+    call: str
+    example: str
+
+
 WORKLOADS = {
-    "--fio": "Fio",
-    "--dd": "Dd",
-    "--hdparm": "Hdparm",
-    "--ioping": "Ioping",
-    "--tiobench": "Tiobench",
-    "--aio-stress": "AioStress",
-    "--tar": "Tar",
-    "--postmark": "Postmark",
-    "--sqlite": "Sqlite",
-    "--iozone": "Iozone",
-    "--web": "Web",
-    "--image-operations": "ImageOperations",
+    "--fio": WorkloadOption("Fio", "rw=randwrite bs=4k runtime=5"),
+    "--dd": WorkloadOption("Dd", "bs=1M count=512 oflag=direct"),
+    "--hdparm": WorkloadOption("Hdparm", "-t"),
+    "--ioping": WorkloadOption("Ioping", "count=20 direct"),
+    "--tiobench": WorkloadOption("Tiobench", "rw=randread"),
+    "--aio-stress": WorkloadOption("AioStress", "direct=1"),
+    "--tar": WorkloadOption("Tar", "files=200"),
+    "--postmark": WorkloadOption("Postmark", "number=500"),
+    "--sqlite": WorkloadOption("Sqlite", "insertions=100"),
+    "--iozone": WorkloadOption("Iozone", "tests=0,1"),
+    "--web": WorkloadOption("Web", "pages=500"),
+    "--image-operations": WorkloadOption("ImageOperations", "data=128M"),
 }
-"""The option of each workload, and the public name of its class."""
-
-_EXAMPLES = {
-    "--fio": "rw=randwrite bs=4k runtime=5",
-    "--dd": "bs=1M count=512 oflag=direct",
-    "--hdparm": "-t",
-    "--ioping": "count=20 direct",
-    "--tiobench": "rw=randread",
-    "--aio-stress": "direct=1",
-    "--tar": "files=200",
-    "--postmark": "number=500",
-    "--sqlite": "insertions=100",
-    "--iozone": "tests=0,1",
-    "--web": "pages=500",
-    "--image-operations": "data=128M",
-}
-
 
 _COLLECTOR = "pytest_vmstorage.plugin.text_module"
 """The plugin that collects a text as a test module; by its name, as the command knows nothing of the plugin."""
@@ -97,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("--axis", "--storage"):
         parser.add_argument(name, metavar=_VALUED[name].metavar, action="append", default=[], help=_VALUED[name].help)
     workloads = parser.add_argument_group("workloads, of which one at least is given, in the tools' own words")
-    for name, example in _EXAMPLES.items():
+    for name, (_, example) in WORKLOADS.items():
         workloads.add_argument(
             name,
             metavar="OPTIONS",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_vmstorage.cli.run.request import Request, Threshold, read_request
-from pytest_vmstorage.cli.run.words import _EXAMPLES, add_arguments, split_words
+from pytest_vmstorage.cli.run.words import WORKLOADS, add_arguments, split_words
 from pytest_vmstorage.errors import ConfigError
 
 FIO = ("--fio", "rw=randwrite bs=4k size=256M")
@@ -196,12 +196,12 @@ def test_what_is_refused(options: dict[str, Any], sentence: str) -> None:
     assert str(refused.value).startswith(sentence)
 
 
-@pytest.mark.parametrize("option", _EXAMPLES)
+@pytest.mark.parametrize("option", WORKLOADS)
 def test_what_help_says_of_a_workload_can_be_measured(option: str) -> None:
     """The example of each option, on a disk with a file system where it makes files."""
     storage = ["guest_fs=ext4"] if option in ("--tar", "--postmark", "--sqlite", "--iozone", "--web") else []
     storage += ["size=3G"] if option in ("--tiobench", "--aio-stress") else []
-    (one,) = read_request(storage=storage, workloads=[(option, _EXAMPLES[option])]).workloads
+    (one,) = read_request(storage=storage, workloads=[(option, WORKLOADS[option].example)]).workloads
     assert one.options
 
 
