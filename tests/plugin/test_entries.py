@@ -1,7 +1,7 @@
 """How often a test is entered, and what pytest and its users see of it: once, with all rounds.
 
-Tests of `plugin.entry`, `plugin.turns`, `plugin.declared` and `plugin.interleave`: each trial that a new user made, with
-what happens now.
+Tests of `plugin.entry`, `plugin.turns`, `plugin.declared` and `plugin.interleave`: each trial that a new user made,
+with what happens now.
 """
 
 from __future__ import annotations
