@@ -142,7 +142,7 @@ def measures(item: pytest.Item) -> bool:
 
 
 def has_turns(item: pytest.Item) -> bool:
-    """Whether the test has a cell and will measure in it: its rounds can be taken in turns with those of other cells."""
+    """Whether the test has a cell and will measure in it: its rounds can be taken in turns with other cells."""
     return CONFIG in item.stash and is_storage_item(item) and measures(item) and not is_skipped(item)
 
 
