@@ -13,7 +13,7 @@ import pytest
 
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin.settings import settings_of
-from pytest_vmstorage.plugin.stash import CONFIG, DESELECTED, FAILED, MAKING, MEASURED, PASS, SESSION
+from pytest_vmstorage.plugin.stash import CONFIG, DESELECTED, FAILED, MAKING, MEASURED, SESSION
 from pytest_vmstorage.plugin.timing import timelines
 from pytest_vmstorage.text import plain, plain_line
 
@@ -342,8 +342,7 @@ def load_report(item: pytest.Item, report: pytest.TestReport, call: pytest.CallI
     then failed, and figures that it took are not taken again when another plugin runs the test anew.
     """
     session = item.config.stash.get(SESSION, None)
-    is_told = PASS not in item.stash and not (report.when == "setup" and report.passed)
-    if session is None or CONFIG not in item.stash or not is_told:
+    if session is None or CONFIG not in item.stash or (report.when == "setup" and report.passed):
         return
     if report.when == "call" and not report.passed and item.stash.get(MAKING, False):
         # a guest that cannot be made is an error, and no failure of the test, whenever it is made

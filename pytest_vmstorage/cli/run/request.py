@@ -57,8 +57,8 @@ class Measured(BaseModel):
 
     @property
     def fixture(self) -> str:
-        """The fixture that runs it."""
-        return "measure_image" if self.made.needs_image else "measure"
+        """The fixture that has its figures, or for images the one that runs it."""
+        return "measure_image" if self.made.needs_image else "result"
 
 
 class Request(BaseModel):

@@ -53,7 +53,8 @@ def render_test_file(request: Request) -> str:
         parts[0] = [*_Code("pytestmark = [", marks, "]").lines(), "", "", *parts[0]]
     else:
         parts[0] = ["", *parts[0]]
-    imports = [*(["import pytest"] if marks else []), *_import(request)]
+    needs_pytest = marks or not all(one.made.needs_image for one in request.workloads)
+    imports = [*(["import pytest"] if needs_pytest else []), *_import(request)]
     return "\n".join([_HEAD, "", *imports, "", "\n\n\n".join(map("\n".join, parts)), ""])
 
 
@@ -67,15 +68,27 @@ def _import(request: Request) -> list[str]:
 
 def _test(one: Measured, marks: Sequence[_Code]) -> Iterator[str]:
     """The lines of a test function, with its decorators."""
-    for mark in marks:
+    options = [f"{name}={_literal(value)}" for name, value in one.options.items()]
+    workload = _Code(f"{one.call}(", (*([_literal(one.job)] if one.job else []), *options), ")")
+    declared = () if one.made.needs_image else (_Code("pytest.mark.workload(", (workload, *_bounds(one)), ")"),)
+    for mark in (*marks, *declared):
         yield from mark._replace(begin=f"@{mark.begin}").lines()
     head = f"def {one.test}({one.fixture}):"
     yield from [head] if len(head) <= _WIDTH else [f"def {one.test}(", f"    {one.fixture},", "):"]
-    options = [f"{name}={_literal(value)}" for name, value in one.options.items()]
-    workload = _Code(f"{one.call}(", (*([_literal(one.job)] if one.job else []), *options), ")")
+    if declared:
+        yield "    pass"
+        return
     yield from _Code(f"{'result = ' if one.thresholds else ''}{one.fixture}(", (workload,), ")").lines(4)
     for metric, sign, number in one.thresholds:
         yield f"    assert result.{metric} {sign} {number:.15g}"
+
+
+def _bounds(one: Measured) -> Iterator[_Code]:
+    """The mark's thresholds, by metric."""
+    for name, wanted in (("at_least", ">="), ("at_most", "<=")):
+        bounds = tuple(f'"{metric}": {number:.15g}' for metric, sign, number in one.thresholds if sign == wanted)
+        if bounds:
+            yield _Code(f"{name}={{", bounds, "}")
 
 
 def _marks(request: Request) -> Iterator[_Code]:

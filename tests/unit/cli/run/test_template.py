@@ -21,8 +21,9 @@ from pytest_vmstorage import Fio
 
 @pytest.mark.parametrize("format", ["raw", "qcow2"])
 @pytest.mark.parametrize("cache", ["none", "writeback"])
-def test_fio_randwrite_4k_qd32(measure):
-    measure(Fio(rw="randwrite", bs="4k", iodepth=32, size="256M", runtime=5))
+@pytest.mark.workload(Fio(rw="randwrite", bs="4k", iodepth=32, size="256M", runtime=5))
+def test_fio_randwrite_4k_qd32(result):
+    pass
 """
 
 BARE = """\
@@ -43,24 +44,26 @@ pytestmark = [
 ]
 
 
-def test_fio_randwrite_4k_qd32_x2(measure):
-    result = measure(
-        Fio(
-            rw="randwrite",
-            bs="4k",
-            iodepth=32,
-            size="256M",
-            runtime=5,
-            numjobs=2,
-            norandommap=False,
-        )
-    )
-    assert result.iops >= 500
-    assert result.clat_p99 <= 0.005
+@pytest.mark.workload(
+    Fio(
+        rw="randwrite",
+        bs="4k",
+        iodepth=32,
+        size="256M",
+        runtime=5,
+        numjobs=2,
+        norandommap=False,
+    ),
+    at_least={"iops": 500},
+    at_most={"clat_p99": 0.005},
+)
+def test_fio_randwrite_4k_qd32_x2(result):
+    pass
 
 
-def test_dd_write_1M_direct(measure):
-    measure(Dd(bs="1M", oflag="direct"))
+@pytest.mark.workload(Dd(bs="1M", oflag="direct"))
+def test_dd_write_1M_direct(result):
+    pass
 """
 
 ROWS = """\
@@ -76,8 +79,9 @@ from pytest_vmstorage import Fio
         pytest.param("qcow2", "metadata", 4, id="qcow2-metadata-queues=4"),
     ],
 )
-def test_fio_read_4k_qd1(measure):
-    measure(Fio(rw="read"))
+@pytest.mark.workload(Fio(rw="read"))
+def test_fio_read_4k_qd1(result):
+    pass
 """
 
 LEFT = """\
@@ -86,8 +90,9 @@ from pytest_vmstorage import Fio
 
 
 @pytest.mark.parametrize("preallocation", ["off", "full"])
-def test_fio_read_4k_qd1(measure):
-    measure(Fio(rw="read"))
+@pytest.mark.workload(Fio(rw="read"))
+def test_fio_read_4k_qd1(result):
+    pass
 """
 
 READ = ("--fio", "rw=read")
@@ -144,7 +149,7 @@ def test_a_long_name_of_a_test_has_its_argument_below() -> None:
     """It is its workload's, with all options that make another measurement of it."""
     text = "rw=randrw rwmixread=70 bs=4k iodepth=32 numjobs=4 size=64M ioengine=io_uring norandommap"
     name = "test_fio_randrw_4k_qd32_x4_rwmixread_70_ioengine_io_uring_size_64M_norandommap_1"
-    assert f"\n\ndef {name}(\n    measure,\n):\n" in render_test_file(read_request(workloads=[("--fio", text)]))
+    assert f"\ndef {name}(\n    result,\n):\n    pass\n" in render_test_file(read_request(workloads=[("--fio", text)]))
 
 
 def test_many_classes_are_imported_line_by_line() -> None:
