@@ -12,8 +12,10 @@ import pytest
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.matrix import listed
 from pytest_vmstorage.config.selection import Candidate, Choice, choose
+from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.plugin.declared import declared_by
 from pytest_vmstorage.plugin.settings import settings_of
-from pytest_vmstorage.plugin.stash import CONFIG, host_of, is_skipped, measures, uses
+from pytest_vmstorage.plugin.stash import CONFIG, host_of, is_declared, is_skipped, measures, uses
 from pytest_vmstorage.results.journal import GUEST_S, Estimate, History, read_history, stem_of
 from pytest_vmstorage.storage.disk import folder_bytes, images_bytes
 from pytest_vmstorage.units import format_duration
@@ -59,7 +61,7 @@ def _cell(
     config: StorageConfig, items: Sequence[pytest.Item], history: History, failed: Any, rounds: int
 ) -> CellForecast:
     measuring = [item for item in items if measures(item) or uses(item, "measure_image")]
-    estimates = [history.estimate(item.nodeid, rounds) for item in measuring]
+    estimates = [_estimate(item, history, rounds) for item in measuring]
     images = any(uses(item, "measure_image") for item in items)
     needs_disk = any(uses(item, "guest") or measures(item) for item in items)
     boots = needs_disk and config.has_guest
@@ -72,6 +74,32 @@ def _cell(
     )
     bases: Counter[str] = Counter(one.basis for one in estimates)
     return CellForecast(config, tuple(items), candidate, needs_disk or images, bases, boots, images)
+
+
+def _estimate(item: pytest.Item, history: History, rounds: int) -> Estimate:
+    """The time of a test: as it was measured before, else by the runtime of what it declares, else assumed."""
+    found = history.estimate(item.nodeid, rounds)
+    if found.basis != "assumed" or not is_declared(item):
+        return found
+    # marks that cannot be are told when the run begins
+    with contextlib.suppress(ConfigError):
+        times = [((one.rounds or rounds) + one.warmup) * one.workload.expected_seconds for one in declared_by(item)]
+        return Estimate(sum(times), "declared")
+    return found
+
+
+def collected_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
+    """What the selected tests declare to measure, and the time of it: for a run that only collects."""
+    declared: Counter[str] = Counter()
+    for item in items:
+        with contextlib.suppress(ConfigError):
+            declared.update(one.workload.label for one in declared_by(item) if is_declared(item))
+    if not declared:
+        return []
+    cells = forecast(config, [item for item in items if is_declared(item)])
+    told = [label if count == 1 else f"{label} in {count} tests" for label, count in declared.items()]
+    seconds = format_duration(sum(cell.candidate.seconds for cell in cells))
+    return [f"declared workloads: {listed(told, _SHOWN)}; about {seconds} with their guests"]
 
 
 def journals(config: pytest.Config) -> Iterator[Iterator[str]]:

@@ -179,7 +179,15 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say below the matrix what assertions between cells came to: of one that holds nothing else does."""
+    """Say below the matrix what assertions between cells came to: of one that holds nothing else does.
+
+    A run that only collects tells what is declared to be measured.
+    """
+    if config.option.collectonly:
+        from pytest_vmstorage.plugin.forecast import collected_lines
+
+        for line in collected_lines(config, terminalreporter._session.items):  # noqa: SLF001 (no public name for it)
+            terminalreporter.write_line(line)
     if config.stash.get(ASSERTED, []):
         from pytest_vmstorage.plugin.cell_assertions import assertion_lines
         from pytest_vmstorage.text import plain

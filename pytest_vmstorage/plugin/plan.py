@@ -16,6 +16,7 @@ from pytest_vmstorage.plugin.interleave import wants_turns
 from pytest_vmstorage.plugin.parametrize import CELLLESS, matrix_sweep
 from pytest_vmstorage.plugin.progress_line import count_text
 from pytest_vmstorage.plugin.settings import settings_of
+from pytest_vmstorage.plugin.stash import has_turns, is_declared
 from pytest_vmstorage.plugin.xdist.shares import division_line, homes_of, work_of
 from pytest_vmstorage.results.journal import GUEST_S, ROUND_S
 from pytest_vmstorage.text import plain
@@ -43,7 +44,37 @@ def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
         return ["no selected test has a storage configuration", *unmeasured_lines(config)]
     left_out = [*rule_lines(config, items), *unmeasured_lines(config)]
     totals = _total_lines(cells, wants_turns(config, items))
-    return [*_cell_lines(cells), *left_out, *totals, *_host_lines(config, items), *_pair_lines(config)]
+    notes = _entry_lines(config, items)
+    return [*_cell_lines(cells), *left_out, *totals, *_host_lines(config, items), *_pair_lines(config), *notes]
+
+
+def _entry_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
+    """Lines on what turns cost tests that are entered to learn what they measure."""
+    learned = [item for item in items if has_turns(item) and not is_declared(item)]
+    if not learned or not wants_turns(config, items):
+        return []
+    lines = []
+    if config.getoption("maxfail", 0):
+        lines.append(
+            "-x and --maxfail see an assertion behind `measure` when all cells have their rounds: --vm-without=turns"
+            " ends the run sooner, and so does a threshold in @pytest.mark.workload"
+        )
+    if names := _set_up_again(learned):
+        lines.append(f"set up once more, to learn what their tests measure: {listed(names, _SHOWN)}")
+    return lines
+
+
+def _set_up_again(learned: Sequence[pytest.Item]) -> list[str]:
+    """Fixtures of wider scope than a function that entering the tests sets up, and their reports again."""
+    is_spread = len({item.path for item in learned}) > 1
+    found: dict[str, None] = {}
+    for item in learned:
+        definitions = getattr(item, "_fixtureinfo", None)
+        for name, (*_, last) in definitions.name2fixturedefs.items() if definitions is not None else ():
+            is_wide = last.scope in ("class", "module", "package") and not last.func.__module__.startswith("_pytest.")
+            if is_wide and (is_spread or last.params is not None):
+                found[f"{name} ({last.scope})"] = None
+    return list(found)
 
 
 def _host_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
@@ -129,6 +160,7 @@ def _total_lines(cells: Sequence[CellForecast], in_turns: bool) -> list[str]:
 _BASES = {
     "measured": "as last measured",
     "other cells": "as the same test's other cells",
+    "declared": "by the runtime of its workload",
     "assumed": f"never measured, so {ROUND_S:.0f} s a round assumed",
 }
 

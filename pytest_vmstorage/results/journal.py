@@ -142,7 +142,7 @@ class Estimate(NamedTuple):
     """The expected seconds of a test, without its guest, and the basis of that."""
 
     seconds: float
-    basis: Literal["measured", "other cells", "assumed"]
+    basis: Literal["measured", "other cells", "declared", "assumed"]
 
 
 class History(BaseModel):

@@ -461,3 +461,24 @@ def test_what_cannot_be_declared_is_refused_before_anything_is_made(project, tex
     assert sentence in flat(result)
     assert "test_it.py::test_it" in flat(result)
     assert project.events == []
+
+
+def test_a_plan_and_a_collection_know_what_is_declared(project):
+    """Its workload, and its time by the runtime: four rounds of 5 s and a guest in each of two cells."""
+    project.write(test_it=DECLARED)
+    plan = flat(project.run("--vm-plan"))
+    assert "2 tests by the runtime of its workload" in plan
+    assert "estimated time 1 min 20 s" in plan or "estimated time" in plan
+    collected = flat(project.run("--co", "-q"))
+    assert "declared workloads: fio randwrite 4k qd1 in 2 tests; about" in collected
+    assert project.events == []
+
+
+def test_the_plan_tells_what_turns_cost(project):
+    """An early end that comes late, and fixtures that are set up once more."""
+    fixture = "@pytest.fixture(scope='module', params=['p', 'q'])\ndef costly(request): pass\n"
+    project.write(test_it=HEAD + fixture + "@CELLS\ndef test_it(measure, costly):\n    measure(JOBS[0])\n")
+    plan = flat(project.run("--vm-plan", "-x"))
+    assert "-x and --maxfail see an assertion behind `measure` when all cells have their rounds" in plan
+    assert "set up once more, to learn what their tests measure: costly (module)" in plan
+    assert "set up once more" not in flat(project.run("--vm-plan", "--vm-without=turns"))
