@@ -145,6 +145,8 @@ def _state_kept(item: pytest.Item, entry: ItemEntry) -> Generator[None]:
     function, properties = cast("Any", item), list(item.user_properties)
     subtests = _failed_subtests(item.config)
     before = dict(subtests)
+    benchmarks = getattr(item.config.pluginmanager.get_plugin("pytest-benchmark"), "benchmarks", [])
+    rows = len(benchmarks)
     yield
     if entry.has_ended:
         return
@@ -152,6 +154,7 @@ def _state_kept(item: pytest.Item, entry: ItemEntry) -> Generator[None]:
     item.user_properties[:] = properties
     item._report_sections.clear()  # noqa: SLF001 (pytest's own plugins for repeated tests do it so)
     item.stash[MEASURED], item.stash[FAILED] = [], ""
+    del benchmarks[rows:]
     subtests.clear()
     subtests.update(before)
     if _is_of_unittest(item):

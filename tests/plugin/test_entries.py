@@ -482,3 +482,13 @@ def test_the_plan_tells_what_turns_cost(project):
     assert "-x and --maxfail see an assertion behind `measure` when all cells have their rounds" in plan
     assert "set up once more, to learn what their tests measure: costly (module)" in plan
     assert "set up once more" not in flat(project.run("--vm-plan", "--vm-without=turns"))
+
+
+def test_a_benchmark_before_measure_has_one_row(project):
+    """That of the entry which is reported."""
+    project.write(
+        test_it=HEAD + "@CELLS\ndef test_it(benchmark, measure):\n    benchmark(sum, [1, 2])\n    measure(JOBS[0])\n"
+    )
+    project.run("--benchmark-json=b.json", "--benchmark-max-time=0.01", own_process=True).assert_outcomes(passed=2)
+    rows = json.loads((project.path / "b.json").read_text())["benchmarks"]
+    assert Counter(row["name"] for row in rows)["test_it[raw]"] == 1
