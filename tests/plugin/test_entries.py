@@ -241,7 +241,8 @@ def test_unittest_cases_are_reported_as_they_end(project):
     assert "FAILED test_uni.py::TestIt::test_red" in text
     assert "SKIPPED" in text
     assert "1 skipped" in text
-    assert text.count("SUBFAIL") + text.count("SUBFAILED(depth=1)") >= 1
+    # pytest 8 has no report of a subTest, but of its test
+    assert "SUBFAIL" in text or "FAILED test_uni.py::TestIt::test_sub" in text
     seen = notes(project)
     assert seen["setUp"] == seen["tearDown"]
     assert seen["sub 1 3"] == 1
