@@ -8,12 +8,13 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from pytest_vmstorage.config.cell import FIELDS
 from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.plugin.stash import asks_for, is_declared, uses
 from pytest_vmstorage.results.run import Figure, Measurement
 from pytest_vmstorage.text import quoted
-from pytest_vmstorage.units import format_figure
+from pytest_vmstorage.units import format_figure, parse_duration
 from pytest_vmstorage.workloads.base import Workload
 
 MARK = "workload"
@@ -90,6 +91,7 @@ def check_declared(item: pytest.Item) -> None:
             f"{item.nodeid} asks for `result`, and declares {len(declared)} workloads: {names}.",
             hint="Ask for `results`, which has each by its name.",
         )
+    _check_parameters(item, declared)
     if uses(item, "measure"):
         raise ConfigError(
             f"{item.nodeid} declares workloads and asks for `measure` too.",
@@ -101,6 +103,20 @@ def check_declared(item: pytest.Item) -> None:
             " the test's fixtures are set up, so that none can prepare the guest.",
             hint="Measure in the function: ask for `measure` in place of `result`.",
         )
+
+
+def _check_parameters(item: pytest.Item, declared: Sequence[Declared]) -> None:
+    """Raise ConfigError for a parameter that looks as if it swept an option of the workload, which is a constant."""
+    callspec = getattr(item, "callspec", None)
+    for name, value in callspec.params.items() if callspec is not None else ():
+        fields = [one for one in declared if name in type(one.workload).model_fields and name not in FIELDS]
+        if fields and all(getattr(one.workload, name) != value for one in fields):
+            raise ConfigError(
+                f"{item.nodeid} is parametrized by {name}={value!r}, and declares {fields[0].workload.label}, which has"
+                f" {name}={getattr(fields[0].workload, name)!r} in each of its tests.",
+                hint='Sweep the workload: @pytest.mark.parametrize("workload", Fio(...).over(iodepth=(1, 8))), with'
+                " `workload` and `result` among the test's arguments.",
+            )
 
 
 def _arguments(item: pytest.Item) -> Sequence[str]:
@@ -117,7 +133,8 @@ def _of_mark(args: Sequence[object], options: Mapping[str, Any]) -> Iterator[Dec
     numbers = {word: _number(word, options[word]) for word in ("rounds", "warmup") if word in options}
     named: dict[object, object] = {}
     for one in args:
-        named.update(one if isinstance(one, Mapping) else {_name_of(one): one})
+        several = one if isinstance(one, tuple | list) else [one]
+        named.update(one if isinstance(one, Mapping) else {_name_of(workload): workload for workload in several})
     if not named:
         raise ConfigError(f"the mark {MARK} names no workload.", hint=_EXAMPLE)
     for name, workload in cast("Mapping[str, object]", named).items():
@@ -142,20 +159,35 @@ def _number(word: str, given: object) -> Any:
 
 
 def _bounds(word: str, given: object, workload: Workload) -> Mapping[str, float]:
-    example = f'Write {word}={{"{workload.primary}": 500}}.'
     if not isinstance(given, Mapping):
+        example = f'Write {word}={{"{workload.primary}": 500}}.'
         raise ConfigError(f"{word}={quoted(given)} names no metric.", hint=example)
-    names = [metric.name for metric in workload.metrics]
-    for metric, bound in given.items():
-        if metric not in names:
-            meant = close_to(str(metric), names)
+    units = {metric.name: metric.unit for metric in workload.metrics}
+    for metric in given:
+        if metric not in units:
+            meant = close_to(str(metric), units)
             raise ConfigError(
                 f"{word} names {quoted(metric)}, and {workload.label} has no such metric.",
-                hint=f"{meant}It has: {', '.join(names)}.",
+                hint=f"{meant}It has: {', '.join(units)}.",
             )
-        if isinstance(bound, bool) or not isinstance(bound, int | float):
-            raise ConfigError(f"{word} of {metric} is {quoted(bound)}, no number.", hint=example)
-    return dict(given)
+    return {metric: _bound(word, metric, bound, units[metric]) for metric, bound in given.items()}
+
+
+def _bound(word: str, metric: str, given: object, unit: str) -> float:
+    """A threshold in the metric's unit; seconds may be written as "5ms"."""
+    if isinstance(given, str) and unit == "s":
+        return parse_duration(given)
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        example = f'{{"{metric}": "5ms"}}, or 0.005 in seconds' if unit == "s" else f'{{"{metric}": 500}}, in {unit}'
+        raise ConfigError(f"{word} of {metric} is {quoted(given)}, no number.", hint=f"Write {word}={example}.")
+    return given
+
+
+class Results(dict[str, Measurement]):
+    """Measurements by the names of their workloads."""
+
+    def __missing__(self, name: str) -> Measurement:
+        raise KeyError(f"no workload {name!r} is declared; there are: {', '.join(self)}")
 
 
 def unmet(declared: Sequence[Declared], measured: Sequence[Measurement]) -> list[str]:

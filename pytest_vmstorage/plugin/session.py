@@ -22,7 +22,7 @@ from pytest_vmstorage.measure.preconditioning import check_fits
 from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.measure.runner import Measuring
 from pytest_vmstorage.measure.system import Plan
-from pytest_vmstorage.plugin.declared import declared_by, unmet
+from pytest_vmstorage.plugin.declared import Results, declared_by, unmet
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gate import Gate
 from pytest_vmstorage.plugin.interleave import Failed, Interleaver, cells_alike, measures_once
@@ -163,7 +163,9 @@ class StorageSession:
         """The measurements of what the test declares, by name; rounds that were not taken yet are taken now."""
         with self._outcomes(item):
             declared = declared_by(item)
-        return {one.name: self.measure(at, item, config, one.workload, one.rounds, one.warmup) for one in declared}
+        return Results(
+            {one.name: self.measure(at, item, config, one.workload, one.rounds, one.warmup) for one in declared}
+        )
 
     def copy_calls(self, item: pytest.Item, at: Pass) -> None:
         """On its other side the test measures what it does in its own cell."""
@@ -474,6 +476,9 @@ def check_workload(workload: object, rounds: object, warmup: object, by: str) ->
     if isinstance(workload, type) and issubclass(workload, Workload):
         name = workload.__name__
         raise ConfigError(f"{by}({name}) has a class in place of a workload.", hint=f"Write {by}({name}(...)).")
+    if isinstance(workload, tuple | list) and all(isinstance(one, Workload) for one in workload):
+        hint = f"Measure each: [{by}(one) for one in Fio(...).over(iodepth=(1, 8))]."
+        raise ConfigError(f"{by}() has {len(workload)} workloads at once.", hint=hint)
     if not isinstance(workload, Workload):
         raise ConfigError(f"{by}({quoted(workload)}) has no workload.", hint=f"Write for example {by}(Fio(rw=...)).")
     for name, given in (("rounds", rounds), ("warmup", warmup)):

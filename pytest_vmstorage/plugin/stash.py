@@ -95,8 +95,19 @@ THAT_MEASURE = ("measure", "measure_image", "result", "results")
 
 
 def is_storage_item(item: pytest.Item) -> bool:
-    """Whether the test uses a fixture of ours; other people's fixtures and parameters bear these names too."""
-    return _uses_ours(item, "storage", "guest", *THAT_MEASURE)
+    """Whether the test uses a fixture of ours, or declares a workload.
+
+    Other people's fixtures and parameters bear these names too.
+    """
+    return _uses_ours(item, "storage", "guest", *THAT_MEASURE) or _declares(item)
+
+
+def _declares(item: pytest.Item) -> bool:
+    """Whether a mark of the test has a workload of ours, perhaps without a fixture that asks for its figures."""
+    marks = item.iter_markers("workload") if hasattr(item, "iter_markers") else ()
+    given = (one for mark in marks for arg in mark.args for one in (arg.values() if isinstance(arg, dict) else [arg]))
+    # their class is not imported where nobody has one
+    return any(hasattr(one, "expected_seconds") for one in given)
 
 
 def is_benchmark(item: pytest.Item) -> bool:

@@ -8,6 +8,7 @@ same two limits. The window here is all the rounds there are.
 
 from __future__ import annotations
 
+import difflib
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Self
@@ -299,7 +300,9 @@ class Measurement(Figures, BaseModel):
             if one.metric.name == name:
                 raise AttributeError(f"{self.workload} has no {name} of {self.config}: {one.why}")
         there = ", ".join(metric.name for metric in self.metrics)
-        raise AttributeError(f"{self.workload} has no metric {name!r}; it has: {there}")
+        near = difflib.get_close_matches(name, [metric.name for metric in self.metrics], n=1, cutoff=0.75)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise AttributeError(f"{self.workload} has no metric {name!r}{meant}; it has: {there}")
 
     def values(self, name: str) -> tuple[float, ...]:
         """That metric's figure in every sample, in the order measured."""

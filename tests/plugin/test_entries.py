@@ -414,10 +414,17 @@ def test_several_declared_workloads(project):
         test_it=HEAD
         + """
 @CELLS
+@pytest.mark.workload(JOBS[0].over(iodepth=(1, 8)), at_most={"clat_p99": "5s"})
+def test_over(results):
+    note(" ".join(results))
+
+@CELLS
 @pytest.mark.workload({"shallow": JOBS[0], "deep": JOBS[1]})
 @pytest.mark.workload(JOBS[2], rounds=4)
 def test_several(results):
     note(" ".join(f"{name}={len(one.samples)}" for name, one in results.items()))
+    with pytest.raises(KeyError, match="no workload 'depe' is declared; there are: shallow, deep, fio"):
+        results["depe"]
 
 @CELLS
 def test_function(measure):
@@ -429,8 +436,11 @@ def test_swept(result, workload):
     assert result.workload == workload.label
 """
     )
-    project.run(own_process=True).assert_outcomes(passed=8)
-    assert notes(project) == {"shallow=3 deep=3 fio randwrite 4k qd32=4": 2}
+    project.run(own_process=True).assert_outcomes(passed=10)
+    assert notes(project) == {
+        "shallow=3 deep=3 fio randwrite 4k qd32=4": 2,
+        "fio randwrite 4k qd1 fio randwrite 4k qd8": 2,
+    }
 
 
 @pytest.mark.parametrize(
@@ -447,6 +457,14 @@ def test_swept(result, workload):
         ("@pytest.mark.workload(JOBS[0], at_leest={'iops': 1})\ndef test_it(result): pass", "Did you mean 'at_least'?"),
         ("@pytest.mark.workload(JOBS[0], at_least={'iopss': 1})\ndef test_it(result): pass", "Did you mean 'iops'?"),
         ("@pytest.mark.workload(JOBS[0], at_least=500)\ndef test_it(result): pass", "names no metric"),
+        ("@pytest.mark.workload(JOBS[0], at_most={'clat_p99': 'x'})\ndef test_it(result): pass", "is not a duration"),
+        ("@pytest.mark.workload(JOBS[0], at_least={'iops': '5k'})\ndef test_it(result): pass", "500}, in IOPS"),
+        ("@pytest.mark.workload(JOBS[0])\ndef test_it(): pass", "List `result`, or `results` for several"),
+        (
+            "@pytest.mark.parametrize('iodepth', [1, 8])\n@pytest.mark.workload(JOBS[0])\ndef test_it(result, iodepth):"
+            " pass",
+            "is parametrized by iodepth=8, and declares fio randwrite 4k qd1",
+        ),
         ("@pytest.mark.workload(JOBS[0], rounds='x')\ndef test_it(result): pass", "is not a number of rounds"),
         (
             "@pytest.fixture\ndef tuned(guest): pass\n@pytest.mark.workload(JOBS[0])\ndef test_it(result, tuned): pass",
