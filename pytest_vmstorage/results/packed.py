@@ -1,13 +1,13 @@
 """The packed form of a run: what takes much room and few people read is compressed in one text of its JSON document.
 
 Tools' raw output, proofs and the timelines make nine tenths of a run, and say nearly the same in each round. They are
-compressed together with xz (each row for itself takes half as much again), as base64, which JSON can hold and a shell
+compressed together with xz (each row for itself takes a fifth more), as base64, which JSON can hold and a shell
 can read without Python: `jq -r .packed FILE | base64 -d | xz -d`. In the text, each output stands under its SHA-256,
 which its sample names, and each proof once, to which the rows of its cell point.
 
-Most of fio's output are histograms, of some 1,500 lines a round. In an output each is a list of its own: the number of
-spaces before its lines, the steps from key to key, and the counts; that takes two thirds of the room, and a sixth of
-the time.
+Most of fio's output are histograms, of some 1,500 lines a round. They stand apart from the outputs, in which their
+numbers are: of each the spaces before its lines with the steps from key to key, and its counts. As like stands by like,
+that takes two thirds of the room, and a sixth of the time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_vmstorage.errors import ConfigError
 
@@ -29,8 +29,8 @@ _SUM = "sha256:"
 _LEAST_WINDOW, _LARGEST_WINDOW = 2**12, 2**23
 """The bytes in which xz finds what is repeated: the least that it takes, and what 300 rounds of fio have."""
 
-_LARGEST_BYTES = 2**30
-"""Text that a thousand cells would have; what unpacks to more is no run."""
+_LARGEST_BYTES, _LARGEST_MEMORY = 2**30, 2**28
+"""More text than a thousand cells have, and more memory than it takes to read what xz packed at its best."""
 
 
 def check_lzma() -> None:
@@ -65,7 +65,7 @@ def unpack(text: str) -> Any:
     """The JSON value that `pack` made the text of; raises ConfigError for any other text."""
     lzma = _lzma()
     try:
-        reader = lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
+        reader = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_LARGEST_MEMORY)
         content = reader.decompress(base64.b64decode(text, validate=True), max_length=_LARGEST_BYTES)
         if not reader.eof:
             raise ConfigError("its packed part is cut short, or larger than 1 GiB.")
@@ -76,44 +76,58 @@ def unpack(text: str) -> Any:
 
 def pack_output(raw: str) -> str:
     """A tool's raw output as `pack` makes it of one, between two rounds."""
-    return pack(_pieces(raw), quick=True)
+    histograms = _Histograms([], [])
+    return pack({"output": histograms.taken_out(raw), "histograms": histograms}, quick=True)
 
 
 def unpack_output(text: str) -> str:
     """The raw output that `pack_output` made the text of; raises ConfigError for any other text."""
     try:
-        return _joined(unpack(text))
+        content = unpack(text)
+        return _Histograms(*content["histograms"]).put_in(content["output"])
     except (LookupError, TypeError, ValueError):
         raise ConfigError("its packed part cannot be read.") from None
 
 
 # int() reads no more digits than 4300
-_BIN = r'^( +)"(\d{1,18})" : (\d{1,18}),?\n'
+_BIN = r'^( {1,100})"(\d{1,18})" : (\d{1,18}),?\n'
 _BINS = re.compile(f"(?:{_BIN})+", re.MULTILINE)
+_DEEPEST_SPACES = 100
 
 
-def _pieces(raw: str) -> list[Any]:
-    """An output as texts and histograms in turns, a text first; a single text where these would not make it up."""
-    pieces: list[Any] = []
-    place = 0
-    for found in _BINS.finditer(raw):
-        bins = re.findall(_BIN, found[0], re.MULTILINE)
-        keys = [int(key) for _, key, _ in bins]
-        steps = [key - before for key, before in zip(keys, [0, *keys], strict=False)]
-        pieces += [raw[place : found.start()], [len(bins[0][0]), steps, [int(count) for *_, count in bins]]]
-        place = found.end()
-    pieces.append(raw[place:])
-    return pieces if _joined(pieces) == raw else [raw]
+class _Histograms(NamedTuple):
+    """The histograms of outputs, each by its number: spaces before its lines with steps from key to key; and counts."""
 
+    steps: list[list[int]]
+    counts: list[list[int]]
 
-def _joined(pieces: Sequence[Any]) -> str:
-    """The output of which these are the pieces."""
-    return "".join(piece if isinstance(piece, str) else _histogram(*piece) for piece in pieces)
+    def taken_out(self, raw: str) -> list[str | int]:
+        """The output as texts and numbers of histograms; a single text where these would not make it up."""
+        pieces: list[str | int] = []
+        place, first = 0, len(self.steps)
+        for found in _BINS.finditer(raw):
+            bins = re.findall(_BIN, found[0], re.MULTILINE)
+            keys = [int(key) for _, key, _ in bins]
+            pieces += [raw[place : found.start()], len(self.steps)]
+            self.steps.append([len(bins[0][0]), *(key - before for key, before in zip(keys, [0, *keys], strict=False))])
+            self.counts.append([int(count) for *_, count in bins])
+            place = found.end()
+        pieces.append(raw[place:])
+        if self.put_in(pieces) == raw:
+            return pieces
+        del self.steps[first:], self.counts[first:]
+        return [raw]
 
+    def put_in(self, pieces: Sequence[str | int]) -> str:
+        """The output of which these are the pieces."""
+        return "".join(piece if isinstance(piece, str) else self._lines(piece) for piece in pieces)
 
-def _histogram(indent: int, steps: Sequence[int], counts: Sequence[int]) -> str:
-    bins = zip(itertools.accumulate(steps), counts, strict=True)
-    return ",\n".join(f'{" " * indent}"{key}" : {count}' for key, count in bins) + "\n"
+    def _lines(self, number: int) -> str:
+        indent, *steps = self.steps[number]
+        if indent > _DEEPEST_SPACES:
+            raise ValueError(indent)
+        bins = zip(itertools.accumulate(steps), self.counts[number], strict=True)
+        return ",\n".join(f'{" " * indent}"{key}" : {count}' for key, count in bins) + "\n"
 
 
 def pack_evidence(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +150,8 @@ def unpacked(document: Mapping[str, Any]) -> Mapping[str, Any]:
     content = unpack(document["packed"])
     try:
         whole = {**content, **document}
-        outputs, proofs = {name: _joined(one) for name, one in whole.pop("outputs").items()}, whole.pop("proofs")
+        histograms, proofs = _Histograms(*whole.pop("histograms")), whole.pop("proofs")
+        outputs = {name: histograms.put_in(one) for name, one in whole.pop("outputs").items()}
         del whole["packed"]
         if any(_sum(text) != name for name, text in outputs.items()):
             raise ConfigError("a raw output in it is not what was measured: its SHA-256 is another.")
@@ -149,22 +164,27 @@ def unpacked(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _parted(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The document without what takes much room, and that."""
-    outputs: dict[str, list[Any]] = {}
+    outputs: dict[str, list[str | int]] = {}
     proofs: dict[str, int] = {}
-    rows = {name: [_short_row(row, outputs, proofs) for row in document[name]] for name in _ROWS}
+    histograms = _Histograms([], [])
+
+    def short(row: Mapping[str, Any]) -> dict[str, Any]:
+        samples = []
+        for sample in row["samples"]:
+            name = _sum(sample["raw"])
+            if name not in outputs:
+                outputs[name] = histograms.taken_out(sample["raw"])
+            samples.append({**sample, "raw": name})
+        return {**row, "samples": samples, "proof": proofs.setdefault(json.dumps(row["proof"]), len(proofs))}
+
+    rows = {name: [short(row) for row in document[name]] for name in _ROWS}
     rest = {name: value for name, value in document.items() if name != "timelines"} | rows
-    evidence = {"proofs": [json.loads(one) for one in proofs], "timelines": document["timelines"], "outputs": outputs}
-    return rest, evidence
-
-
-def _short_row(row: Mapping[str, Any], outputs: dict[str, list[Any]], proofs: dict[str, int]) -> dict[str, Any]:
-    samples = []
-    for sample in row["samples"]:
-        name = _sum(sample["raw"])
-        outputs[name] = _pieces(sample["raw"])
-        samples.append({**sample, "raw": name})
-    number = proofs.setdefault(json.dumps(row["proof"]), len(proofs))
-    return {**row, "samples": samples, "proof": number}
+    return rest, {
+        "proofs": [json.loads(one) for one in proofs],
+        "timelines": document["timelines"],
+        "outputs": outputs,
+        "histograms": histograms,
+    }
 
 
 def _whole_row(row: Mapping[str, Any], outputs: Mapping[str, str], proofs: Sequence[object]) -> dict[str, Any]:

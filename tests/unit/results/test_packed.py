@@ -105,36 +105,55 @@ def test_recorded_outputs_are_as_they_were(path: Path) -> None:
     raw = path.read_text()
     assert unpack_output(pack_output(raw)) == raw
     if path.name.startswith("fio-") and '"bins" : {\n' in raw:
-        assert len(unpack(pack_output(raw))) > 2
+        assert unpack(pack_output(raw))["histograms"][0]
 
 
 BINS = '{\n   "5" : 1,\n   "7" : 20,\n   "10" : 3\n}\n'
+STEPS, COUNTS = [3, 5, 2, 3], [1, 20, 3]
 
 
 @pytest.mark.parametrize(
-    ("raw", "pieces"),
+    ("raw", "pieces", "steps", "counts"),
     [
-        (BINS, ["{\n", [3, [5, 2, 3], [1, 20, 3]], "}\n"]),
-        (BINS.replace("\n}", ",\n}"), None),
-        (BINS.replace('"5"', '"05"'), None),
-        (BINS.replace('   "7"', '    "7"'), None),
-        (BINS.replace("\n", "\r\n"), None),
-        (BINS.replace("1,", "1"), None),
-        (BINS.replace("20", "2.0"), None),
-        (BINS.replace("20", "2" * 5000), None),
-        (f"{BINS}{BINS}", ["{\n", [3, [5, 2, 3], [1, 20, 3]], "}\n{\n", [3, [5, 2, 3], [1, 20, 3]], "}\n"]),
-        (BINS.replace("10", "6"), ["{\n", [3, [5, 2, -1], [1, 20, 3]], "}\n"]),
-        ("", [""]),
-        ("\n\n", ["\n\n"]),
+        (BINS, ["{\n", 0, "}\n"], [STEPS], [COUNTS]),
+        (f"{BINS}{BINS}", ["{\n", 0, "}\n{\n", 1, "}\n"], [STEPS, STEPS], [COUNTS, COUNTS]),
+        (BINS.replace("10", "6"), ["{\n", 0, "}\n"], [[3, 5, 2, -1]], [COUNTS]),
+        (BINS.replace("\n}", ",\n}"), None, [], []),
+        (BINS.replace('"5"', '"05"'), None, [], []),
+        (BINS.replace('   "7"', '    "7"'), None, [], []),
+        (BINS.replace("\n", "\r\n"), None, [], []),
+        (BINS.replace("1,", "1"), None, [], []),
+        (BINS.replace("20", "2.0"), None, [], []),
+        (BINS.replace("20", "2" * 5000), None, [], []),
+        (BINS.replace("   ", " " * 101), None, [], []),
+        (BINS + BINS.replace("1,", "1"), None, [], []),
+        ("", [""], [], []),
+        ("\n\n", ["\n\n"], [], []),
     ],
 )
-def test_a_histogram_is_taken_apart_where_it_can_be_put_together(raw: str, pieces: object) -> None:
+def test_a_histogram_is_taken_out_where_it_can_be_put_in_again(
+    raw: str, pieces: object, steps: object, counts: object
+) -> None:
     """Any other text stays one: commas, digits and spaces that fio does not print would be lost."""
-    assert unpack(pack_output(raw)) == (pieces or [raw])
+    assert unpack(pack_output(raw)) == {"output": pieces or [raw], "histograms": [steps, counts]}
     assert unpack_output(pack_output(raw)) == raw
 
 
-@pytest.mark.parametrize("content", [5, [5], [[1]], [[3, [1], [1, 2]]], [["3", [1], [2]]]])
+@pytest.mark.parametrize(
+    "content",
+    [
+        5,
+        [],
+        {"output": ["a"]},
+        {"output": 5, "histograms": [[], []]},
+        {"output": [0], "histograms": [[], []]},
+        {"output": [0], "histograms": [[[3, 1]], [[1, 2]]]},
+        {"output": [0], "histograms": [[["3", 1]], [[2]]]},
+        {"output": [0], "histograms": [[[10**12, 1]], [[2]]]},
+        {"output": [0], "histograms": [[[]], [[2]]]},
+        {"output": [0], "histograms": [[[3]]]},
+    ],
+)
 def test_what_is_no_output_is_told(content: object) -> None:
     """A journal can be damaged like any other file."""
     with pytest.raises(ConfigError, match=r"its packed part cannot be read\."):
@@ -185,9 +204,9 @@ def test_more_than_a_run_can_have_is_not_unpacked(monkeypatch: pytest.MonkeyPatc
         {"packed": pack([])},
         {"packed": pack({})},
         {"packed": pack({"outputs": {}, "proofs": []})},
-        {"packed": pack({"outputs": {"sha256:0": 1}, "proofs": []})},
-        {"packed": pack({"outputs": {"sha256:0": [["a", 1, [2]]]}, "proofs": []})},
-        {"packed": pack({"outputs": {"sha256:0": [[3, [1, 2], [2]]]}, "proofs": []})},
+        {"packed": pack({"outputs": {"sha256:0": 1}, "proofs": [], "histograms": [[], []]})},
+        {"packed": pack({"outputs": {"sha256:0": [0]}, "proofs": [], "histograms": [[], []]})},
+        {"packed": pack({"outputs": {"sha256:0": [0]}, "proofs": [], "histograms": [[3, 1, 2], [2]]})},
         {"measurements": 5},
         {"measurements": ["x"]},
         {"measurements": [{"samples": [{}], "proof": 0}]},
