@@ -43,6 +43,9 @@ def storage(request: pytest.FixtureRequest) -> StorageConfig:
 def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Guest | HostEnvironment:
     """A running guest with this configuration's disk; tests of one configuration share it.
 
+    So a fixture that builds on it needs no wider scope than a function's, and pytest refuses one (ScopeMismatch): what
+    it prepared in the guest is there for the next test of the configuration too, unless the guest was made anew.
+
     With `backing="native"` it is the host itself, and with "machine:NAME" a machine that the plugin did not make: there
     is no guest then, and `guest.run` runs there.
     """
