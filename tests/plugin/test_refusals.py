@@ -155,12 +155,15 @@ def other(request): return request.param
 @P("format, expected", [("raw", "raw"), ("qcow2", "qcow2")])
 def test_swept(storage, expected): assert storage.format == expected
 
+@P("cached", ["none", "writeback"])
+def test_between(cells, cached): ...
+
 @P("fromat", ["raw", "qcow2"])
 @P("cahce", ["none", "writeback"])
 def test_no_storage_test(fromat, cahce): ...
 """
     )
-    project.run().assert_outcomes(passed=32 + 4 + 4 + 2 + 4)
+    project.run().assert_outcomes(passed=32 + 4 + 4 + 2 + 2 + 4)
 
 
 @pytest.fixture
