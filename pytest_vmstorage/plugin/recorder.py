@@ -27,8 +27,8 @@ ATTRIBUTE = "vmstorage"
 """Attribute of a TestReport that carries figures from a worker to the controller; JUnit does not see it."""
 
 _RED = ("failed", "error")
-_REASON = "reason: "
-_SKIPPED = "Skipped: "
+_BEGINNINGS = ("reason: ", "Skipped: ", "Failed: ")
+"""pytest's words before the reason of a mark, of pytest.skip() and of pytest.fail()."""
 
 
 class Outcomes:
@@ -106,7 +106,9 @@ def _message(report: pytest.TestReport | pytest.CollectReport) -> str:
         crash = getattr(longrepr, "reprcrash", None)
         why = longrepr[2] if isinstance(longrepr, tuple) else crash.message if crash else str(longrepr or "")
     first = next((line for line in str(why).splitlines() if line.strip()), "")
-    return plain_line(first.removeprefix(_REASON).removeprefix(_SKIPPED))
+    for beginning in _BEGINNINGS:
+        first = first.removeprefix(beginning)
+    return plain_line(first)
 
 
 class Recorder:

@@ -120,6 +120,9 @@ def test_the_summary_of_a_pull_request(saved, monkeypatch):
         "| 🔴 REGRESSED | fio randwrite 4k qd32 | qcow2-none-virtio-blk-off 1G | 10k IOPS | 4950 IOPS | +102 %" in text
     )
     assert "<details><summary>The whole matrix</summary>" in text
+    # the verdict says it
+    assert "tests that failed, and why" not in text
+    assert "failed tests" not in text
 
 
 def test_a_summary_that_cannot_be_written_is_said(saved, monkeypatch):

@@ -56,6 +56,7 @@ SET_UP, TORN_DOWN = report("passed", "setup"), report("passed", "teardown")
     [
         ([report("passed")], ("passed", "")),
         ([report("failed", longrepr="iops of x is REGRESSED:\nmore")], ("failed", "iops of x is REGRESSED:")),
+        ([report("failed", longrepr="Failed: iops of x is REGRESSED")], ("failed", "iops of x is REGRESSED")),
         ([report("failed", longrepr="[XPASS(strict)] old")], ("failed", "[XPASS(strict)] old")),
         ([report("skipped", longrepr=("t.py", 3, "Skipped: too few"))], ("skipped", "too few")),
         ([report("skipped", wasxfail="reason: waived by jane")], ("xfailed", "waived by jane")),
