@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 
 _TOO_LATE = (
-    "A storage configuration cannot be made for a test that is already running. List `storage`, `guest`, `measure` or "
-    "`measure_image` among the test's arguments instead of asking for it with getfixturevalue()."
+    "A storage configuration cannot be made for a test that is already running. List `storage`, `guest`, `measure`, "
+    "`measure_image`, `result` or `results` among the test's arguments instead of asking for it with "
+    "getfixturevalue()."
 )
 
 
