@@ -117,12 +117,15 @@ class Gate:
         wants = verdict.finding.wants if verdict.finding is not None else 0
         if not wants or other is None or not self._may_go_on(nodeid, turn):
             return False
-        turn.want(wants)
+        # a suspect that came when others had their fresh pairs has none yet
+        turn.want(wants, fresh=verdict.finding is not None and not verdict.finding.count and not turn.has_fresh_rounds)
         other.want(wants)
         return True
 
     def _may_go_on(self, nodeid: str, turn: Turn) -> bool:
         """Whether there may be further rounds, and the time for them where it is limited."""
+        if turn.is_settled:
+            return False
         turn.is_late = self.variant is not None and self._seconds[nodeid] >= self._limit_s
         return not turn.is_late and nodeid not in self.lost
 

@@ -155,6 +155,7 @@ class Interleaver:
             alike = [one for one in self._items if one not in self._ended and _function(one) is _function(item)]
             self._number = 0
             self._gate.begin()
+            self._turns.settle()
             self._learn([one for one in alike if one is not item])
             self.run([one for one in alike if one not in self._ended])
 

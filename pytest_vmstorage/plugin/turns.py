@@ -52,8 +52,8 @@ def pass_of(item: pytest.Item) -> Pass:
 class Turn:
     """One call of `measure` in a test, however often that is entered: its rounds, and the error that ended them.
 
-    `cell` is the one that it measures in. `is_late` says that its time is over. `attempt` is 2 or more where a plugin
-    that repeats failed tests made the test measure anew.
+    `cell` is the one that it measures in. `is_late` says that its time is over, `is_settled` that the test has seen its
+    figures. `attempt` is 2 or more where a plugin that repeats failed tests made the test measure anew.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class Turn:
         self.measuring = measuring
         self.error: VmStorageError | None = None
         self.is_late = False
+        self.is_settled = False
         self._fresh_from: int | None = None
         self._in_turns = 0
         self._order = ""
@@ -81,6 +82,11 @@ class Turn:
     def rounds(self) -> int:
         """The number of rounds so far."""
         return len(self.measuring.samples)
+
+    @property
+    def has_fresh_rounds(self) -> bool:
+        """Whether rounds in fresh guests were asked for."""
+        return self._fresh_from is not None
 
     @property
     def ended(self) -> Ending | None:
@@ -187,6 +193,12 @@ class Turns:
     def rounds(self, nodeid: str, side: Side = "own") -> int:
         """The number of rounds of all the test's calls together."""
         return sum(turn.rounds for turn in self.of(nodeid, side))
+
+    def settle(self) -> None:
+        """Calls that have their rounds get no more: their tests see these."""
+        for turns in self._turns.values():
+            for turn in turns:
+                turn.is_settled = turn.ended is not None
 
     def end(self, failed: Collection[str] = ()) -> None:
         """No further rounds are taken of what has some, such as where the other side of a pair cannot be had.
