@@ -80,6 +80,10 @@ def write_sentence(config: pytest.Config, sentence: str) -> None:
     if reporter is None or capture is None:
         return
     with capture.global_and_fixture_disabled():
+        reporter.ensure_newline()
+        if reporter._tw.width_of_current_line:  # noqa: SLF001 (no public name for it)
+            # --setup-show begins its lines with their newline
+            reporter.write_line("")
         reporter.write_line(plain(f"vmstorage: {sentence}"))
         # into a file, such as a CI job's log, Python writes when it has 8 KiB, and this may be all for minutes
         reporter.flush()
