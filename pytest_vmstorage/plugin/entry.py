@@ -8,11 +8,15 @@ subtests keep on the item is as before. A test that ends by itself has run: its 
 
 from __future__ import annotations
 
+import importlib
 import unittest
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn, cast
 
+import pluggy
 import pytest
 
 from pytest_vmstorage.plugin.stash import ENTRY, FAILED, MEASURED, PASS
@@ -20,30 +24,25 @@ from pytest_vmstorage.plugin.turns import Pass
 from pytest_vmstorage.results.spans import span
 
 _REASON = "its rounds are taken now"
-_HELD = ("pytest_runtest_logstart", "pytest_runtest_logreport", "pytest_runtest_logfinish", "pytest_exception_interact")
-
-
-class Stop(KeyboardInterrupt):
-    """Ends a test's function at `measure` until its rounds are taken.
-
-    pytest's subtests keep all exceptions but KeyboardInterrupt and pytest.exit; `except Exception` of a test lets it
-    pass too.
-    """
+_HELD = ("pytest_runtest_logstart", "pytest_exception_interact")
+_ALLURE_LISTENER = "allure_listener"
+_ALLURE = pluggy.HookimplMarker("allure")
 
 
 class ItemEntry:
     """One entry into a test: `is_stopped` once its function ended at `measure`, `is_silent` if nothing of it is told.
 
-    `failure` is why it failed, in one line, and "" where it did not; `fixtures` is how many fixtures are being set up.
+    `failure` is why it failed, in one line, and "" where it did not.
     """
 
     def __init__(self, item: pytest.Item, *, is_silent: bool = False) -> None:
         self.is_silent = is_silent
         self.is_stopped = False
         self.failure = ""
-        self.fixtures = 0
         self._item = item
         self._held: list[Callable[[], object]] = []
+        self._of_subtests: list[Callable[[], object]] = []
+        self._subtests = dict(_failed_subtests(item.config))
 
     @property
     def has_ended(self) -> bool:
@@ -51,20 +50,40 @@ class ItemEntry:
         return not self.is_stopped and not self.is_silent
 
     def stop(self) -> NoReturn:
-        """End the function; raises what its surroundings let through."""
+        """End the function, by what its surroundings let through: `except Exception`, event loops and unittest."""
         self.is_stopped = True
-        if self.fixtures:
-            # pytest tears down no fixture that another exception ends
-            raise pytest.skip.Exception(_REASON)
         if _is_of_unittest(self._item):
-            # unittest runs its tearDown after a skip and not after KeyboardInterrupt; `failfast` ends a subTest's test
+            # `failfast` ends a subTest's test
             cast("Any", self._item).failfast = True
             raise unittest.SkipTest(_REASON)
-        raise Stop
+        raise pytest.skip.Exception(_REASON)
+
+    def hold_report(self, report: pytest.TestReport, tell: Callable[[], object]) -> None:
+        """Hold a report; where it is that of a subtest in which the function was ended, end what is around that too.
+
+        pytest's subtests keep nearly all exceptions to themselves, and tell of each at once.
+        """
+        is_of_subtest = hasattr(report, "context")
+        if self.is_stopped and is_of_subtest and not _is_of_unittest(self._item):
+            self.stop()
+        if str(report.outcome) == "rerun":
+            # subtests of an attempt are told before it, and pytest-rerunfailures takes them back
+            self._held = [one for one in self._held if one not in self._of_subtests]
+        if is_of_subtest:
+            self._of_subtests.append(tell)
+        self.hold(tell)
 
     def hold(self, call: Callable[[], object]) -> None:
         """Hold the call of a hook until `release`."""
         self._held.append(call)
+
+    def finish(self, caller: Callable[..., object], **arguments: Any) -> None:
+        """Hold the call that ends a test, or an attempt of it; Allure's result, which is held too, is of each one."""
+        plugins = self._item.config.pluginmanager
+        if listener := plugins.get_plugin(_ALLURE_LISTENER):
+            others = plugins.get_plugins() - {listener}
+            plugins.subset_hook_caller("pytest_runtest_logfinish", others)(**arguments)
+        self.hold(lambda: caller(**arguments))
 
     def release(self) -> None:
         """Make all calls that were held, in their order."""
@@ -72,13 +91,17 @@ class ItemEntry:
         for call in held:
             call()
 
+    def forget_subtests(self) -> None:
+        """Set the counters of failed subtests back: plugins that repeat failed tests look at them too."""
+        counters = _failed_subtests(self._item.config)
+        counters.clear()
+        counters.update(self._subtests)
+
     def makes_report(self, call: pytest.CallInfo[None], make: Callable[[], pytest.TestReport]) -> pytest.TestReport:
         """The report of a phase: from the plugins, but for a phase of which nothing is told."""
         if not self.is_stopped and not self.is_silent:
             return make()
-        if call.excinfo is not None and call.excinfo.errisinstance(Stop):
-            # pytest's subtests would count a failure
-            call = pytest.CallInfo.from_call(lambda: None, when=call.when)
+        self.forget_subtests()
         return pytest.TestReport.from_item_and_call(self._item, call)
 
 
@@ -90,6 +113,10 @@ class _Relay:
 
     def __getattr__(self, name: str) -> Any:
         caller, entry = getattr(self._hooks, name), self._entry
+        if name == "pytest_runtest_logreport":
+            return lambda report: entry.hold_report(report, lambda: caller(report=report))
+        if name == "pytest_runtest_logfinish":
+            return lambda **arguments: entry.finish(caller, **arguments)
         if name in _HELD:
             return lambda **arguments: entry.hold(lambda: caller(**arguments))
         if name == "pytest_warning_recorded":
@@ -117,7 +144,12 @@ def enter(item: pytest.Item, at: Pass, nextitem: pytest.Item | None, *, is_silen
     # what the test before left set up for another one than this
     session._setupstate.teardown_exact(item)  # noqa: SLF001 (plugins that run a test again do it so)
     try:
-        with _state_kept(item, entry), _relayed(session, entry), span("test", cell=at.cell):
+        with (
+            _state_kept(item, entry),
+            _relayed(session, entry),
+            allure_held(item.config, entry.hold),
+            span("test", cell=at.cell),
+        ):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
     except BaseException:
         if entry.has_ended:
@@ -139,12 +171,65 @@ def _relayed(session: pytest.Session, entry: ItemEntry) -> Generator[None]:
         del session.gethookproxy
 
 
+class _AllureWriter:
+    """Stands for what writes Allure's files: it holds what there is to write."""
+
+    def __init__(self, writer: Any, hold: Callable[[Callable[[], object]], None]) -> None:
+        self._writer, self._hold = writer, hold
+
+    @_ALLURE
+    def report_result(self, result: Any) -> None:
+        """Hold a test's result."""
+        self._hold(partial(self._writer.report_result, result=result))
+
+    @_ALLURE
+    def report_container(self, container: Any) -> None:
+        """Hold what a fixture's set-up and teardown came to."""
+        self._hold(partial(self._writer.report_container, container=container))
+
+    @_ALLURE
+    def report_attached_file(self, source: str, file_name: str) -> None:
+        """Hold a file's content: the test may remove it."""
+        self.report_attached_data(Path(source).read_bytes(), file_name)
+
+    @_ALLURE
+    def report_attached_data(self, body: str | bytes, file_name: str) -> None:
+        """Hold an attachment."""
+        self._hold(partial(self._writer.report_attached_data, body=body, file_name=file_name))
+
+    @_ALLURE
+    def report_globals(self, globals_item: Any) -> None:
+        """Hold what belongs to no test."""
+        self._hold(partial(self._writer.report_globals, globals_item=globals_item))
+
+
+@contextmanager
+def allure_held(config: pytest.Config, hold: Callable[[Callable[[], object]], None]) -> Generator[None]:
+    """Meanwhile what allure-pytest is to write goes to `hold`, as a function that writes it.
+
+    It writes a result whenever pytest's protocol for a test ends, whether or not there was a report.
+    """
+    if not config.pluginmanager.has_plugin(_ALLURE_LISTENER):
+        yield
+        return
+    manager: pluggy.PluginManager = importlib.import_module("allure_commons").plugin_manager
+    stands: dict[Any, _AllureWriter] = {}
+    for found in manager.hook.report_result.get_hookimpls():
+        manager.unregister(found.plugin)
+        stands[found.plugin] = _AllureWriter(found.plugin, hold)
+        manager.register(stands[found.plugin])
+    try:
+        yield
+    finally:
+        for writer, stand in stands.items():
+            manager.unregister(stand)
+            manager.register(writer)
+
+
 @contextmanager
 def _state_kept(item: pytest.Item, entry: ItemEntry) -> Generator[None]:
     """What pytest and unittest keep of a run of the test is as before, where it was none that is told of."""
     function, properties = cast("Any", item), list(item.user_properties)
-    subtests = _failed_subtests(item.config)
-    before = dict(subtests)
     benchmarks = getattr(item.config.pluginmanager.get_plugin("pytest-benchmark"), "benchmarks", [])
     rows = len(benchmarks)
     yield
@@ -155,8 +240,7 @@ def _state_kept(item: pytest.Item, entry: ItemEntry) -> Generator[None]:
     item._report_sections.clear()  # noqa: SLF001 (pytest's own plugins for repeated tests do it so)
     item.stash[MEASURED], item.stash[FAILED] = [], ""
     del benchmarks[rows:]
-    subtests.clear()
-    subtests.update(before)
+    entry.forget_subtests()
     if _is_of_unittest(item):
         function.failfast = False
         function.__dict__.pop("_excinfo", None)
@@ -180,15 +264,18 @@ def _is_of_unittest(item: pytest.Item) -> bool:
 
 @contextmanager
 def watched(item: pytest.Item) -> Generator[None]:
-    """Watch a phase of the item's run, where it was entered: its failure is noted, and its stop is no Ctrl-C.
+    """Watch a phase of the item's run, where it was entered: its failure is noted, and a stopped one has none.
 
-    pytest takes KeyboardInterrupt for the user's, who ends the run.
+    What became of the stop on its way, such as an exception group, is for no plugin that repeats failed tests.
     """
     try:
         yield
-    except Stop:
-        raise pytest.skip.Exception(_REASON) from None
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        raise
     except BaseException as error:
-        if ENTRY in item.stash and not item.stash[ENTRY].is_stopped:
-            item.stash[ENTRY].failure = pytest.ExceptionInfo.from_exception(error).exconly().splitlines()[0]
+        entry = item.stash.get(ENTRY, None)
+        if entry is not None and entry.is_stopped:
+            raise pytest.skip.Exception(_REASON) from None
+        if entry is not None:
+            entry.failure = pytest.ExceptionInfo.from_exception(error).exconly().splitlines()[0]
         raise

@@ -94,7 +94,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         _begin_turns(item.session, storage)
         storage.report(item, nextitem)
     if storage is not None and storage.has_ended(item):
-        return (yield)
+        from pytest_vmstorage.plugin.entry import allure_held
+
+        with allure_held(item.config, lambda _: None):
+            return (yield)
     from pytest_vmstorage.results.spans import span
 
     with span("test", cell=item.stash.get(CONFIG, "")):
@@ -125,19 +128,6 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 
     with watched(item):
         return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(request: Any) -> Generator[None, object, object]:
-    """Note whether a fixture of the test that was entered is being set up."""
-    entry = request.node.stash.get(ENTRY, None)
-    if entry is None:
-        return (yield)
-    entry.fixtures += 1
-    try:
-        return (yield)
-    finally:
-        entry.fixtures -= 1
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
