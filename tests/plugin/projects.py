@@ -77,10 +77,10 @@ class Project:
         run = self.pytester.runpytest_subprocess if own_process else self.pytester.runpytest_inprocess
         return run(*args)
 
-    def begin_with(self, *args, own_process=False):
+    def begin_with(self, *args, own_process=False, ret=0):
         """Be as a run with these arguments leaves it, and give what that printed: it is run once in a process.
 
-        The lab is as it is without a wish.
+        The lab is as it is without a wish; `ret` is the run's exit status.
         """
         files = {path.name: path.read_bytes() for path in self.path.iterdir() if path.is_file()}
         key = (args, own_process, tuple(sorted(files.items())))
@@ -88,7 +88,7 @@ class Project:
             shutil.copytree(LEFT[key][1], self.path, dirs_exist_ok=True)
         else:
             result, folder = self.run(*args, own_process=own_process), self._temporary.mktemp("left") / "project"
-            assert result.ret == 0, text_of(result)
+            assert result.ret == ret, text_of(result)
             # bytecode knows the folder that it was compiled in
             shutil.copytree(self.path, folder, ignore=shutil.ignore_patterns("__pycache__"))
             LEFT[key] = result, folder
