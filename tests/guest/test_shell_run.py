@@ -29,8 +29,9 @@ def test_a_command_ends_with_a_matrix(tmp_path: Path) -> None:
     assert re.search(r"^raw .*IOPS", done.stdout, re.MULTILINE)
     assert re.search(r"^qcow2 .*IOPS", done.stdout, re.MULTILINE)
     assert "test_vmstorage.py .." in done.stdout
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".benchmarks", ".pytest_cache", ".vmstorage", "disks", "m.md",
+    left = {path.name for path in tmp_path.iterdir()} - {".pytest_cache"}
+    assert sorted(left) == [
+        ".benchmarks", ".vmstorage", "disks", "m.md",
     ]  # fmt: skip
     assert not list((tmp_path / "disks").iterdir())
     assert run_ids(tmp_path) == set()
