@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results.run import Ending
 from pytest_vmstorage.stats import median_interval
+from pytest_vmstorage.text import quoted
 
 LEAST_AUTO_ROUNDS = 6
 """The least rounds whose median has a 95 % interval."""
@@ -45,6 +47,17 @@ class Rounds(BaseModel):
         if values and seconds >= self.limit_s:
             return Ending(reason="time limit", half_width=half)
         return None if has_room or not values else Ending(reason="no room", half_width=half)
+
+
+def check_counts(by: str, rounds: object, warmup: object) -> None:
+    """Raise ConfigError for numbers of rounds and warm-up rounds that cannot be; `by` names what they were given to."""
+    for name, given, least in (("rounds", rounds, 1), ("warmup", warmup, 0)):
+        if given is None and name == "rounds":
+            continue
+        if not isinstance(given, int) or isinstance(given, bool):
+            raise ConfigError(f"{by}({name}={quoted(given)}) is not a number of rounds.", hint=f"Write {name}=3.")
+        if given < least:
+            raise ConfigError(f"{by}({name}={given}): {name} must be {least} or more.")
 
 
 def half_width(values: Sequence[float]) -> float | None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.config.cell import FIELDS
 from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.measure.rounds import check_counts
 from pytest_vmstorage.plugin.stash import asks_for, is_declared, uses
 from pytest_vmstorage.results.run import Figure, Measurement
 from pytest_vmstorage.text import quoted
@@ -130,7 +131,8 @@ def _of_mark(args: Sequence[object], options: Mapping[str, Any]) -> Iterator[Dec
         if name not in _OPTIONS:
             meant = close_to(name, _OPTIONS)
             raise ConfigError(f"the mark {MARK} has no {name!r}.", hint=f"{meant}It has: {', '.join(_OPTIONS)}.")
-    numbers = {word: _number(word, options[word]) for word in ("rounds", "warmup") if word in options}
+    check_counts(MARK, options.get("rounds"), options.get("warmup", 1))
+    numbers = {word: options[word] for word in ("rounds", "warmup") if word in options}
     named: dict[object, object] = {}
     for one in args:
         several = one if isinstance(one, tuple | list) else [one]
@@ -148,14 +150,6 @@ def _name_of(workload: object) -> str:
     if isinstance(workload, Workload):
         return workload.label
     return f"the class {workload.__name__}" if isinstance(workload, type) else quoted(workload)
-
-
-def _number(word: str, given: object) -> Any:
-    if given is None and word == "rounds":
-        return None
-    if isinstance(given, bool) or not isinstance(given, int):
-        raise ConfigError(f"workload({word}={quoted(given)}) is not a number of rounds.", hint=f"Write {word}=3.")
-    return given
 
 
 def _bounds(word: str, given: object, workload: Workload) -> Mapping[str, float]:

@@ -8,25 +8,20 @@ subtests keep on the item is as before. A test that ends by itself has run: its 
 
 from __future__ import annotations
 
-import importlib
 import unittest
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn, cast
 
-import pluggy
 import pytest
 
-from pytest_vmstorage.plugin.stash import ENTRY, FAILED, MEASURED, PASS
+from pytest_vmstorage.plugin.allure import allure_held, end_result
+from pytest_vmstorage.plugin.stash import ENTRY, FAILED, MEASURED, PASS, ROUNDS_S
 from pytest_vmstorage.plugin.turns import Pass
 from pytest_vmstorage.results.spans import span
 
 _REASON = "its rounds are taken now"
 _HELD = ("pytest_runtest_logstart", "pytest_exception_interact")
-_ALLURE_LISTENER = "allure_listener"
-_ALLURE = pluggy.HookimplMarker("allure")
 
 
 class ItemEntry:
@@ -71,6 +66,10 @@ class ItemEntry:
             self._held = [one for one in self._held if one not in self._of_subtests]
         if is_of_subtest:
             self._of_subtests.append(tell)
+        elif report.when == "call":
+            # --durations and JUnit tell what the test took, whose rounds were taken outside of its function
+            report.duration += self._item.stash.get(ROUNDS_S, 0.0)
+            self._item.stash[ROUNDS_S] = 0.0
         self.hold(tell)
 
     def hold(self, call: Callable[[], object]) -> None:
@@ -79,10 +78,7 @@ class ItemEntry:
 
     def finish(self, caller: Callable[..., object], **arguments: Any) -> None:
         """Hold the call that ends a test, or an attempt of it; Allure's result, which is held too, is of each one."""
-        plugins = self._item.config.pluginmanager
-        if listener := plugins.get_plugin(_ALLURE_LISTENER):
-            others = plugins.get_plugins() - {listener}
-            plugins.subset_hook_caller("pytest_runtest_logfinish", others)(**arguments)
+        end_result(self._item.config, **arguments)
         self.hold(lambda: caller(**arguments))
 
     def release(self) -> None:
@@ -141,8 +137,6 @@ def enter(item: pytest.Item, at: Pass, nextitem: pytest.Item | None, *, is_silen
     """Run a test by pytest's protocol, for that pass; where it ends, `release` of the entry makes its reports known."""
     entry, session = ItemEntry(item, is_silent=is_silent), item.session
     item.stash[ENTRY], item.stash[PASS] = entry, at
-    # what the test before left set up for another one than this
-    session._setupstate.teardown_exact(item)  # noqa: SLF001 (plugins that run a test again do it so)
     try:
         with (
             _state_kept(item, entry),
@@ -169,61 +163,6 @@ def _relayed(session: pytest.Session, entry: ItemEntry) -> Generator[None]:
         yield
     finally:
         del session.gethookproxy
-
-
-class _AllureWriter:
-    """Stands for what writes Allure's files: it holds what there is to write."""
-
-    def __init__(self, writer: Any, hold: Callable[[Callable[[], object]], None]) -> None:
-        self._writer, self._hold = writer, hold
-
-    @_ALLURE
-    def report_result(self, result: Any) -> None:
-        """Hold a test's result."""
-        self._hold(partial(self._writer.report_result, result=result))
-
-    @_ALLURE
-    def report_container(self, container: Any) -> None:
-        """Hold what a fixture's set-up and teardown came to."""
-        self._hold(partial(self._writer.report_container, container=container))
-
-    @_ALLURE
-    def report_attached_file(self, source: str, file_name: str) -> None:
-        """Hold a file's content: the test may remove it."""
-        self.report_attached_data(Path(source).read_bytes(), file_name)
-
-    @_ALLURE
-    def report_attached_data(self, body: str | bytes, file_name: str) -> None:
-        """Hold an attachment."""
-        self._hold(partial(self._writer.report_attached_data, body=body, file_name=file_name))
-
-    @_ALLURE
-    def report_globals(self, globals_item: Any) -> None:
-        """Hold what belongs to no test."""
-        self._hold(partial(self._writer.report_globals, globals_item=globals_item))
-
-
-@contextmanager
-def allure_held(config: pytest.Config, hold: Callable[[Callable[[], object]], None]) -> Generator[None]:
-    """Meanwhile what allure-pytest is to write goes to `hold`, as a function that writes it.
-
-    It writes a result whenever pytest's protocol for a test ends, whether or not there was a report.
-    """
-    if not config.pluginmanager.has_plugin(_ALLURE_LISTENER):
-        yield
-        return
-    manager: pluggy.PluginManager = importlib.import_module("allure_commons").plugin_manager
-    stands: dict[Any, _AllureWriter] = {}
-    for found in manager.hook.report_result.get_hookimpls():
-        manager.unregister(found.plugin)
-        stands[found.plugin] = _AllureWriter(found.plugin, hold)
-        manager.register(stands[found.plugin])
-    try:
-        yield
-    finally:
-        for writer, stand in stands.items():
-            manager.unregister(stand)
-            manager.register(writer)
 
 
 @contextmanager

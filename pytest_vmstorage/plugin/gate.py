@@ -57,7 +57,7 @@ class Gate:
 
     def begin(self) -> None:
         """Tests come to further measurements: suspects among those are measured again in fresh guests too."""
-        self._is_confirming = False
+        self._is_confirming, self.suspects = False, 0
 
     def forget(self, nodeid: str) -> None:
         """The test is measured anew: the verdicts on its figures go."""

@@ -24,7 +24,6 @@ from pytest_vmstorage.plugin.stash import (
     DESELECTED,
     ENDING,
     PLACE,
-    ROUNDS_S,
     SESSION,
     asserts_between,
     is_storage_item,
@@ -246,9 +245,6 @@ def pytest_runtest_makereport(
         from pytest_vmstorage.plugin.recorder import load_report
 
         load_report(item, report, call)
-        if report.when == "call":
-            # --durations and JUnit tell what the test took, whose rounds were taken outside of its function
-            report.duration += item.stash.get(ROUNDS_S, 0.0)
     elif asserts_between(item):
         from pytest_vmstorage.plugin.recorder import ATTRIBUTE
 

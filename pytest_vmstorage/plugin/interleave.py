@@ -16,7 +16,7 @@ import random
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -25,7 +25,17 @@ from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin.entry import ItemEntry, enter
 from pytest_vmstorage.plugin.progress_line import count_text
 from pytest_vmstorage.plugin.settings import settings_of
-from pytest_vmstorage.plugin.stash import CONFIG, FAILED, ROUNDS_S, SESSION, asks_for, has_turns, is_declared, uses
+from pytest_vmstorage.plugin.stash import (
+    CONFIG,
+    FAILED,
+    PLACE,
+    ROUNDS_S,
+    SESSION,
+    asks_for,
+    has_turns,
+    is_declared,
+    uses,
+)
 from pytest_vmstorage.plugin.turns import Pass, Side
 from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.results.spans import span
@@ -56,10 +66,10 @@ def wants_turns(config: pytest.Config, items: Sequence[pytest.Item]) -> bool:
     return is_wanted and not is_watched
 
 
-def take_turns(session: pytest.Session, own: list[pytest.Item]) -> None:
+def take_turns(session: pytest.Session, own: list[pytest.Item], first: pytest.Item) -> None:
     """Take the rounds of those of this process's `own` tests that measure, until no round is wanted any more.
 
-    Their figures are kept for the tests' reports.
+    Their figures are kept for the tests' reports. `first` is the test that pytest runs then.
     """
     storage = session.config.stash.get(SESSION, None)
     if storage is None:
@@ -78,15 +88,8 @@ def take_turns(session: pytest.Session, own: list[pytest.Item]) -> None:
             return
         raise pytest.UsageError(str(error)) from None
     storage.interleaver = Interleaver(session, storage, items)
-    storage.interleaver.begin()
+    storage.interleaver.begin(first)
     storage.live.expect(len({item.stash[CONFIG] for item in items}))
-
-
-class Failed(NamedTuple):
-    """The reason why a visit gave its test no figure, and the test's first failure; both are "" where it went well."""
-
-    figure: str
-    test: str
 
 
 Visit = tuple[pytest.Item, Pass]
@@ -98,7 +101,7 @@ class Interleaver:
 
     A pass visits each cell once, both sides of a pair one after the other, and there each test that wants a round. When
     no test wants one the gate decides with all figures, and may want further rounds of some. What is called at a visit
-    is `call`: it is to take one round of all that the test measures.
+    is `call`: it is to take one round of all that the test measures, and returns why that gave none, "" where it did.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class Interleaver:
         session: pytest.Session,
         storage: StorageSession,
         items: Sequence[pytest.Item],
-        call: Callable[[pytest.Item, Pass, pytest.Item | None], Failed] | None = None,
+        call: Callable[[pytest.Item, Pass, pytest.Item | None], str] | None = None,
     ) -> None:
         self._session, self._storage, self._items, self._call = session, storage, items, call or self._round
         self._gate, self._turns, self._post = storage.gate, storage.turns, post_of(session.config)
@@ -114,19 +117,18 @@ class Interleaver:
         self._random = random.Random(settings.seed)  # noqa: S311 (an order, no secret)
         self._sides: tuple[Side, ...] = ("own", "other") if variant else ("own",)
         self._least = self._gate.first_rounds(settings.rounds).least
-        others = len({item.stash[CONFIG] for item in items}) - 1
-        in_turns = f"in turns with {count_text(others, 'other cell')}" if others else "in turns"
-        pairs = f"in pairs with {variant.text}, " if variant else ""
-        self._order = f"{pairs}{in_turns}, --vm-seed={settings.seed}"
+        self._order = ""
         self._number = 0
         self._failures: dict[str, str] = {}
         self._failed: set[str] = set()
         self._unlearned: set[tuple[str, Side]] = set()
         self._ended: dict[pytest.Item, ItemEntry] = {}
+        self._current: pytest.Item | None = None
         self._is_over = False
 
-    def begin(self) -> None:
-        """Learn what the tests measure, and take their rounds."""
+    def begin(self, first: pytest.Item) -> None:
+        """Learn what the tests measure, and take their rounds; `first` is the test that pytest runs then."""
+        self._current = first
         self._learn(self._items)
         self.run()
 
@@ -144,6 +146,7 @@ class Interleaver:
         Where it comes to a further measurement, so do the tests of its function in other cells: they learn of it too,
         and all of them take its rounds in turns.
         """
+        self._current = item
         if item in self._ended:
             # a worker of xdist tells of no test before its turn
             self._ended[item].release()
@@ -162,6 +165,7 @@ class Interleaver:
     def run(self, items: Sequence[pytest.Item] | None = None) -> None:
         """Take the rounds of these tests, or of all, until neither they nor the gate want one, or the run is to end."""
         items = self._items if items is None else items
+        self._order = self._order_of(items)
         wanting: Sequence[pytest.Item] = [item for item in items if self._wants(item)]
         while wanting:
             while wanting:
@@ -185,16 +189,19 @@ class Interleaver:
                 self._unlearned.update((item.nodeid, side) for side in self._sides)
         entered = [item for item in self._in_order(items) if not is_declared(item) and not uses(item, "guest")]
         for place, item in enumerate(entered):
-            coming = [*entered[place + 1 :], *self._storage.own, None]
-            self._enter(
-                item, Pass(kind="learn", cell=item.stash[CONFIG]), next(one for one in coming if one is not item)
-            )
+            at = Pass(kind="learn", cell=item.stash[CONFIG])
+            self._enter(item, at, self._next_of(item, entered[place + 1 :]))
             if self._is_to_end():
                 return
 
+    def _next_of(self, item: pytest.Item, coming: Iterable[pytest.Item]) -> pytest.Item | None:
+        """The test behind one that is entered: pytest tears down the fixtures that it does not share with that."""
+        # the item itself would keep them all
+        return next((one for one in (*coming, self._current) if one is not item), None)
+
     def _in_order(self, items: Sequence[pytest.Item]) -> Sequence[pytest.Item]:
         """Tests as pytest has them, before those of a cell were brought together: fewest fixtures are set up so."""
-        return sorted(items, key=self._storage.place_of)
+        return sorted(items, key=lambda item: item.stash[PLACE])
 
     def _enter(
         self, item: pytest.Item, at: Pass, nextitem: pytest.Item | None, *, is_silent: bool = False
@@ -212,6 +219,15 @@ class Interleaver:
     def _is_to_end(self) -> bool:
         self._is_over = self._is_over or bool(self._session.shouldstop or self._session.shouldfail)
         return self._is_over
+
+    def _order_of(self, items: Sequence[pytest.Item]) -> str:
+        """What the rows of these tests say of the order of their rounds."""
+        variant, others = self._gate.variant, len({item.stash[CONFIG] for item in items}) - 1
+        if others < 1 and variant is None:
+            return "in a row"
+        pairs = [f"in pairs with {variant.text}"] if variant is not None else []
+        turns = f"in turns with {count_text(others, 'other cell')}" if others > 0 else "in turns"
+        return ", ".join([*pairs, turns, f"--vm-seed={settings_of(self._session.config).seed}"])
 
     def _decide(self, items: Sequence[pytest.Item]) -> Sequence[pytest.Item]:
         """Let the gate decide; returns the tests of which it wants further rounds."""
@@ -259,23 +275,22 @@ class Interleaver:
             # the guests of the first rounds, which would be those of the fresh ones too
             storage.expect([])
             storage.drop_environment()
-        most = session.config.getoption("maxfail") or len(visits) + 1
+        most: int = session.config.getoption("maxfail")
         again: list[StorageConfig] = []
         for place, (item, at) in enumerate(visits):
             rest = visits[place + 1 :]
             coming = [(later, other.cell) for later, other in rest]
             storage.expect([at.cell, *(cell for _, cell in coming), *again], cells_alike(item, coming))
-            # pytest tears down the fixtures that `nextitem` does not share; the item itself would keep them all
-            after = next(one for one in (*(later for later, _ in rest), *storage.own, None) if one is not item)
-            self._visit(item, at, after)
+            self._visit(item, at, self._next_of(item, (later for later, _ in rest)))
             if is_fresh and not (rest and rest[0][1] == at):
                 storage.drop_environment()
             elif not is_fresh and storage.needs_environment(item):
                 again.append(at.cell)
             if self._is_to_end():
                 return
-            failing = [one for one, other in visits if other.side == "own" and storage.surely_fails(one)]
-            if len(failing) >= most:
+            own = (one for one, other in visits if other.side == "own") if most else ()
+            failing = [one for one in own if storage.surely_fails(one)]
+            if most and len(failing) >= most:
                 # -x and --maxfail: those that failed are reported first, and end the run
                 self._is_over = True
                 for one in failing:
@@ -295,26 +310,24 @@ class Interleaver:
             self._post.tell_rounds(self._turns.so_far(item.nodeid), self._storage.hosts())
         self._gate.spent(item.nodeid, seconds)
         item.stash[ROUNDS_S] = item.stash.get(ROUNDS_S, 0.0) + seconds
-        if failed.test:
-            self._failures[item.nodeid] = failed.test
-        if failed.figure and at.side == "own":
-            self._failed.add(item.nodeid)
+        if failed:
+            self._failures[item.nodeid] = failed
+            if at.side == "own":
+                self._failed.add(item.nodeid)
 
-    def _round(self, item: pytest.Item, at: Pass, after: pytest.Item | None) -> Failed:
+    def _round(self, item: pytest.Item, at: Pass, after: pytest.Item | None) -> str:
         """Take a round of each of the test's measurements that wants one, in its function only where it has to be."""
         key = (item.nodeid, at.side)
         if self._is_behind(item, at.side) and key not in self._unlearned:
             failed = self._learn_other(item, at, after)
             if failed:
-                return Failed(failed, failed)
+                return failed
         if key not in self._unlearned and not self._storage.must_prepare(item, at):
             with span("test", cell=at.cell):
                 return self._storage.take_round(item, at)
         self._unlearned.discard(key)
         item.stash[FAILED] = ""
-        entry = self._enter(item, at, after, is_silent=at.side == "other")
-        failed = entry.failure
-        return Failed(failed, failed)
+        return self._enter(item, at, after, is_silent=at.side == "other").failure
 
     def _learn_other(self, item: pytest.Item, at: Pass, after: pytest.Item | None) -> str:
         """Learn what the test measures on the other side: the same, unless it can see which side it is on.

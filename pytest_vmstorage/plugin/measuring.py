@@ -91,10 +91,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return (yield)
     storage = item.config.stash.get(SESSION, None)
     if storage is not None:
-        _begin_turns(item.session, storage)
+        _begin_turns(item, storage)
         storage.report(item, nextitem)
     if storage is not None and storage.has_ended(item):
-        from pytest_vmstorage.plugin.entry import allure_held
+        from pytest_vmstorage.plugin.allure import allure_held
 
         with allure_held(item.config, lambda _: None):
             return (yield)
@@ -104,19 +104,19 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return (yield)
 
 
-def _begin_turns(session: pytest.Session, storage: StorageSession) -> None:
+def _begin_turns(first: pytest.Item, storage: StorageSession) -> None:
     """Before the process's first test: those that measure take turns, of a worker's its own ones."""
     if storage.has_begun:
         return
     storage.has_begun = True
-    if post_of(session.config) is None:
+    if post_of(first.config) is None:
         from pytest_vmstorage.plugin.interleave import take_turns
 
-        take_turns(session, session.items)
+        take_turns(first.session, first.session.items, first)
         return
     from pytest_vmstorage.plugin.xdist.worker import take_own_turns
 
-    take_own_turns(session)
+    take_own_turns(first)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
@@ -127,6 +127,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     from pytest_vmstorage.plugin.entry import watched
 
     with watched(item):
+        # what the test before left set up for another one than this; where that fails it is an error of a set-up
+        item.session._setupstate.teardown_exact(item)  # noqa: SLF001 (plugins that run a test again do it so)
         return (yield)
 
 

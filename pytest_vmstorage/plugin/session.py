@@ -19,13 +19,13 @@ from pytest_vmstorage.lab.pool import Environment
 from pytest_vmstorage.measure.image_operations import measure_images
 from pytest_vmstorage.measure.option_checks import OptionChecks
 from pytest_vmstorage.measure.preconditioning import check_fits
-from pytest_vmstorage.measure.rounds import Rounds
+from pytest_vmstorage.measure.rounds import Rounds, check_counts
 from pytest_vmstorage.measure.runner import Measuring
 from pytest_vmstorage.measure.system import Plan
 from pytest_vmstorage.plugin.declared import Results, declared_by, unmet
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gate import Gate
-from pytest_vmstorage.plugin.interleave import Failed, Interleaver, cells_alike, measures_once
+from pytest_vmstorage.plugin.interleave import Interleaver, cells_alike, measures_once
 from pytest_vmstorage.plugin.progress_line import LiveLine, write_sentence
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import (
@@ -35,7 +35,6 @@ from pytest_vmstorage.plugin.stash import (
     FAILED,
     MAKING,
     MEASURED,
-    PLACE,
     is_declared,
     measures,
     notes_on,
@@ -134,10 +133,6 @@ class StorageSession:
         """Whether the test needs its environment: it asks for it, wants a further round, or may come to measure."""
         return uses(item, "guest") or not self.turns.is_complete(item.nodeid) or self._may_measure_again(item)
 
-    def place_of(self, item: pytest.Item) -> int:
-        """The test's place in the order that pytest gave it."""
-        return item.stash[PLACE]
-
     def note_calls(self, item: pytest.Item) -> None:
         """The test has ended: the tests of its function in other cells likely measure as often as it did."""
         function, count = getattr(item, "function", None), len(self.turns.of(item.nodeid))
@@ -176,19 +171,18 @@ class StorageSession:
                 make = partial(self._turn, item, at.cell, measuring.workload, None, measuring.warmup)
                 self.turns.call((item.nodeid, at.side), measuring.workload, make)
 
-    def take_round(self, item: pytest.Item, at: Pass) -> Failed:
-        """Take the rounds that are due in that pass, outside of the test's function."""
+    def take_round(self, item: pytest.Item, at: Pass) -> str:
+        """Take the rounds that are due in that pass, outside of the test's function; returns why there are none."""
         try:
             for turn in self.turns.of(item.nodeid, at.side):
                 if turn.error is None and turn.ended is None:
                     self._take(at, item, turn)
         except VmStorageError as error:
-            said = str(error) if isinstance(error, UnsupportedError) else error.what
-            return Failed(said, said)
+            return str(error) if isinstance(error, UnsupportedError) else error.what
         finally:
             self.live.clear()
             self._note_state(item, at)
-        return Failed("", "")
+        return ""
 
     def must_prepare(self, item: pytest.Item, at: Pass) -> bool:
         """Whether the test may have prepared its guest, and the guest is not any more as the test left it."""
@@ -284,6 +278,11 @@ class StorageSession:
             turn = self.turns.call(key, workload, make)
             if turn.error is not None:
                 raise turn.error
+            if turn.cell != config:
+                raise ConfigError(
+                    f"The rounds of {workload.label} were taken in {turn.cell}, and `storage` is {config} now.",
+                    hint="A test with a `storage` fixture of its own measures in its function: it asks for `measure`.",
+                )
             if turn.ended is None:
                 self._come_to(at, item, turn, is_new=len(self.turns.of(*key)) > known)
             measured = turn.measurement()
@@ -388,9 +387,6 @@ class StorageSession:
         return measured.model_copy(update=said)
 
     def _plan(self, wanted: int, warmup: int) -> Plan:
-        if wanted < 1 or warmup < 0:
-            name, given, least = ("rounds", wanted, 1) if wanted < 1 else ("warmup", warmup, 0)
-            raise ConfigError(f"measure({name}={given}): {name} must be {least} or more.")
         timeout_s, hygiene = self._settings.timeout_s, self._settings.hygiene
         return Plan(rounds=wanted, warmup=warmup, timeout_s=timeout_s, hygiene=hygiene)
 
@@ -484,6 +480,4 @@ def check_workload(workload: object, rounds: object, warmup: object, by: str) ->
         raise ConfigError(f"{by}() has {len(workload)} workloads at once.", hint=hint)
     if not isinstance(workload, Workload):
         raise ConfigError(f"{by}({quoted(workload)}) has no workload.", hint=f"Write for example {by}(Fio(rw=...)).")
-    for name, given in (("rounds", rounds), ("warmup", warmup)):
-        if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
-            raise ConfigError(f"{by}({name}={quoted(given)}) is not a number of rounds.", hint=f"Write {name}=3.")
+    check_counts(by, rounds, warmup)

@@ -1,6 +1,6 @@
 """Plugins that report: each test once, with its figures, and nothing of an entry that was ended at `measure`.
 
-Tests of `plugin.entry` and `plugin.measuring`.
+Tests of `plugin.entry`, `plugin.allure` and `plugin.measuring`.
 """
 
 from __future__ import annotations

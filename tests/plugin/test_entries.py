@@ -262,6 +262,7 @@ def test_a_property_is_recorded_once(project):
 import logging, warnings
 @CELLS
 def test_side(measure, record_property, tmp_path):
+    record_property("before", 1)
     warnings.warn("look out")
     logging.getLogger("mine").warning("logged")
     print("printed")
@@ -273,8 +274,9 @@ def test_side(measure, record_property, tmp_path):
     result = project.run("--junitxml=j.xml", "-o", "junit_family=xunit1", own_process=True)
     result.assert_outcomes(failed=2, warnings=2)
     cases = ET.parse(project.path / "j.xml").getroot().iter("testcase")
-    properties = [[one.get("value") for one in case.iter("property") if one.get("name") == "x"] for case in cases]
-    assert properties == [["3"], ["3"]]
+    names = ("before", "x")
+    properties = [[one.get("value") for one in case.iter("property") if one.get("name") in names] for case in cases]
+    assert properties == [["1", "3"], ["1", "3"]]
     text = text_of(result)
     assert text.count("\nprinted") == 2
     assert text.count("logged\n") == 2
@@ -470,6 +472,7 @@ def test_swept(result, workload):
             " pass",
             "is parametrized by iodepth=8, and declares fio randwrite 4k qd1",
         ),
+        ("@pytest.mark.workload(JOBS[0], rounds=0)\ndef test_it(result): pass", "workload(rounds=0): rounds must be 1"),
         ("@pytest.mark.workload(JOBS[0], rounds='x')\ndef test_it(result): pass", "is not a number of rounds"),
         (
             "@pytest.fixture\ndef tuned(guest): pass\n@pytest.mark.workload(JOBS[0])\ndef test_it(result, tuned): pass",
@@ -492,9 +495,9 @@ def test_a_plan_and_a_collection_know_what_is_declared(project):
     project.write(test_it=DECLARED)
     plan = flat(project.run("--vm-plan"))
     assert "2 tests by the runtime of its workload" in plan
-    assert "estimated time 1 min 20 s" in plan or "estimated time" in plan
+    assert "estimated time 58 s: 2 tests by the runtime of its workload; 5 s a guest assumed" in plan
     collected = flat(project.run("--co", "-q"))
-    assert "declared workloads: fio randwrite 4k qd1 in 2 tests; about" in collected
+    assert "declared workloads: fio randwrite 4k qd1 in 2 tests; about 58 s with their guests" in collected
     assert project.events == []
 
 
@@ -516,3 +519,111 @@ def test_a_benchmark_before_measure_has_one_row(project):
     project.run("--benchmark-json=b.json", "--benchmark-max-time=0.01", own_process=True).assert_outcomes(passed=2)
     rows = json.loads((project.path / "b.json").read_text())["benchmarks"]
     assert Counter(row["name"] for row in rows)["test_it[raw]"] == 1
+
+
+def test_a_storage_fixture_of_the_tests_own_is_no_other_cell_for_a_declared_workload(project):
+    """Its rounds were taken before that fixture was set up: no figure stands for a cell that it is not of."""
+    project.write(
+        test_it=DECLARED
+        + """
+@pytest.fixture
+def storage(storage):
+    return storage.model_copy(update={"cache": "writeback"})
+"""
+    )
+    result = project.run(own_process=True)
+    result.assert_outcomes(errors=2)
+    assert "and `storage` is raw-writeback-virtio-blk-off now." in flat(result)
+    assert "asks for `measure`" in flat(result)
+    project.write(
+        test_it=HEAD
+        + """
+@pytest.fixture
+def storage(storage):
+    return storage.model_copy(update={"cache": "writeback"})
+
+@CELLS
+def test_it(measure):
+    assert measure(JOBS[0]).config.cache == "writeback"
+"""
+    )
+    project.run(own_process=True).assert_outcomes(passed=2)
+
+
+@pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="pytest 9 has subtests")
+def test_rounds_count_for_their_test_and_not_for_its_subtests(project):
+    """The time of the rounds is told once."""
+    project.wish(round_s=0.2)
+    project.write(
+        conftest="""
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        with open("times", "a") as stream:
+            stream.write(f"{hasattr(report, 'context')} {report.duration}\\n")
+""",
+        test_it=HEAD
+        + """
+@CELLS
+def test_it(measure, subtests):
+    measure(JOBS[0])
+    with subtests.test("quick"):
+        pass
+""",
+    )
+    project.run(own_process=True).assert_outcomes(passed=2)
+    times = [line.split() for line in (project.path / "times").read_text().splitlines()]
+    assert len(times) == 4
+    assert all((float(seconds) < 0.2) is (of_subtest == "True") for of_subtest, seconds in times)
+
+
+def test_what_a_package_fails_to_tear_down_before_an_entry_is_an_error_of_a_test(project):
+    """A test that is not entered keeps what its package set up until the next one is, in another package."""
+    tests = {"one": ("test_a(measure, guest)", "test_b(measure)"), "two": ("test_c(measure, guest)",)}
+    for folder, heads in tests.items():
+        (project.path / folder).mkdir()
+        (project.path / folder / "__init__.py").touch()
+        functions = (f"@CELLS\ndef {head}: measure(JOBS[0])\n" for head in heads)
+        (project.path / folder / f"test_{folder}.py").write_text(HEAD + "".join(functions))
+    fixture = "@pytest.fixture(scope='package', autouse=True)\ndef broken():\n    yield\n    assert 0, 'left'\n"
+    (project.path / "one" / "conftest.py").write_text("import pytest\n" + fixture)
+    result = project.run(own_process=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "INTERNALERROR" not in text_of(result)
+    assert "not torn down properly" not in text_of(result)
+    assert "AssertionError: left" in text_of(result)
+
+
+def test_a_plain_test_of_another_package_comes_first_on_a_worker(project):
+    """It is set up as if nothing had been entered before it."""
+    for folder in ("a", "b"):
+        (project.path / folder).mkdir()
+        (project.path / folder / "__init__.py").touch()
+    (project.path / "a" / "test_a.py").write_text("def test_plain(): pass\n")
+    (project.path / "b" / "test_b.py").write_text(HEAD + "@CELLS\ndef test_it(measure): measure(JOBS[0])\n")
+    (project.path / "b" / "test_c.py").write_text(HEAD + "@CELLS\ndef test_it(measure): measure(JOBS[1])\n")
+    project.run("-n1", own_process=True).assert_outcomes(passed=5)
+
+
+def test_rows_name_the_cells_that_their_rounds_alternated_with(project):
+    """A further measurement takes turns with the cells of its own function alone."""
+    project.write(
+        test_it=HEAD
+        + """
+@CELLS
+def test_two(measure):
+    measure(JOBS[0])
+    measure(JOBS[1])
+
+@pytest.mark.parametrize("format", ["raw", "qcow2", "vdi", "qed"])
+def test_one(measure):
+    measure(JOBS[2])
+"""
+    )
+    project.run("--vm-report=r.json", "--vm-seed=3", own_process=True).assert_outcomes(passed=6)
+    run = json.loads((project.path / "r.json").read_text())
+    orders = {(one["workload"], one["hygiene"]["rounds"]) for one in run["measurements"]}
+    assert orders == {
+        ("fio randwrite 4k qd1", "in turns with 3 other cells, --vm-seed=3"),
+        ("fio randwrite 4k qd8", "in turns with 1 other cell, --vm-seed=3"),
+        ("fio randwrite 4k qd32", "in turns with 3 other cells, --vm-seed=3"),
+    }

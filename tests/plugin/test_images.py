@@ -113,7 +113,7 @@ def test_fixtures_and_workloads_belong_together(project):
     assert "measure_image cannot run fio read 4k" in said
     assert "Run it with measure." in said
     assert "image operations 2G writes 2G, but the image has 1G." in said
-    assert "measure(rounds=0): rounds must be 1 or more." in said
+    assert "measure_image(rounds=0): rounds must be 1 or more." in said
 
 
 def test_a_failure_stands_in_its_row(images):

@@ -26,8 +26,9 @@ def tell_cells(session: pytest.Session) -> None:
         post.refuse(str(error))
 
 
-def take_own_turns(session: pytest.Session) -> None:
-    """Let the tests take turns that are this worker's own; its first test comes after that."""
+def take_own_turns(first: pytest.Item) -> None:
+    """Let the tests take turns that are this worker's own; `first`, its first test, comes after that."""
+    session = first.session
     post = post_of(session.config)
     assert post is not None
     own = [session.items[place] for place in post.wait_for_own()]
@@ -38,7 +39,7 @@ def take_own_turns(session: pytest.Session) -> None:
     except VmStorageError:
         # each of the tests fails with it
         return
-    take_turns(session, own)
+    take_turns(session, own, first)
     post.tell_running("")
 
 
