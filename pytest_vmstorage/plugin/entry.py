@@ -41,7 +41,7 @@ class ItemEntry:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the test has run to its end, and was reported."""
+        """Whether the test has run to its end by itself: its reports are those that are told."""
         return not self.is_stopped and not self.is_silent
 
     def stop(self) -> NoReturn:

@@ -8,7 +8,6 @@ same two limits. The window here is all the rounds there are.
 
 from __future__ import annotations
 
-import difflib
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Self
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.rules.backing import OF_AN_IMAGE
+from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.results.cautions import Caution
 from pytest_vmstorage.results.cost import Cost, total_cost
 from pytest_vmstorage.results.counters import NO_STORAGE, IoCounters, served_by, total
@@ -299,10 +299,9 @@ class Measurement(Figures, BaseModel):
         for one in self.left_out:
             if one.metric.name == name:
                 raise AttributeError(f"{self.workload} has no {name} of {self.config}: {one.why}")
-        there = ", ".join(metric.name for metric in self.metrics)
-        near = difflib.get_close_matches(name, [metric.name for metric in self.metrics], n=1, cutoff=0.75)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise AttributeError(f"{self.workload} has no metric {name!r}{meant}; it has: {there}")
+        names = [metric.name for metric in self.metrics]
+        meant = f". {found.strip()}" if (found := close_to(name, names)) else ""
+        raise AttributeError(f"{self.workload} has no metric {name!r}; it has: {', '.join(names)}{meant}")
 
     def values(self, name: str) -> tuple[float, ...]:
         """That metric's figure in every sample, in the order measured."""

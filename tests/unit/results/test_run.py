@@ -70,7 +70,7 @@ def test_metrics_are_attributes_and_a_slip_lists_them() -> None:
     assert measured.values("iops") == (100, 300)
     assert measured.raw == ("", "")
     assert not hasattr(measured, "__no_such_protocol__")
-    with pytest.raises(AttributeError, match=r"has no metric 'iop'; did you mean 'iops'\?; it has: iops, clat_p99$"):
+    with pytest.raises(AttributeError, match=r"has no metric 'iop'; it has: iops, clat_p99. Did you mean 'iops'\?$"):
         _ = measured.iop
 
 
