@@ -284,7 +284,7 @@ def summary(world: str, cv: float, jobs: int, count: Mapping[str, int]) -> dict[
 
 
 def markdown(worlds: Sequence[Mapping[str, Any]], of_days: Sequence[Mapping[str, Any]]) -> str:
-    """The tables of docs/gate.md: the gate, pytest-benchmark's rules beside it, saved days; all in per cent."""
+    """The tables of docs/explanation/gate.md: the gate, pytest-benchmark's rules beside it, saved days; in per cent."""
 
     def per_cent(*shares: float) -> str:
         return " / ".join(f"{100 * share:.1f}" for share in shares)
@@ -345,7 +345,7 @@ def main() -> None:
     parser.add_argument("--cv", default="3,8,15", help="per cent, of the worlds that are drawn")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes; they change no figure")
-    parser.add_argument("--markdown", action="store_true", help="also print the tables of docs/gate.md")
+    parser.add_argument("--markdown", action="store_true", help="print docs/explanation/gate.md's tables, too")
     options = parser.parse_args()
     found = []
     with ProcessPoolExecutor(options.workers) as workers:

@@ -1,7 +1,7 @@
 """How large the studies are run here: STUDY=quick (the default, minutes) or STUDY=published (their own sizes).
 
 ROUNDS=8 measures that often, where a study measured once or twice: what it found is asserted between its cells, and
-that is INCONCLUSIVE, a skip with the reason, with fewer rounds than an interval takes. docs/studies.md has a table of
+that is INCONCLUSIVE, a skip with the reason, with fewer rounds than an interval takes. docs/studies has a table of
 all findings, with what was printed, the test that judges each, or why none can.
 """
 

@@ -8,7 +8,7 @@ storage, which the study had not.
 
 What it found differs from one class of device to the next, so say which yours is: KIND=hdd, ssd (the default) or nvme.
 The findings of that class are asserted, at the greatest depth, for each ground that there is; "printed" are the study's
-figures, and what you find may be another. What cannot be asserted, docs/studies.md has.
+figures, and what you find may be another. What cannot be asserted, docs/studies has.
 
     pytest examples/studies/test_devices.py                                       # a file, the host itself, null
     ROUNDS=6 pytest examples/studies/test_devices.py                              # as often as the assertions take

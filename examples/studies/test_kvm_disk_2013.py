@@ -9,7 +9,7 @@ What preallocation does is seen in first writes only. So tar and dd have disks t
 a partition has no such state), of which each round writes blocks of its own: with more rounds the disk is larger.
 hdparm reads, and has disks that were written.
 
-What it found is asserted here, by tar and by the unbuffered dd, and you may find something else: docs/studies.md.
+What it found is asserted here, by tar and by the unbuffered dd, and you may find something else: docs/studies.
 
     pytest examples/studies/test_kvm_disk_2013.py
     ROUNDS=8 pytest examples/studies/test_kvm_disk_2013.py                        # as often as the assertions take

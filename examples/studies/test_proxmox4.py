@@ -5,7 +5,7 @@ and this guest has no swap); fio with 256 requests in flight, 4 GB in blocks of 
 It printed tables of IOPS, KB/s, CPU and runtime (`--vm-columns=iops,bw,usr_cpu,sys_cpu,runtime` has all of them;
 else the rate alone is shown). What is asserted here is what all its cells of a kind have in common; "printed" are
 the smallest and the largest of these ratios, and what you find may be another. What cannot be asserted,
-docs/studies.md has.
+docs/studies has.
 
     pytest examples/studies/test_proxmox4.py                    # quick
     ROUNDS=8 pytest examples/studies/test_proxmox4.py           # the assertions about four couples of cells take eight

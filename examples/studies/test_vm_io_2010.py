@@ -2,7 +2,7 @@
 
 Its host: RAID10 of four SATA disks, 24 GB. Its guest: CentOS 5.4, 4 GB, ext3 on 300 GB of qcow2 with clusters of 1 MB
 and metadata preallocation. It ran postmark (100,000 files, 50,000 transactions), iozone over file sizes and record
-sizes, and dd. What it found is asserted here, as far as it can be, and you may find something else; docs/studies.md
+sizes, and dd. What it found is asserted here, as far as it can be, and you may find something else; docs/studies
 has all of it. It also saw the mount of an IDE guest with writeback become read-only again and again: that is a
 failure of its row here, under that name, and the other rows go on.
 

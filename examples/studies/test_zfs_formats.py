@@ -2,7 +2,7 @@
 
 Its host: Proxmox VE 4.4 on ZFS with default settings; it states neither cache mode nor bus, nor the guest's size. Its
 tests were Phoronix'; here the same work is done by tools of Debian, and `Sqlite`, `Web`, `Tiobench` and `AioStress` say
-what differs. What it found is asserted here, as far as it can be, and you may find something else: docs/studies.md.
+what differs. What it found is asserted here, as far as it can be, and you may find something else: docs/studies.
 Of qcow2 it had no valid result in three tests, one of which froze the guest. A guest that stops answering, or a test
 past its time, is here a failure of its row under that name.
 

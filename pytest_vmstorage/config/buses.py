@@ -30,7 +30,8 @@ class BusRecord(BaseModel):
     `is_virtio`: it has iothreads and queues. `is_ata`: QEMU saves what a disk says of itself, so that a saved guest is
     for disks of one size. `is_restorable`: the guest looks at its disk afresh when the driver is bound again.
     `proven_restored` are the accelerators under which restored guests were shown to have the figures of booted ones, by
-    20 interleaved pairs or more: docs/restored.md has their table, and that of usb, whose pairs show a difference.
+    20 interleaved pairs or more: docs/explanation/restored-guests.md has their table, and that of usb, whose pairs show
+    a difference.
     """
 
     model_config = ConfigDict(frozen=True)

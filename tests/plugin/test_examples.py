@@ -222,7 +222,7 @@ def test_the_assertions_of_a_study_hold_on_its_own_figures(project, monkeypatch,
     assert result.ret == 0
 
 
-DOCUMENT = EXAMPLES.parent / "docs" / "studies.md"
+DOCUMENT = EXAMPLES.parent / "docs" / "studies" / "index.md"
 
 
 def findings():

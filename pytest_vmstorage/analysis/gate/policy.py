@@ -38,7 +38,7 @@ class Loss(BaseModel):
     of it or more only at the last look. `confirmation` looks at fresh pairs of the suspects. `false_alarm` is the risk
     that any unchanged cell of the whole job is REGRESSED: the looks have equal parts of it, the suspects share each
     part by Holm. The risks of passing with just the tolerated loss add up over all looks to at most `false_pass`:
-    6 pairs cannot exclude anything with less than 1/64. docs/gate.md has the rates that were simulated.
+    6 pairs cannot exclude anything with less than 1/64. docs/explanation/gate.md has the rates that were simulated.
     Raises ConfigError, one sentence, for rules that cannot hold.
     """
 

@@ -100,6 +100,6 @@ def test_a_failed_cell_is_a_row_without_a_metric() -> None:
 
 def test_the_document_names_every_column_and_field() -> None:
     """Axes and facts of the host as ranges; of JSON what a run has."""
-    text = (Path(__file__).parents[3] / "docs/reports.md").read_text()
+    text = (Path(__file__).parents[3] / "docs/reference/reports.md").read_text()
     for name in (*HEADER, *Run.model_fields):
         assert f"`{name}`" in text or name in AXES or name.startswith("host_"), name

@@ -89,8 +89,8 @@ def test_what_is_promised_adds_up() -> None:
 
 
 def test_the_document_names_these_rules() -> None:
-    """docs/gate.md says the looks and thresholds in words."""
-    policy, text = Loss(), (Path(__file__).parents[4] / "docs" / "gate.md").read_text()
+    """docs/explanation/gate.md says the looks and thresholds in words."""
+    policy, text = Loss(), (Path(__file__).parents[4] / "docs" / "explanation" / "gate.md").read_text()
     for looks in (policy.screening, policy.confirmation):
         *first, last = (look.pairs for look in looks)
         assert f"at {', '.join(map(str, first))} and {last}" in text

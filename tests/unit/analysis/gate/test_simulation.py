@@ -50,7 +50,7 @@ def test_drift_and_few_rounds_decide_nothing_falsely() -> None:
     worlds = {world["name"]: world for world in json.loads(run.stdout.splitlines()[-1])["of_days"]}
     assert list(worlds) == names.split(",")
     for world in worlds.values():
-        # of 20 jobs and 100 cells; docs/gate.md has more of them
+        # of 20 jobs and 100 cells; docs/explanation/gate.md has more of them
         assert world["false_alarm"] <= 0.15
         assert world["false_pass"] <= 0.08
         assert world["found_25"] + world["green_25"] < 1
