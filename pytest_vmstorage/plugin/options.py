@@ -9,79 +9,93 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, Literal
 
     import pytest
 
+    Kind = Literal["string", "linelist", "bool"]
+    Option = tuple[str, Kind, str, str, str]
 
 STEPS = ("guest-caches", "host-caches", "sync", "turns", "warmup", "steady-state", "cache-size", "zero-check")
 """The steps of pytest_vmstorage.config.settings, which --help must not import; a test holds the two equal."""
 
-VALUES = (
-    # name, help, default, what stands for its value
-    ("host", "lab hosts that run the guests: names, tag:TAG, all (default: this machine)", "", "NAME,..."),
-    ("spread", "several hosts: shard (cells are divided) or each (every cell on every host)", "shard", "HOW"),
-    ("wait", "how long to wait for a host that another job measures on; 0: not at all", "10m", "TIME"),
-    ("accel", "auto, kvm (fail without it) or tcg; auto boots a test guest to find out", "auto", "WHICH"),
+OPTIONS: tuple[tuple[str, str, tuple[Option, ...]], ...] = (
+    # what it is about, and the options of that group, each: name, kind, what stands for its value, default, help
     (
-        "dir",
-        "folder on the host for the disks under test; its file system is part of the result",
-        "",
-        "FOLDER",
+        "where",
+        "where guests run",
+        (
+            ("host", "string", "NAME,...", "", "lab hosts to use: names, tag:TAG, all [this machine]"),
+            ("dir", "string", "FOLDER", "", "folder on the host for disks [/var/tmp/pytest-vmstorage-USER]"),
+            ("accel", "string", "WHICH", "auto", "kvm, tcg, or auto: kvm where a test guest boots with it"),
+            ("keep", "bool", "", "", "leave a guest running at the end: the first that failed, or the last"),
+            ("image", "string", "IMAGE", "", "boot guests from this qcow2 file, or vmstorage.toml's of that name"),
+            ("image-sha256", "string", "SUM", "", "its SHA-256 [vmstorage.toml's, or that in IMAGE.sha256]"),
+            ("image-reach", "string", "agent|ssh", "", "commands come into its guests by their agent, or by ssh"),
+            ("spread", "string", "HOW", "shard", "several hosts: shard (divide the cells) or each (all cells on each)"),
+            ("wait", "string", "TIME", "10m", "how long to wait for a host that is in use; 0: not at all"),
+            ("inventory", "string", "FILE", "", "hosts and devices [vmstorage.toml, from rootdir upwards]"),
+        ),
     ),
-    ("inventory", "file that lists hosts and devices (default: vmstorage.toml upwards of rootdir)", "", "FILE"),
-    ("timeout", "time limit for a guest to boot, and spare time of a workload", "120s", "TIME"),
-    ("boot", "how guests begin: restore (from a saved one) or fresh (default: restore where proven)", "", "HOW"),
-    ("rounds", "measured rounds of each workload; auto: until its figure is narrow enough", "3", "N"),
-    ("precision", "with --vm-rounds=auto: how near to the median its 95 % interval must be", "5%", "PERCENT"),
-    ("rounds-limit", "with --vm-rounds=auto: time for the rounds of one workload in one cell", "5m", "TIME"),
-    ("seed", "number that decides the order in which cells take turns (default: a new one)", "", "N"),
-    ("governor", "CPU governor of the host for this run, such as performance; set back at its end", "", "NAME"),
-    ("turbo", "turbo of the host's CPUs for this run; set back at its end", "", "on|off"),
-    ("host-scheduler", "I/O scheduler of the host's device below the disks; set back at the end", "", "NAME"),
-    ("units", "data rates in the matrix: iec (MiB/s) or si (MB/s); CSV and JSON have MiB/s", "iec", "iec|si"),
-    ("timeline", "file for where the time went, in the Trace Event format of Perfetto", "", "FILE"),
-    ("matrix", "TOML file with axes and rules; storage tests that sweep none are run in its cells", "", "FILE"),
-    ("budget", "choose cells that fit into this time: pairs of values, last failed, stalest", "", "TIME"),
-    ("save", "save this run under that name: a day of the baseline NAME (as --benchmark-save)", "", "NAME"),
-    ("baseline", "saved runs to judge against: a name given to --vm-save, a number, or a file", "", "NAME"),
-    ("against", "run each test in pairs with the same cell changed so: AXIS=VALUE, several with commas", "", "RECIPE"),
-    ("max-regression", "loss of speed that is tolerated, or history: what saved days can show", "10%", "PERCENT"),
-    ("day-spread", "how much the host differs from day to day, until five days are saved", "", "PERCENT"),
-    ("pairs-limit", "with --vm-against: time for the pairs of a test, after which it gets no more", "30m", "TIME"),
     (
-        "inconclusive",
-        "what of undecided tests fails: suspect (what looks slower than tolerated), fail (all), warn (none)",
-        "suspect",
-        "WHICH",
+        "what",
+        "what is measured",
+        (
+            ("plan", "bool", "", "", "print cells, guests, disk space and time; run nothing"),
+            ("matrix", "string", "FILE", "", "TOML file of axes and rules, for tests that sweep none"),
+            ("budget", "string", "TIME", "", "choose cells for this time: pairs of values, last failed, stalest"),
+            ("strict", "bool", "", "", "fail, and do not skip, what this host cannot do"),
+        ),
     ),
-    ("missing", "fail or warn: what becomes of cells of the baseline that this run lacks", "warn", "WHAT"),
-    ("gate", "file of tolerated losses and waivers (default: vmstorage-gate.toml in rootdir)", "", "FILE"),
-    ("image", "boot guests from this qcow2 image of yours, or one of vmstorage.toml's [images]", "", "IMAGE"),
-    ("image-sha256", "its SHA-256 (default: vmstorage.toml's, or that in the file IMAGE.sha256)", "", "SUM"),
-    ("image-reach", "how commands come into its guests: by their agent, or by ssh", "", "agent|ssh"),
+    (
+        "measure",
+        "how it is measured",
+        (
+            ("rounds", "string", "N", "3", "measured rounds of a workload; auto: until --vm-precision is reached"),
+            ("precision", "string", "N%", "5%", "--vm-rounds=auto: how near to the median its 95 % interval must be"),
+            ("rounds-limit", "string", "TIME", "5m", "--vm-rounds=auto: time for the rounds of a workload in a cell"),
+            ("pin", "bool", "", "", "a core for each vCPU, the I/O thread, the rest of QEMU"),
+            ("boot", "string", "HOW", "", "restore (saved guests) or fresh [restore where proven]"),
+            ("timeout", "string", "TIME", "120s", "limit of a boot, and spare time of a workload"),
+            ("without", "linelist", "WHAT", "", f"leave out steps of a round: {', '.join(STEPS)}"),
+            ("seed", "string", "N", "", "number that decides the order of turns [a new one]"),
+            ("governor", "string", "NAME", "", "CPU governor of the host during the run: performance"),
+            ("turbo", "string", "on|off", "", "turbo of the host's CPUs during the run"),
+            ("host-scheduler", "string", "NAME", "", "I/O scheduler below the disks during the run: none"),
+        ),
+    ),
+    (
+        "judge",
+        "how it is judged",
+        (
+            ("save", "string", "NAME", "", "save this run as a day of the baseline NAME"),
+            ("baseline", "string", "NAME", "", "judge against saved runs: a name, a number or a file"),
+            ("max-regression", "string", "N%", "10%", "tolerated loss of speed; history: what saved days can show"),
+            ("against", "string", "RECIPE", "", "run each cell in pairs with itself so changed: AXIS=VALUE,..."),
+            ("confirm", "bool", "", "", "call REGRESSED only what is slower again in fresh guests"),
+            ("gate", "string", "FILE", "", "tolerated losses, waivers [ROOTDIR/vmstorage-gate.toml]"),
+            ("inconclusive", "string", "WHICH", "suspect", "undecided: suspect (fail what looks slower), fail, warn"),
+            ("missing", "string", "WHAT", "warn", "cells of the baseline that this run lacks: fail or warn"),
+            ("day-spread", "string", "N%", "", "how much days differ, until five of them are saved"),
+            ("pairs-limit", "string", "TIME", "30m", "--vm-against: time for the pairs of a test"),
+            ("bisect", "bool", "", "", "exit 0 if nothing REGRESSED, 1 if so, 125 if unsure (git bisect run)"),
+        ),
+    ),
+    (
+        "report",
+        "what is reported",
+        (
+            ("report", "linelist", "FILE", "", "write the matrix to FILE (.md, .csv, .json); repeatable"),
+            ("columns", "linelist", "NAME", "", "metrics shown: iops,usr_cpu; +usr_cpu: beside the usual"),
+            ("units", "string", "iec|si", "iec", "data rates in the matrix: MiB/s (iec) or MB/s (si)"),
+            ("timeline", "string", "FILE", "", "where time went, in Perfetto's Trace Event format"),
+        ),
+    ),
 )
-"""Options with a value: `--vm-NAME`, and `vm_NAME` in the ini file."""
+"""All options in their groups, those used most first: `--vm-NAME` on the command line, `vm_NAME` in the ini file.
 
-LISTS = (
-    ("report", "write the matrix to FILE, by its ending: .md, .csv or .json (may be given more than once)", "FILE"),
-    ("columns", "metrics that the matrix shows, as iops,usr_cpu, or beside the usual ones, as +usr_cpu", "NAME,..."),
-    ("without", f"leave out a step around the rounds: {', '.join(STEPS)} (several with commas)", "WHAT"),
-)
-"""Options that may be given several times; in the ini file a line each."""
-
-FLAGS = (
-    ("keep", "leave a guest running at the end: the first one a test failed in, or the last"),
-    ("pin", "give each vCPU, the I/O thread and the rest of QEMU a core of the host for itself"),
-    ("strict", "fail, and do not skip, what this host cannot do"),
-    ("plan", "print cells, guests, disk space and estimated time of the selected tests, and run nothing"),
-    ("confirm", "measure what looks slower than the baseline again, in fresh guests: only then it can be REGRESSED"),
-    (
-        "bisect",
-        "exit with 0 where nothing regressed, 1 where something did, 125 where it cannot be said (git bisect run)",
-    ),
-)
-"""Options that are on or off."""
+A string is one value; a linelist may be given several times, in the ini file a line each; a bool is on or off.
+"""
 
 NOT_AXES = "vm_not_axes"
 """In the ini file alone: names of parameters that are the tests' own, however near they are to an axis."""
@@ -90,23 +104,22 @@ _CHECKED_LATER = ("keep", "pin", "strict", "plan")
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Declare the options to pytest."""
-    group = parser.getgroup("vmstorage", "VM storage measurements")
-    # with its attribute given, pytest need not compare it with that of each option so far
-    for name, text, default, metavar in VALUES:
-        shown = f"{text} [{default}]" if default else text
-        attribute = ini_name(name)
-        # percent signs are argparse's own
-        group.addoption(f"--vm-{name}", dest=attribute, metavar=metavar, default=None, help=shown.replace("%", "%%"))
-        parser.addini(attribute, shown, default=default)
-    for name, text, metavar in LISTS:
-        attribute = ini_name(name)
-        group.addoption(f"--vm-{name}", dest=attribute, metavar=metavar, action="append", default=None, help=text)
-        parser.addini(attribute, text, type="linelist", default=[])
-    for name, text in FLAGS:
-        attribute = ini_name(name)
-        group.addoption(f"--vm-{name}", dest=attribute, action="store_true", default=None, help=text)
-        parser.addini(attribute, text, type="bool", default=False)
+    """Declare the options to pytest, a group of its help for each of ours."""
+    for group_name, title, options in OPTIONS:
+        group = parser.getgroup(f"vmstorage-{group_name}", f"VM storage: {title}")
+        for name, kind, metavar, default, text in options:
+            attribute = ini_name(name)
+            # percent signs are argparse's own
+            shown = (f"{text} [{default}]" if default else text).replace("%", "%%")
+            # with its attribute given, pytest need not compare it with that of each option so far
+            if kind == "bool":
+                group.addoption(f"--vm-{name}", dest=attribute, action="store_true", default=None, help=shown)
+            else:
+                action = "append" if kind == "linelist" else "store"
+                group.addoption(
+                    f"--vm-{name}", dest=attribute, metavar=metavar, action=action, default=None, help=shown
+                )
+            parser.addini(attribute, f"see --vm-{name}", type=kind, default=default_of(kind, default))
     parser.addini(NOT_AXES, "parameters of the tests' own that look like a misspelt axis", type="linelist", default=[])
 
 
@@ -130,11 +143,13 @@ def any_given(config: pytest.Config) -> bool:
     )
 
 
+def default_of(kind: Kind, default: str) -> Any:
+    """What an option is that nobody gave: its default, no lines, or off."""
+    return default if kind == "string" else [] if kind == "linelist" else False
+
+
 def _defaults() -> Iterator[tuple[str, object]]:
-    for name, _, default, _ in VALUES:
-        yield name, default
-    for name, _, _ in LISTS:
-        yield name, []
-    for name, _ in FLAGS:
-        if name not in _CHECKED_LATER:
-            yield name, False
+    for _, _, options in OPTIONS:
+        for name, kind, _, default, _ in options:
+            if name not in _CHECKED_LATER:
+                yield name, default_of(kind, default)

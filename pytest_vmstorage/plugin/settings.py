@@ -21,7 +21,7 @@ from pytest_vmstorage.config.user_input import read_user_text
 from pytest_vmstorage.config.variant import Variant, parse_recipe
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.measure.rounds import Rounds
-from pytest_vmstorage.plugin.options import LISTS, NOT_AXES, VALUES, ini_name, value
+from pytest_vmstorage.plugin.options import NOT_AXES, OPTIONS, ini_name, value
 from pytest_vmstorage.plugin.stash import SETTINGS
 from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.results.saved import Baseline, load_baseline
@@ -278,7 +278,7 @@ def _lab_options(config: pytest.Config) -> LabSettings:
 
 def _check_effect(config: pytest.Config) -> None:
     """Raise ConfigError for an option on the command line that does nothing: an empty one, one that lacks another."""
-    for name, *_ in (*VALUES, *LISTS):
+    for name in (name for _, _, options in OPTIONS for name, *_ in options):
         # where the ini file has a value, an empty option takes it away
         if config.getoption(ini_name(name)) in ("", [""]) and not config.getini(ini_name(name)):
             raise ConfigError(f"--vm-{name}= is empty and does nothing.", hint="Give it a value, or leave it out.")

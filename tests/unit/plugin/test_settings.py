@@ -13,8 +13,11 @@ from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.measure.system import Plan
-from pytest_vmstorage.plugin.options import FLAGS, LISTS, NOT_AXES, VALUES, any_given, ini_name
+from pytest_vmstorage.plugin.options import NOT_AXES, OPTIONS, any_given, default_of, ini_name
 from pytest_vmstorage.plugin.settings import Settings, settings_of
+
+GIVEN_A_VALUE = {name: kind for _, _, options in OPTIONS for name, kind, *_ in options if kind != "bool"}
+"""Options that take a value, and the kind of each."""
 
 
 class FakeConfig:
@@ -27,9 +30,9 @@ class FakeConfig:
         self.option = SimpleNamespace(benchmark_save=None)
         self.stash = pytest.Stash()
         self._given = {ini_name(name.replace("_", "-")): value for name, value in given.items()}
-        defaults: dict[str, Any] = {name: default for name, _, default, _ in VALUES}
-        defaults |= {name: [] for name, *_ in LISTS} | {name: False for name, *_ in FLAGS}
-        self._defaults = {ini_name(name): default for name, default in defaults.items()} | {NOT_AXES: []}
+        self._defaults: dict[str, Any] = {NOT_AXES: []}
+        for _, _, options in OPTIONS:
+            self._defaults |= {ini_name(name): default_of(kind, default) for name, kind, _, default, _ in options}
 
     def getoption(self, name: str, default: object = None) -> object:
         """What the command line says."""
@@ -95,16 +98,16 @@ def test_a_path_of_a_user_that_is_not_there(name: str, tmp_path: Path) -> None:
         read_all()
 
 
-@pytest.mark.parametrize("name", [name for name, *_ in (*VALUES, *LISTS)])
+@pytest.mark.parametrize("name", GIVEN_A_VALUE)
 def test_an_empty_option_is_refused(name: str, tmp_path: Path) -> None:
     """A variable of the shell that is not set makes one, and the run would do less than it was meant to."""
-    empty = {name: [""] if name in [one for one, *_ in LISTS] else ""}
+    empty = {name: [""] if GIVEN_A_VALUE[name] == "linelist" else ""}
     assert any_given(config_of(tmp_path, **empty))
     with pytest.raises(ConfigError):
         read(tmp_path, **empty)
 
 
-@pytest.mark.parametrize("name", [name for name, *_ in (*VALUES, *LISTS)])
+@pytest.mark.parametrize("name", GIVEN_A_VALUE)
 def test_any_option_with_a_value_is_checked_when_it_is_given(name: str, tmp_path: Path) -> None:
     """And a run that gives none has nothing to check."""
     assert not any_given(config_of(tmp_path))
