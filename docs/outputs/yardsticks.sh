@@ -1,0 +1,5 @@
+#!/bin/bash
+# A file and a qcow2 image beside the native and the null row.
+. docs/outputs/lib
+block python explanation/yardsticks.md 1 > test_read.py
+measured test_read.py | paragraphs 'IOPS|native row'
