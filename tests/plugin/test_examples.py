@@ -222,25 +222,30 @@ def test_the_assertions_of_a_study_hold_on_its_own_figures(project, monkeypatch,
     assert result.ret == 0
 
 
-DOCUMENT = EXAMPLES.parent / "docs" / "studies" / "index.md"
+PAGES = EXAMPLES.parent / "docs" / "studies"
 
 
 def findings():
-    """Of each study's file the rows of its table: finding, what was printed, and what judges it."""
+    """Of each study's file the rows of its page's table: finding, what was printed, and what judges it."""
     tables = {}
-    for line in DOCUMENT.read_text().splitlines():
-        if line.startswith("## "):
-            rows = tables.setdefault(line.split("`")[1], [])
-        elif line.startswith("| ") and "judged by" not in line:
-            rows.append(tuple(cell.strip() for cell in line.strip("|").split(" | ")))
+    for page in set(PAGES.glob("*.md")) - {PAGES / "index.md"}:
+        text = page.read_text()
+        (name,) = set(re.findall(r"^The file is \[`examples/studies/(\w+\.py)`\]", text, flags=re.MULTILINE))
+        rows = [line for line in text.splitlines() if line.startswith("| ") and "judged by" not in line]
+        tables[name] = [tuple(cell.strip() for cell in row.strip("|").split(" | ")) for row in rows]
     return tables
 
 
-def test_the_document_has_every_study():
-    """Each has a table of what it found."""
+def test_every_study_has_a_page():
+    """With a table of what it found, and a line in the list of all."""
     files = {path.name for path in (EXAMPLES / "studies").glob("test_*.py") if assertions_of(path)}
     assert set(findings()) == files
     assert min(map(len, findings().values())) > 5
+    listed = re.findall(
+        r"^\| \[.+\]\(([\w-]+\.md)\) \| `(\w+\.py)` \|", (PAGES / "index.md").read_text(), flags=re.MULTILINE
+    )
+    assert {page for page, _ in listed} == {path.name for path in PAGES.glob("*.md")} - {"index.md"}
+    assert {file for _, file in listed} == files
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in STUDIES}))
