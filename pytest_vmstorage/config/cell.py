@@ -60,58 +60,98 @@ SMALLEST_MEMORY_BYTES = 256 * 2**20
 class StorageConfig(BaseModel):
     """One storage configuration, in libvirt's and QEMU's words; `str()` is its part of a test id.
 
-    `size` is the virtual size of the disk under test in bytes. `state` says which blocks a workload meets: `filled`,
-    blocks that were written before; `fresh`, blocks that nothing has written yet (the first write pays for allocation,
-    and only there does preallocation show); `rewritten`, the whole disk written twice; `aged`, the whole disk written
-    once in a seeded random order, so that an image which allocates late is fragmented.
-
-    `backing` lies under the image: "file", "partition", "lvm", "zvol", "device"; "native" is the workload on the host
-    itself; "null" a guest whose disk is QEMU's null driver, without storage; "machine:NAME" a machine that the plugin
-    did not make. The name behind a colon is that in vmstorage.toml ("device:nvme0"), needed where several are listed.
-    `host_fs` is a file system made for the image, `guest_fs` one made on the disk in the guest, both with options for
-    mkfs and mount as one text. `backing_chain` counts backing files below the image, `snapshots` internal snapshots in
-    it. `total_iops_sec` and `total_bytes_sec` limit the disk per second, None for no limit. `emulator` is the path of
-    the QEMU binary on the lab host that runs the guest, None for the host's own, which makes all images.
+    Sizes are in bytes. With `backing` "native" the workload runs on the host itself, with "null" the guest's disk is
+    QEMU's null driver, without storage, with "machine:NAME" it runs on a machine that the plugin did not make. None
+    stands for QEMU's own choice, for no limit, or for the host's own emulator.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: Format = "raw"
-    cache: Cache = "none"
-    bus: Bus = "virtio-blk"
-    preallocation: Preallocation = "off"
-    state: State = "filled"
-    subformat: MaybeText = None
-    machine: Machine = "auto"
-    io: Io = "threads"
-    iothread: bool = False
-    queues: MaybeCount = None
-    queue_size: MaybeCount = None
-    discard: Discard = "ignore"
-    detect_zeroes: DetectZeroes = "off"
-    total_iops_sec: MaybeCount = None
-    total_bytes_sec: MaybeSize = None
-    cluster_size: MaybeSize = None
-    lazy_refcounts: bool = False
-    extended_l2: bool = False
-    l2_cache_size: MaybeSize = None
-    metadata_cache_size: MaybeSize = None
-    compression: Compression = "off"
-    encryption: Encryption = "off"
-    backing_chain: Depth = 0
-    snapshots: Depth = 0
-    backing: str = "file"
-    host_fs: HostFs = "as-found"
-    host_mkfs: str = ""
-    host_mount: str = ""
-    guest_fs: GuestFs = "none"
-    guest_mkfs: str = ""
-    guest_mount: str = ""
-    scheduler: Scheduler = "default"
-    vcpus: Count = 1
-    memory: Bytes = DEFAULT_MEMORY_BYTES
-    emulator: MaybeText = None
-    size: Bytes = 2**30
+    format: Format = Field("raw", description="Format of the disk image.")
+    cache: Cache = Field("none", description="Way in which QEMU opens the image, and write cache that the guest sees.")
+    bus: Bus = Field("virtio-blk", description="Bus, and with that the device, on which the guest has the disk.")
+    preallocation: Preallocation = Field(
+        "off",
+        description="Blocks that are allocated before anything is written. It shows in first writes only: sweep it "
+        'with `state="fresh"`.',
+    )
+    state: State = Field(
+        "filled",
+        description="Blocks that a workload meets: `filled`, written before; `fresh`, never written, so that the "
+        "first write pays for allocation; `rewritten`, the whole disk written twice; `aged`, the whole "
+        "disk written once in a seeded random order, so that an image which allocates late lies in "
+        "pieces.",
+    )
+    subformat: MaybeText = Field(None, description="Variant of a vmdk or vpc image.")
+    machine: Machine = Field(
+        "auto", description="Machine type of the guest: `auto` is pc with ide, which q35 lacks, otherwise q35."
+    )
+    io: Io = Field("threads", description="Way in which QEMU submits I/O to the host.")
+    iothread: bool = Field(
+        False, description="Whether the disk is served by an I/O thread of its own, and not by QEMU's main loop."
+    )
+    queues: MaybeCount = Field(None, description="Number of request queues of the device.")
+    queue_size: MaybeCount = Field(None, description="Number of requests that a queue holds.")
+    discard: Discard = Field(
+        "ignore", description="What becomes of the guest's discards: `unmap` hands them to the image."
+    )
+    detect_zeroes: DetectZeroes = Field(
+        "off",
+        description="Whether QEMU looks for writes of zeros: `on` makes them the format's own writes of zeros, `unmap` "
+        "discards.",
+    )
+    total_iops_sec: MaybeCount = Field(
+        None, description="Most I/Os that the disk serves in a second, reads and writes together."
+    )
+    total_bytes_sec: MaybeSize = Field(
+        None, description='Most bytes that the disk serves in a second, reads and writes together, such as "50M".'
+    )
+    cluster_size: MaybeSize = Field(None, description="Size of qcow2's clusters, the unit in which it allocates.")
+    lazy_refcounts: bool = Field(False, description="Whether qcow2 may write its reference counts later.")
+    extended_l2: bool = Field(False, description="Whether qcow2 has subclusters: 32 in each cluster.")
+    l2_cache_size: MaybeSize = Field(
+        None,
+        description="Memory for slices of qcow2's L2 tables, by which QEMU finds a block of the disk in the image.",
+    )
+    metadata_cache_size: MaybeSize = Field(
+        None,
+        description="Memory for qcow2's L2 tables and reference counts together, of which QEMU takes the first four "
+        "clusters for reference counts.",
+    )
+    compression: Compression = Field(
+        "off", description="Compression of qcow2: every cluster of the image is compressed before the guest starts."
+    )
+    encryption: Encryption = Field("off", description="Encryption of qcow2.")
+    backing_chain: Depth = Field(
+        0, description="Number of backing files below the image, each with its share of the data."
+    )
+    snapshots: Depth = Field(0, description="Number of internal snapshots in the image, each with clusters of its own.")
+    backing: str = Field(
+        "file",
+        description="What lies under the image, or in the place of guest and image. A name of vmstorage.toml stands "
+        'behind a colon ("device:fast"), and is needed where several are listed.',
+    )
+    host_fs: HostFs = Field(
+        "as-found", description="File system of the host that is made for the image; `as-found` is that of the folder."
+    )
+    host_mkfs: str = Field("", description='Options of mkfs for host_fs, as one text such as "-d agcount=64".')
+    host_mount: str = Field("", description='Options of mount for host_fs, such as "noatime".')
+    guest_fs: GuestFs = Field(
+        "none",
+        description="File system that is made on the disk in the guest: workloads then run on a file there. `none` "
+        "is the disk itself.",
+    )
+    guest_mkfs: str = Field("", description="Options of mkfs for guest_fs, as one text.")
+    guest_mount: str = Field("", description="Options of mount for guest_fs.")
+    scheduler: Scheduler = Field(
+        "default", description="I/O scheduler of the guest's kernel for the disk; `default` is the kernel's choice."
+    )
+    vcpus: Count = Field(1, description="Number of the guest's processors.")
+    memory: Bytes = Field(DEFAULT_MEMORY_BYTES, description="Memory of the guest: 256M or more, in whole MiB.")
+    emulator: MaybeText = Field(
+        None, description="Path on the lab host of the QEMU that runs the guest. Images are made by the host's own."
+    )
+    size: Bytes = Field(2**30, description="Size of the disk that the guest sees: 1M or more, a multiple of 512 bytes.")
 
     if TYPE_CHECKING:  # a type checker would refuse size="2G", which a validator makes bytes of
 

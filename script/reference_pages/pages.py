@@ -1,0 +1,27 @@
+"""All pages of docs/reference by name, and the program that writes them: `script/reference`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from reference_pages.axes import axes_page
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "axes.md": axes_page,
+}
+"""What makes each file, by its path below docs/reference."""
+
+
+def write_pages(folder: Path = REFERENCE) -> list[str]:
+    """Write all pages below the folder; the names of those that were other before."""
+    changed = []
+    for name, make in PAGES.items():
+        path, text = folder / name, make()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            changed.append(name)
+    return changed
