@@ -1,0 +1,6 @@
+#!/bin/bash
+# The red verdict of the first gate.
+. docs/outputs/lib
+block python tutorials/first-gate.md 1 > test_gate.py
+measured --vm-against=total_iops_sec=2500 test_gate.py > said
+paragraphs 'REGRESSED against' < said | head -n 8 | folded

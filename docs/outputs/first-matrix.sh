@@ -1,0 +1,5 @@
+#!/bin/bash
+# The matrix of the first tutorial's test, which is README's as well.
+. docs/outputs/lib
+block python tutorials/first-matrix.md 1 > test_disks.py
+measured test_disks.py | paragraphs 'all rows:|format +cache|^[▲±]'
