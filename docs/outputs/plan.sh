@@ -9,4 +9,4 @@ from pytest_vmstorage import Fio
 def test_random_write(measure):
     measure(Fio(rw="randwrite", bs="4k", iodepth=32, size="256M", runtime=5))
 END
-measured --vm-matrix=matrix.toml --vm-plan | sed -E '/^no tests ran/d; /^ [3-9] |^10 /d; s/^(11 )/…\n\1/; s/^(.{110}).+/\1…/'
+measured --vm-matrix=matrix.toml --vm-plan | sed -E '/^no tests ran/d; /^ [3-9] |^10 /d; /^    /d; s/^(11  )/…\n\1/; s/^(.{110}).+/\1…/'
