@@ -30,7 +30,9 @@ _TOO_LATE = (
 
 @pytest.fixture
 def storage(request: pytest.FixtureRequest) -> StorageConfig:
-    """The storage configuration of this test: its axes, `@pytest.mark.storage(...)` and defaults."""
+    """The storage configuration of this test: its axes, `@pytest.mark.storage(...)`, and defaults for the rest.
+    Example: `def test_it(storage): assert storage.format in ("raw", "qcow2")`
+    """
     if REFUSAL in request.node.stash:
         # only under xdist: otherwise the run ended before
         raise pytest.fail.Exception(str(request.node.stash[REFUSAL]), pytrace=False)
@@ -42,10 +44,11 @@ def storage(request: pytest.FixtureRequest) -> StorageConfig:
 
 @pytest.fixture
 def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Guest | HostEnvironment:
-    """A running guest with this configuration's disk; tests of one configuration share it.
+    """A running guest with this configuration's disk; the tests of one configuration share it.
+    Example: `def test_it(guest): assert guest.run("mkdir -p /mnt/data").ok`
 
-    So a fixture that builds on it needs no wider scope than a function's, and pytest refuses one (ScopeMismatch): what
-    it prepared in the guest is there for the next test of the configuration too, unless the guest was made anew.
+    A fixture that builds on it needs no wider scope than a function's, and pytest refuses one (ScopeMismatch): what it
+    prepared in the guest is there for the next test of the configuration too, unless the guest was made anew.
 
     With `backing="native"` it is the host itself, and with "machine:NAME" a machine that the plugin did not make: there
     is no guest then, and `guest.run` runs there.
@@ -56,12 +59,20 @@ def guest(request: pytest.FixtureRequest, storage: StorageConfig) -> Guest | Hos
 
 @pytest.fixture
 def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
-    """A function that runs a workload on the disk under test in rounds: `measure(Fio(...), rounds=5)`.
+    """A function that measures a workload on the disk under test, in rounds.
+    Example: `def test_it(measure): assert measure(Fio(rw="randread", bs="4k", runtime=5)).iops > 500`
 
-    The Measurement has all rounds, and what stands behind `measure` runs once. Rounds are taken in turns with those of
-    other cells, so what stands before it runs twice: the function is entered once to learn the workload, and ends at
-    `measure` then. With several calls it is entered once to learn each of them. A test that asks for `guest` may
-    prepare it: it is entered again, up to `measure`, where the guest was made anew or a command changed it since.
+    Its Measurement has all rounds, which are taken in turns with those of other cells. What of the test runs how often:
+
+    - Rounds run without the function, each once.
+    - What stands behind the last `measure` runs once, with all rounds: assertions, subtests, `record_property`.
+    - What stands before it runs twice, with its fixtures: the function is entered to learn the workload, and ends at
+      `measure`; then it is entered to its end. With several calls it is entered once to learn each.
+    - A test that fails or skips before it measures has run, and is reported there and then.
+    - A test with `guest` is entered again, up to `measure`, where its guest was made anew or a command changed it.
+    - Fixtures of wider scope are set up once more at most.
+    - Where rounds are taken in a row (one round, one cell, `--pdb`, `--vm-without=turns`) all of it runs once.
+    - A test that declares its workload by `@pytest.mark.workload` runs once.
     """
     from pytest_vmstorage.plugin.turns import pass_of
 
@@ -80,7 +91,10 @@ def measure(request: pytest.FixtureRequest, storage: StorageConfig) -> Measure:
 
 @pytest.fixture
 def results(request: pytest.FixtureRequest, storage: StorageConfig) -> Mapping[str, Measurement]:
-    """The measurements of the workloads that the test declares by `@pytest.mark.workload`, by name or label."""
+    """The measurements of the workloads that the test declares by `@pytest.mark.workload`, by name or label.
+    Example: `@pytest.mark.workload({"reads": Fio(rw="randread"), "writes": Fio(rw="randwrite")})`
+    `def test_it(results): assert results["reads"].iops > results["writes"].iops / 10`
+    """
     from pytest_vmstorage.plugin.turns import pass_of
 
     return request.config.stash[SESSION].results(pass_of(request.node), request.node, storage)
@@ -88,7 +102,9 @@ def results(request: pytest.FixtureRequest, storage: StorageConfig) -> Mapping[s
 
 @pytest.fixture
 def result(results: Mapping[str, Measurement]) -> Measurement:
-    """The measurement of the one workload that the test declares: `@pytest.mark.workload(Fio(...))`.
+    """The measurement of the one workload that the test declares by `@pytest.mark.workload`.
+    Example: `@pytest.mark.workload(Fio(rw="randread", bs="4k", runtime=5))`
+    `def test_it(result): assert result.iops > 500`
 
     All its rounds were taken, in turns with those of other cells, before the test began: it runs once.
     """
@@ -98,7 +114,9 @@ def result(results: Mapping[str, Measurement]) -> Measurement:
 
 @pytest.fixture
 def measure_image(request: pytest.FixtureRequest, storage: StorageConfig) -> MeasureImage:
-    """A function that times what is done to whole images, without a guest: `measure_image(ImageOperations())`."""
+    """A function that measures what qemu-img does to whole images, in rounds and without a guest.
+    Example: `def test_it(measure_image): assert measure_image(ImageOperations(data="64M")).create < 10`
+    """
     from pytest_vmstorage.plugin.turns import pass_of
 
     session, at = request.config.stash[SESSION], pass_of(request.node)
@@ -111,9 +129,8 @@ def measure_image(request: pytest.FixtureRequest, storage: StorageConfig) -> Mea
 
 @pytest.fixture
 def cells(request: pytest.FixtureRequest) -> Cells:
-    """Assertions between cells that others measured: `cells.assert_ratio(cell("qcow2"), cell("raw"), at_least=0.9)`.
-
-    A test that asks for it is run after all that measure.
+    """Assertions between cells that other tests measured; a test that asks for them runs after those.
+    Example: `def test_it(cells): cells.assert_ratio(cell("qcow2"), cell("raw"), at_least=0.9)`
     """
     from pytest_vmstorage.plugin.cell_assertions import make_cells
 
@@ -122,17 +139,23 @@ def cells(request: pytest.FixtureRequest) -> Cells:
 
 @pytest.fixture
 def assert_ratio(cells: Cells) -> AssertRatio:
-    """`cells.assert_ratio`, to be called by its own name."""
+    """Asserts how many times as fast one cell is as another, once both are measured.
+    Example: `def test_it(assert_ratio): assert_ratio(cell("qcow2"), cell("raw"), at_least=0.9)`
+    """
     return cells.assert_ratio
 
 
 @pytest.fixture
 def assert_fastest(cells: Cells) -> AssertFastest:
-    """`cells.assert_fastest`, to be called by its own name."""
+    """Asserts that no other cell is faster than the one that is named, once all are measured.
+    Example: `def test_it(assert_fastest): assert_fastest(cell("raw"), tolerance=0.05)`
+    """
     return cells.assert_fastest
 
 
 @pytest.fixture
 def assert_monotonic(cells: Cells) -> AssertMonotonic:
-    """`cells.assert_monotonic`, to be called by its own name."""
+    """Asserts that figures rise along an axis, or with `falling=True` fall, once all are measured.
+    Example: `def test_it(assert_monotonic): assert_monotonic("queues", tolerance=0.05)`
+    """
     return cells.assert_monotonic

@@ -31,11 +31,15 @@ from pytest_vmstorage.plugin.stash import (
 )
 
 MARKERS = (
-    'storage(**fields): fixed values of the storage configuration, such as size="2G", format="raw"',
-    "workload(*workloads, rounds=None, warmup=1, at_least={}, at_most={}): workloads that the test measures, each a"
-    ' Fio(...) or the like or a dict of names; `result` has the figures, and thresholds are by metric: {"iops": 500}',
-    'tolerated_loss(percent): how much slower than before the test\'s figures may be, such as "5%"',
-    "storage_note(text): stands with the test's rows in every report, such as what differs from a published study",
+    "storage(**fields): fixed values of the test's storage configuration."
+    ' Example: @pytest.mark.storage(size="2G", format="raw")',
+    "workload(*workloads, rounds=None, warmup=1, at_least={}, at_most={}): what is measured before the test begins,"
+    " each a Fio(...) or the like or a dict of names; `result` has the figures, and thresholds go by metric."
+    ' Example: @pytest.mark.workload(Fio(rw="randread", bs="4k", runtime=5), at_least={"iops": 500})',
+    "tolerated_loss(percent): how much slower than its baseline the test may be."
+    ' Example: @pytest.mark.tolerated_loss("5%")',
+    "storage_note(text): a remark that stands with the test's rows in every report."
+    ' Example: @pytest.mark.storage_note("the study had 512-byte sectors")',
 )
 
 
