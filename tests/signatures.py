@@ -107,7 +107,7 @@ def _quoted(value: object) -> str:
 
 def figures() -> str:
     """The text of results/figures.py."""
-    known = {metric.name: metric for metric in reversed(list(_metrics()))}
+    known = {metric.name: metric for metric in reversed(list(metrics()))}
     lines = [f'        {name}: Figure\n        """{_told(metric)}"""\n' for name, metric in sorted(known.items())]
     return (
         f'"""Figures of shipped workloads as attributes, for editors and type checkers; {_MADE}."""\n\n'
@@ -123,7 +123,8 @@ def _told(metric: Metric) -> str:
     return f"{metric.unit}; {better}."
 
 
-def _metrics() -> Iterator[Metric]:
+def metrics() -> Iterator[Metric]:
+    """The metrics of the shipped workloads whose names do not depend on options."""
     steady: dict[str, Any] = {"steadystate": "iops:5%", "ss_dur": 10, "time_based": True, "runtime": 60}
     yield from Fio(rw="randwrite", fsync=1, **steady).metrics
     yield from Fio(rw="randwrite").metrics

@@ -13,12 +13,20 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import signatures as maker
+
 RIGHT = """
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pytest
+
 from pytest_vmstorage import (
     AssertFastest, AssertMonotonic, AssertRatio, Cells, Dd, Figure, Fio, Guest, Hdparm, HostEnvironment,
-    ImageOperations, Ioping, Iozone, Measure, MeasureImage, Postmark, Sqlite, StorageConfig, Tar, Tiobench, Web, cell,
+    ImageOperations, Ioping, Iozone, Measure, MeasureImage, Measurement, Postmark, Sqlite, StorageConfig, Tar, Tiobench,
+    Web, cell,
 )
 
 FIO = Fio(rw="randwrite", bs="4k", iodepth=32, size="256M", runtime=5, extra={"dedupe_percentage": 50}, shown=("iops",))
@@ -40,6 +48,22 @@ def test_fio(measure: Measure, storage: StorageConfig, guest: Guest | HostEnviro
         measure(job)
 
 
+@pytest.mark.storage(size="2G", format="raw")
+@pytest.mark.workload(FIO, at_least={"iops": 500})
+def test_declared(result: Measurement) -> None:
+    assert result.iops > 500, result.workload
+
+
+@pytest.fixture
+def prepared(guest: Guest | HostEnvironment) -> str:
+    return guest.run("mkdir -p /mnt/data").stdout
+
+
+@pytest.mark.workload({"reads": Fio(rw="randread"), "writes": FIO})
+def test_several(results: Mapping[str, Measurement], prepared: str) -> None:
+    assert results["reads"].iops > results["writes"].iops / 10
+
+
 def test_images(measure_image: MeasureImage) -> None:
     assert measure_image(ImageOperations(data="64M", operations=("create", "clone"))).clone < 1
 
@@ -54,6 +78,11 @@ def test_order(assert_fastest: AssertFastest, assert_monotonic: AssertMonotonic)
     assert_monotonic("queues")
 """
 
+EVERY_METRIC = (
+    "def test_metrics(result: Measurement) -> None:\n    figures: list[Figure] = [\n{}\n    ]\n    print(figures)\n"
+)
+"""The figures of every metric of every workload, as attributes."""
+
 WRONG = {
     'Fio(rw="randwrit")': "rw",
     'Fio(rw="randwrite", nosuch=1)': "nosuch",
@@ -66,6 +95,9 @@ WRONG = {
     "measure(FIO).iopsss": "iopsss",
     "measure(5)": "Workload",
     "pytest_vmstorage.Fioo": "Fioo",
+    "RESULT.clat_p98": "clat_p98",
+    "STORAGE.fromat": "fromat",
+    "GUEST.run(5)": "str",
 }
 """Lines that are wrong, and a word of what is said of each."""
 
@@ -74,11 +106,15 @@ WRONG = {
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the right test file and one that has each wrong line in a function of its own."""
     folder = tmp_path_factory.mktemp("typed")
-    (folder / "test_right.py").write_text(RIGHT)
+    metrics = "\n".join(f"        result.{name}," for name in sorted({metric.name for metric in maker.metrics()}))
+    (folder / "test_right.py").write_text(f"{RIGHT}\n{EVERY_METRIC.format(metrics)}")
     lines = [
         "import pytest_vmstorage",
-        "from pytest_vmstorage import Dd, Fio, Measure, Tiobench",
+        "from pytest_vmstorage import Dd, Fio, Guest, Measure, Measurement, StorageConfig, Tiobench",
         'FIO = Fio(rw="read")',
+        "RESULT: Measurement",
+        "STORAGE: StorageConfig",
+        "GUEST: Guest",
     ]
     lines += [f"def test_{number}(measure: Measure) -> None: print({one})" for number, one in enumerate(WRONG)]
     (folder / "test_wrong.py").write_text("\n".join(lines) + "\n")
@@ -117,6 +153,6 @@ def test_a_checker_finds_what_is_wrong_and_nothing_else(files: Path, checker: ob
     """One message for each wrong line that names what is wrong, and none for the right file."""
     found = list(checker(files))  # type: ignore[operator]
     assert [one for one in found if one[0] == "test_right.py"] == []
-    for number, (line, word) in enumerate(WRONG.items(), 4):
+    for number, (line, word) in enumerate(WRONG.items(), 7):
         said = [message for _, at, message in found if at == number]
         assert any(word in message for message in said), f"{line}: {said}"

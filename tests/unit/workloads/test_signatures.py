@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from pytest_vmstorage import AssertFastest, AssertMonotonic, AssertRatio, Cells, Fio
+from pytest_vmstorage.names import HOMES
+from pytest_vmstorage.plugin import fixtures
 from pytest_vmstorage.results.figures import Figures
 from pytest_vmstorage.results.run import Measurement
 from pytest_vmstorage.workloads import signatures
@@ -52,3 +55,15 @@ def test_types_of_fixtures_are_those_of_what_they_return(kind: type, name: str) 
     """With the same arguments and defaults."""
     method = inspect.signature(getattr(Cells, f"assert_{name}"))
     assert inspect.signature(kind.__call__).parameters == method.parameters
+
+
+def test_the_fixtures_are_of_public_types() -> None:
+    """What `def test_x(measure: Measure)` needs comes from the package itself."""
+    of = {
+        node.name: ast.unparse(node.returns)
+        for node in ast.parse(inspect.getsource(fixtures)).body
+        if isinstance(node, ast.FunctionDef) and node.returns is not None
+    }
+    assert {"storage", "guest", "measure", "result", "results", "cells", "measure_image", "assert_ratio"} <= of.keys()
+    for name, kind in of.items():
+        assert set(re.findall(r"\w+", kind)) - {"Mapping", "str"} <= HOMES.keys(), name
