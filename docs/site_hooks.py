@@ -1,4 +1,4 @@
-"""Links of the site's pages to files of the repository that lie outside of docs/.
+"""What MkDocs asks while it builds the site: links that leave docs/, and prompts of console blocks.
 
 Pages are written for a reader of the repository, whose links may lead anywhere in it (`../../SECURITY.md`). In the site
 such a link leads to the page that is made of the file, else to the repository's address, which pyproject.toml has in
@@ -113,3 +113,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.src_uri in PAGES.values():
         page.edit_url = None
     return markdown
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Have style sheets show the prompt of a command, so that a block that is copied can be pasted into a shell."""
+    return html.replace('<span class="gp">$ </span>', '<span class="gp" data-prompt="$ "></span>')
