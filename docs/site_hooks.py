@@ -1,4 +1,4 @@
-"""What MkDocs asks while it builds the site: links that leave docs/, and prompts of console blocks.
+"""What MkDocs asks while it builds the site: links that leave docs/, bars in tables, prompts of console blocks.
 
 Pages are written for a reader of the repository, whose links may lead anywhere in it (`../../SECURITY.md`). In the site
 such a link leads to the page that is made of the file, else to the repository's address, which pyproject.toml has in
@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element
 
 from markdown import Extension, Markdown
 from markdown.treeprocessors import Treeprocessor
+from markdown.util import AtomicString
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -55,7 +56,7 @@ def destination(link: str, source: str, page: str, address: str | None, pages: M
 
 
 class _Links(Treeprocessor):
-    """Has each link of the page that is rendered lead where it does in the site."""
+    """Has each link of the page that is rendered lead where it does in the site, and tables show what GitHub does."""
 
     page: Page
     address: str | None
@@ -72,6 +73,9 @@ class _Links(Treeprocessor):
                 element.attrib.clear()
             elif found != link:
                 element.set("href", found)
+        # in a table a bar of code is written with a backslash, which Python-Markdown leaves there
+        for code in (code for cell in root.iter("td") for code in cell.iter("code")):
+            code.text = AtomicString((code.text or "").replace("\\|", "|"))
 
 
 class _LinksExtension(Extension):
