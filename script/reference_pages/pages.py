@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from reference_pages.axes import axes_page
+from reference_pages.options import options_page
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "axes.md": axes_page,
+    "options.md": options_page,
 }
 """What makes each file, by its path below docs/reference."""
 
