@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pytest_vmstorage.config.cell import Count
 from pytest_vmstorage.errors import ConfigError, WorkloadError
@@ -48,13 +48,15 @@ class Dd(Workload):
     package: ClassVar[str] = "coreutils"
     metrics: ClassVar[tuple[Metric, ...]] = (*metrics_in("MiB/s", "higher", "bw"), *metrics_in("s", "lower", "seconds"))
 
-    rw: Literal["write", "read"] = "write"
-    bs: Bytes = MIB
-    count: Count = 128
-    if_: str | None = None
-    iflag: str | None = None
-    oflag: str | None = None
-    conv: str | None = None
+    rw: Literal["write", "read"] = Field("write", description="Direction: write to the disk, or read from it.")
+    bs: Bytes = Field(MIB, description="Read and write up to so many bytes at a time.")
+    count: Count = Field(128, description="Number of blocks that are copied.")
+    if_: str | None = Field(None, description="The file that a write reads: dd's if. None is /dev/zero.")
+    iflag: str | None = Field(
+        None, description="Flags of a read, with commas: direct, dsync, sync, nocache, fullblock."
+    )
+    oflag: str | None = Field(None, description="Flags of a write, with commas: direct, dsync, sync, nocache.")
+    conv: str | None = Field(None, description="What a write does at its end: fsync or fdatasync.")
 
     if TYPE_CHECKING:
 

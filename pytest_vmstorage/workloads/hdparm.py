@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results.run import Metric
@@ -40,9 +40,9 @@ class Hdparm(Workload):
     tool: ClassVar[str] = "hdparm"
     writes: ClassVar[bool] = False
 
-    t: bool = False
-    T: bool = False
-    direct: bool = False
+    t: bool = Field(False, description="Perform timings of device reads.")
+    T: bool = Field(False, description="Perform timings of cache reads.")
+    direct: bool = Field(False, description="Use O_DIRECT, which bypasses the page cache, for these timings.")
 
     if TYPE_CHECKING:
 

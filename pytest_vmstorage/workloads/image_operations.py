@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from pytest_vmstorage.config.cell import Format, StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
@@ -66,9 +66,13 @@ class ImageOperations(Workload):
     region_bytes: ClassVar[int] = 0
     reads: ClassVar[bool] = False
 
-    data: Bytes = 64 * MIB
-    operations: tuple[Operation, ...] = OPERATIONS
-    convert_to: Format | None = None
+    data: Bytes = Field(64 * MIB, description="Bytes that are written into the image before it is operated on.")
+    operations: tuple[Operation, ...] = Field(
+        OPERATIONS, description="Operations that are timed; others that these need are done untimed."
+    )
+    convert_to: Format | None = Field(
+        None, description="Format into which `convert` writes; None is qcow2 of a raw image, raw of any other."
+    )
 
     if TYPE_CHECKING:
 

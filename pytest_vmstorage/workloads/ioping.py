@@ -57,22 +57,30 @@ class Ioping(Workload):
         *metrics_in("MiB/s", "higher", "bw"),
     )
 
-    count: Count | None = 10
-    interval: MaybeSeconds = None
-    size: MaybeBytes = None
-    work_size: MaybeBytes = None
-    work_time: MaybeSeconds = None
-    warmup: Annotated[int, Field(ge=0)] | None = None
-    entropy: Annotated[int, Field(ge=1)] | None = None
-    direct: bool = False
-    cached: bool = False
-    linear: bool = False
-    rapid: bool = False
-    write: bool = False
-    read_write: bool = False
-    sync: bool = False
-    dsync: bool = False
-    directory: bool = False
+    count: Count | None = Field(
+        10, description="Stop after so many requests, those for warming up included. None: after work_time."
+    )
+    interval: MaybeSeconds = Field(None, description="Time between requests; None is 1 s.")
+    size: MaybeBytes = Field(None, description="Request size; None is 4k, with linear 256k.")
+    work_size: MaybeBytes = Field(None, description="Working set size; None is all of the disk, in a folder 1M.")
+    work_time: MaybeSeconds = Field(None, description="Stop after that time.")
+    warmup: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="Number of requests at the beginning that are not counted; None is 1."
+    )
+    entropy: Annotated[int, Field(ge=1)] | None = Field(None, description="Seed of the random order of requests.")
+    direct: bool = Field(False, description="Use direct I/O.")
+    cached: bool = Field(False, description="Use cached I/O: the page cache is neither forgotten nor flushed.")
+    linear: bool = Field(False, description="Requests one behind the other, and not in random order.")
+    rapid: bool = Field(
+        False, description="No pauses between requests, for 3 s unless work_time says otherwise: ioping's -R."
+    )
+    write: bool = Field(False, description="Write requests.")
+    read_write: bool = Field(False, description="Read and write requests in turns.")
+    sync: bool = Field(False, description="Use O_SYNC.")
+    dsync: bool = Field(False, description="Use O_DSYNC.")
+    directory: bool = Field(
+        False, description="Make a file of its own in a folder of the file system, as `ioping .` does."
+    )
 
     if TYPE_CHECKING:
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pytest_vmstorage.errors import ConfigError, UnsupportedError, WorkloadError
 from pytest_vmstorage.results.run import Metric
@@ -82,13 +82,24 @@ class Iozone(FileWorkload):
 
     tool: ClassVar[str] = "iozone"
 
-    file_size: tuple[Bytes, ...] = (16 * MIB,)
-    record_size: tuple[Bytes, ...] = (4 * _KIB, 64 * _KIB, MIB)
-    tests: tuple[int, ...] = (0, 1, 2)
-    flush: bool = True
-    close: bool = False
-    direct: bool = False
-    binary: str | None = None
+    file_size: tuple[Bytes, ...] = Field((16 * MIB,), description="Sizes of the file.")
+    record_size: tuple[Bytes, ...] = Field(
+        (4 * _KIB, 64 * _KIB, MIB), description="Sizes of a record; those larger than the file are left out."
+    )
+    tests: tuple[int, ...] = Field(
+        (0, 1, 2),
+        description="Numbers of iozone's -i: 0 write, 1 read, 2 random, 3 backwards, 4 one record again, 5 "
+        "strides, 6 and 7 the same as 0 and 1 by stdio. 0 is needed, as the others work on its "
+        "file.",
+    )
+    flush: bool = Field(True, description="Whether fsync counts as part of a write: iozone's -e.")
+    close: bool = Field(False, description="Whether close counts as part of a write: iozone's -c.")
+    direct: bool = Field(False, description="Use direct I/O: iozone's -I.")
+    binary: str | None = Field(
+        None,
+        description="iozone's program on the machine that runs pytest, copied into the guest's memory; None is "
+        "the guest's own.",
+    )
 
     if TYPE_CHECKING:
 

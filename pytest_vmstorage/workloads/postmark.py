@@ -85,16 +85,20 @@ class Postmark(FileWorkload):
         *metrics_in("s", "lower", "seconds"),
     )
 
-    size: tuple[Bytes, Bytes] = (512, 65536)
-    number: Many = 1000
-    transactions: Many = 2000
-    read: Bytes = 4096
-    write: Bytes = 4096
-    subdirectories: Annotated[int, Field(ge=0, le=10**7)] = 5
-    buffering: bool = False
-    bias_read: _Tenths = 5
-    bias_create: _Tenths = 5
-    seed: Seed = 42
+    size: tuple[Bytes, Bytes] = Field((512, 65536), description="Bytes of the smallest and of the largest file.")
+    number: Many = Field(1000, description="Number of files.")
+    transactions: Many = Field(2000, description="Number of transactions.")
+    read: Bytes = Field(4096, description="Block size of reads.")
+    write: Bytes = Field(4096, description="Block size of writes.")
+    subdirectories: Annotated[int, Field(ge=0, le=10**7)] = Field(
+        5, description="Number of folders that the files lie in."
+    )
+    buffering: bool = Field(
+        False, description="Whether files are accessed through stdio, and not by read(2) and write(2)."
+    )
+    bias_read: _Tenths = Field(5, description="Chance out of 10 that a transaction reads, and does not append.")
+    bias_create: _Tenths = Field(5, description="Chance out of 10 that a transaction creates, and does not delete.")
+    seed: Seed = Field(42, description="Seed of postmark's random numbers.")
 
     if TYPE_CHECKING:
 

@@ -107,12 +107,19 @@ class DdOptions(TypedDict, total=False):
     """The options of `Dd`."""
 
     rw: Literal["write", "read"]
+    """Direction: write to the disk, or read from it."""
     bs: int | str
+    """Read and write up to so many bytes at a time."""
     count: int
+    """Number of blocks that are copied."""
     if_: str | None
+    """The file that a write reads: dd's if. None is /dev/zero."""
     iflag: str | None
+    """Flags of a read, with commas: direct, dsync, sync, nocache, fullblock."""
     oflag: str | None
+    """Flags of a write, with commas: direct, dsync, sync, nocache."""
     conv: str | None
+    """What a write does at its end: fsync or fdatasync."""
     shown: Sequence[str] | None
     """Names of the metrics that get a column in the matrix."""
 
@@ -222,7 +229,9 @@ class FioJobOptions(TypedDict, total=False):
     """The options of `FioJob`."""
 
     text: Required[str]
+    """Content of the job file."""
     name: Required[str]
+    """Name of the job file, without its suffix."""
     shown: Sequence[str] | None
     """Names of the metrics that get a column in the matrix."""
 
@@ -231,8 +240,11 @@ class HdparmOptions(TypedDict, total=False):
     """The options of `Hdparm`."""
 
     t: bool
+    """Perform timings of device reads."""
     T: bool
+    """Perform timings of cache reads."""
     direct: bool
+    """Use O_DIRECT, which bypasses the page cache, for these timings."""
     shown: Sequence[str] | None
     """Names of the metrics that get a column in the matrix."""
 
@@ -241,10 +253,13 @@ class ImageOperationsOptions(TypedDict, total=False):
     """The options of `ImageOperations`."""
 
     data: int | str
+    """Bytes that are written into the image before it is operated on."""
     operations: Sequence[
         Literal["create", "preallocate", "snapshot", "rollback", "clone", "convert", "resize", "delete"]
     ]
+    """Operations that are timed; others that these need are done untimed."""
     convert_to: Literal["raw", "qcow2", "vmdk", "vdi", "qed", "vpc"] | None
+    """Format into which `convert` writes; None is qcow2 of a raw image, raw of any other."""
     shown: Sequence[str] | None
     """Names of the metrics that get a column in the matrix."""
 
@@ -253,21 +268,37 @@ class IopingOptions(TypedDict, total=False):
     """The options of `Ioping`."""
 
     count: int | None
+    """Stop after so many requests, those for warming up included. None: after work_time."""
     interval: float | str | None
+    """Time between requests; None is 1 s."""
     size: int | str | None
+    """Request size; None is 4k, with linear 256k."""
     work_size: int | str | None
+    """Working set size; None is all of the disk, in a folder 1M."""
     work_time: float | str | None
+    """Stop after that time."""
     warmup: int | None
+    """Number of requests at the beginning that are not counted; None is 1."""
     entropy: int | None
+    """Seed of the random order of requests."""
     direct: bool
+    """Use direct I/O."""
     cached: bool
+    """Use cached I/O: the page cache is neither forgotten nor flushed."""
     linear: bool
+    """Requests one behind the other, and not in random order."""
     rapid: bool
+    """No pauses between requests, for 3 s unless work_time says otherwise: ioping's -R."""
     write: bool
+    """Write requests."""
     read_write: bool
+    """Read and write requests in turns."""
     sync: bool
+    """Use O_SYNC."""
     dsync: bool
+    """Use O_DSYNC."""
     directory: bool
+    """Make a file of its own in a folder of the file system, as `ioping .` does."""
     shown: Sequence[str] | None
     """Names of the metrics that get a column in the matrix."""
 
@@ -276,12 +307,21 @@ class IozoneOptions(TypedDict, total=False):
     """The options of `Iozone`."""
 
     file_size: Sequence[int | str]
+    """Sizes of the file."""
     record_size: Sequence[int | str]
+    """Sizes of a record; those larger than the file are left out."""
     tests: Sequence[int]
+    """Numbers of iozone's -i: 0 write, 1 read, 2 random, 3 backwards, 4 one record again, 5 strides, 6 and 7 the
+    same as 0 and 1 by stdio. 0 is needed, as the others work on its file.
+    """
     flush: bool
+    """Whether fsync counts as part of a write: iozone's -e."""
     close: bool
+    """Whether close counts as part of a write: iozone's -c."""
     direct: bool
+    """Use direct I/O: iozone's -I."""
     binary: str | None
+    """iozone's program on the machine that runs pytest, copied into the guest's memory; None is the guest's own."""
     shown: Sequence[str] | None
     """Names of the metrics that get a column in the matrix."""
 
@@ -290,15 +330,25 @@ class PostmarkOptions(TypedDict, total=False):
     """The options of `Postmark`."""
 
     size: tuple[int | str, int | str]
+    """Bytes of the smallest and of the largest file."""
     number: int
+    """Number of files."""
     transactions: int
+    """Number of transactions."""
     read: int | str
+    """Block size of reads."""
     write: int | str
+    """Block size of writes."""
     subdirectories: int
+    """Number of folders that the files lie in."""
     buffering: bool
+    """Whether files are accessed through stdio, and not by read(2) and write(2)."""
     bias_read: int
+    """Chance out of 10 that a transaction reads, and does not append."""
     bias_create: int
+    """Chance out of 10 that a transaction creates, and does not delete."""
     seed: int
+    """Seed of postmark's random numbers."""
     shown: Sequence[str] | None
     """Names of the metrics that get a column in the matrix."""
 
@@ -307,11 +357,17 @@ class SqliteOptions(TypedDict, total=False):
     """The options of `Sqlite`."""
 
     insertions: int
+    """Number of rows that each shell inserts, each in a transaction of its own."""
     runs: int
+    """Number of shells, one after the other."""
     journal_mode: Literal["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "WAL", "OFF"]
+    """SQLite's pragma of that name."""
     synchronous: Literal["OFF", "NORMAL", "FULL", "EXTRA"]
+    """SQLite's pragma of that name: OFF is not durable."""
     index: bool
+    """Whether the table has an index on its first column."""
     seed: int
+    """Number that decides the texts in the rows."""
     shown: Sequence[str] | None
     """Names of the metrics that get a column in the matrix."""
 
@@ -320,10 +376,15 @@ class TarOptions(TypedDict, total=False):
     """The options of `Tar`."""
 
     files: int
+    """Number of files in the tree."""
     folders: int
+    """Number of folders in the tree."""
     total_size: int | str
+    """Bytes of all files together; the disk needs five times as much."""
     seed: int
+    """Number that decides sizes and order of the files."""
     sync: bool
+    """Whether a part ends when the file system has written all of it, and not when tar ends."""
     shown: Sequence[str] | None
     """Names of the metrics that get a column in the matrix."""
 
@@ -431,13 +492,21 @@ class WebOptions(TypedDict, total=False):
     """The options of `Web`."""
 
     pages: int
+    """Number of pages."""
     size: int | str
+    """Bytes of a page."""
     connections: int
+    """Number of connections that wrk keeps open."""
     duration: float | str
+    """How long wrk asks for pages, in whole seconds."""
     workers: int
+    """Number of nginx's worker processes."""
     sendfile: bool
+    """Whether nginx sends files by sendfile(2)."""
     seed: int
+    """Number that decides the order of the pages."""
     port: int
+    """Port on the guest's loopback."""
     shown: Sequence[str] | None
     """Names of the metrics that get a column in the matrix."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from pydantic import Field
+
 from pytest_vmstorage.errors import WorkloadError
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.workloads.base import Commands, FileWorkload, Many, Seed, Target, metrics_in
@@ -75,12 +77,18 @@ class Sqlite(FileWorkload):
         *metrics_in("insertions/s", "higher", "insertions"),
     )
 
-    insertions: Many = 500
-    runs: Many = 1
-    journal_mode: Literal["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "WAL", "OFF"] = "DELETE"
-    synchronous: Literal["OFF", "NORMAL", "FULL", "EXTRA"] = "FULL"
-    index: bool = False
-    seed: Seed = 1
+    insertions: Many = Field(
+        500, description="Number of rows that each shell inserts, each in a transaction of its own."
+    )
+    runs: Many = Field(1, description="Number of shells, one after the other.")
+    journal_mode: Literal["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "WAL", "OFF"] = Field(
+        "DELETE", description="SQLite's pragma of that name."
+    )
+    synchronous: Literal["OFF", "NORMAL", "FULL", "EXTRA"] = Field(
+        "FULL", description="SQLite's pragma of that name: OFF is not durable."
+    )
+    index: bool = Field(False, description="Whether the table has an index on its first column.")
+    seed: Seed = Field(1, description="Number that decides the texts in the rows.")
 
     if TYPE_CHECKING:
 

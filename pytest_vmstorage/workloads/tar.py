@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+from pydantic import Field
+
 from pytest_vmstorage.results.run import Metric
 from pytest_vmstorage.units import Bytes, format_size
 from pytest_vmstorage.workloads.base import MIB, Commands, FileWorkload, Many, Seed, Target, metrics_in
@@ -98,11 +100,13 @@ class Tar(FileWorkload):
         *metrics_in("s", "lower", *_PARTS),
     )
 
-    files: Many = 400
-    folders: Many = 25
-    total_size: Bytes = 32 * MIB
-    seed: Seed = 1
-    sync: bool = True
+    files: Many = Field(400, description="Number of files in the tree.")
+    folders: Many = Field(25, description="Number of folders in the tree.")
+    total_size: Bytes = Field(32 * MIB, description="Bytes of all files together; the disk needs five times as much.")
+    seed: Seed = Field(1, description="Number that decides sizes and order of the files.")
+    sync: bool = Field(
+        True, description="Whether a part ends when the file system has written all of it, and not when tar ends."
+    )
 
     if TYPE_CHECKING:
 

@@ -123,14 +123,16 @@ class Web(FileWorkload):
         *metrics_in("MiB/s", "higher", "bw"),
     )
 
-    pages: Many = 1000
-    size: Bytes = 16 * 2**10
-    connections: Annotated[int, Field(ge=1, le=1000)] = 10
-    duration: Seconds = 3.0
-    workers: Annotated[int, Field(ge=1, le=1000)] = 1
-    sendfile: bool = True
-    seed: Seed = 1
-    port: Annotated[int, Field(ge=1, le=65535)] = 8080
+    pages: Many = Field(1000, description="Number of pages.")
+    size: Bytes = Field(16 * 2**10, description="Bytes of a page.")
+    connections: Annotated[int, Field(ge=1, le=1000)] = Field(
+        10, description="Number of connections that wrk keeps open."
+    )
+    duration: Seconds = Field(3.0, description="How long wrk asks for pages, in whole seconds.")
+    workers: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="Number of nginx's worker processes.")
+    sendfile: bool = Field(True, description="Whether nginx sends files by sendfile(2).")
+    seed: Seed = Field(1, description="Number that decides the order of the pages.")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(8080, description="Port on the guest's loopback.")
 
     if TYPE_CHECKING:
 

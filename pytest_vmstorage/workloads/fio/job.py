@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results.run import Metric
@@ -52,8 +52,8 @@ class FioJob(FioWorkload):
     of the longest job, one such time after the other where `stonewall` lets jobs wait.
     """
 
-    text: str
-    name: str
+    text: str = Field(description="Content of the job file.")
+    name: str = Field(description="Name of the job file, without its suffix.")
 
     if TYPE_CHECKING:
 
