@@ -7,12 +7,14 @@ from pathlib import Path
 
 from reference_pages.axes import axes_page
 from reference_pages.options import options_page
+from reference_pages.workloads import workloads_page
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "axes.md": axes_page,
     "options.md": options_page,
+    "workloads.md": workloads_page,
 }
 """What makes each file, by its path below docs/reference."""
 
