@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from reference_pages.axes import axes_page
+from reference_pages.command import command_page
 from reference_pages.fixtures import fixtures_page, marks_page
 from reference_pages.options import options_page
 from reference_pages.workloads import workloads_page
@@ -18,6 +19,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "fixtures.md": fixtures_page,
     "marks.md": marks_page,
     "workloads.md": workloads_page,
+    "command.md": command_page,
 }
 """What makes each file, by its path below docs/reference."""
 
