@@ -17,7 +17,9 @@ def command_page() -> str:
     return fill(
         "command.md",
         table=table(("command", "what it is for"), ((f"[{code(name)}](#{name})", lines[name]) for name in parsers)),
-        commands="\n\n".join(_section(name, parser, lines[name], told.get(name, "")) for name, parser in parsers.items()),
+        commands="\n\n".join(
+            _section(name, parser, lines[name], told.get(name, "")) for name, parser in parsers.items()
+        ),
     )
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from reference_pages.axes import axes_page
 from reference_pages.command import command_page
 from reference_pages.fixtures import fixtures_page, marks_page
+from reference_pages.hooks import hooks_page
 from reference_pages.options import options_page
+from reference_pages.outcomes import exit_status_page, outcomes_page
+from reference_pages.testing import testing_page
 from reference_pages.workloads import workloads_page
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -20,6 +23,10 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "marks.md": marks_page,
     "workloads.md": workloads_page,
     "command.md": command_page,
+    "exit-status.md": exit_status_page,
+    "outcomes.md": outcomes_page,
+    "hooks.md": hooks_page,
+    "testing.md": testing_page,
 }
 """What makes each file, by its path below docs/reference."""
 
