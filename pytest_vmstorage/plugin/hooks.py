@@ -167,6 +167,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
     return result
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark each storage test, so that `-m storage` chooses all of them and `-m "not storage"` none."""
+    if (is_storage_item(item) or asserts_between(item)) and item.get_closest_marker("storage") is None:
+        item.add_marker("storage")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each storage test its cell, bring the tests of one cell together, and those between cells to the end."""
