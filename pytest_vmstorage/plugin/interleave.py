@@ -24,7 +24,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin.entry import ItemEntry, enter
 from pytest_vmstorage.plugin.progress_line import count_text
-from pytest_vmstorage.plugin.settings import settings_of
+from pytest_vmstorage.plugin.settings import debugger_of, settings_of
 from pytest_vmstorage.plugin.stash import (
     CONFIG,
     FAILED,
@@ -60,7 +60,7 @@ def wants_turns(config: pytest.Config, items: Sequence[pytest.Item]) -> bool:
     """
     settings = settings_of(config)
     is_single = settings.rounds.count == 1 or not settings.hygiene.has("turns")
-    is_watched = config.getoption("usepdb", False) or config.getoption("setuponly", False)
+    is_watched = bool(debugger_of(config)) or config.getoption("setuponly", False)
     cells = {item.stash[CONFIG] for item in items if has_turns(item)}
     is_wanted = (len(cells) > 1 and not is_single) or (bool(cells) and settings.takes_more)
     return is_wanted and not is_watched

@@ -214,6 +214,11 @@ def settings_of(config: pytest.Config) -> Settings:
     return config.stash[SETTINGS]
 
 
+def debugger_of(config: pytest.Config) -> str:
+    """The option by which a debugger stops in tests, "" where none does."""
+    return next((f"--{name.removeprefix('use')}" for name in ("trace", "usepdb") if config.getoption(name, False)), "")
+
+
 def _read(config: pytest.Config) -> Settings:
     post = post_of(config)
     lab_options, rounds = _lab_options(config), _rounds(config)
@@ -392,11 +397,8 @@ def _confirm(config: pytest.Config, hygiene: Hygiene) -> bool:
 
 def _check_turns(config: pytest.Config, hygiene: Hygiene, clause: str) -> None:
     """Refuse what keeps rounds from being taken in turns; `clause` says what needs them."""
-    for name, is_given in (
-        ("--pdb", config.getoption("usepdb", False)),
-        ("--vm-without=turns", not hygiene.has("turns")),
-    ):
-        if is_given:
+    for name in (debugger_of(config), "" if hygiene.has("turns") else "--vm-without=turns"):
+        if name:
             raise ConfigError(f"{clause}, and there are none with {name}.", hint="Leave one of the two out.")
 
 

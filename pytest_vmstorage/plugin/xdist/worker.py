@@ -7,7 +7,7 @@ import pytest
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.plugin.interleave import take_turns
 from pytest_vmstorage.plugin.preflight import check_gate
-from pytest_vmstorage.plugin.settings import settings_of
+from pytest_vmstorage.plugin.settings import debugger_of, settings_of
 from pytest_vmstorage.plugin.stash import SESSION, is_skipped, is_storage_item
 from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.plugin.xdist.shares import work_of
@@ -65,8 +65,8 @@ def use_workers(config: pytest.Config) -> None:
     what = f"--vm-host={settings.host_names} is {count} hosts, and each is measured on by a process of its own"
     if not hasattr(option, "numprocesses"):
         raise pytest.UsageError(f"{what}: leave out -p no:xdist, or name one host.")
-    if config.getoption("usepdb", False):
-        raise pytest.UsageError(f"{what}, which --pdb cannot debug: name one host.")
+    if debugger := debugger_of(config):
+        raise pytest.UsageError(f"{what}, which {debugger} cannot debug: name one host.")
     if option.numprocesses == 0:
         raise pytest.UsageError(f"{what}: leave out -n 0, or name one host.")
     if option.numprocesses is None:
