@@ -13,8 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import pytest_benchmark.plugin
+import xdist.plugin
 from documents import ROOT
 
+import pytest_vmstorage.plugin
 from pytest_vmstorage.cli.command import _parser
 from pytest_vmstorage.cli.run import words as run_words
 from pytest_vmstorage.cli.run.request import read_request
@@ -116,8 +119,11 @@ def _check_variant(variant: Variant) -> None:
 class Parsers:
     """pytest's parser with our plugin, the command's, and tox' environments; each raises CommandError."""
 
-    def __init__(self, pytester: pytest.Pytester) -> None:
+    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         self._pytester = pytester
+        # named, since to look for them takes half of the time
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        pytester.plugins = [pytest_vmstorage.plugin, pytest_benchmark.plugin, xdist.plugin]
 
     def check(self, text: str) -> None:
         """Hold each command of a piece of shell against what would read it."""

@@ -185,9 +185,9 @@ def _runs(found: object) -> Iterator[str]:
 
 
 @pytest.fixture
-def reader(project):
+def reader(project, monkeypatch):
     """A reader in an empty folder."""
-    return Reader(Parsers(project.pytester))
+    return Reader(Parsers(project.pytester, monkeypatch))
 
 
 @pytest.mark.parametrize("page", PAGES)
