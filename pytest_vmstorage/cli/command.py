@@ -10,11 +10,12 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
-from pytest_vmstorage.cli.doctor.examine import diagnosis_lines, examine
+from pytest_vmstorage.cli.doctor.examine import check_needs, diagnosis_lines, examine, lacks
 from pytest_vmstorage.cli.promote import promote
 from pytest_vmstorage.cli.run import words as run_words
 from pytest_vmstorage.cli.show import newest_run, raw_outputs, show_cell, timed_run
@@ -32,6 +33,9 @@ from pytest_vmstorage.text import plain
 _RUN = "run"
 _SAVED = ".benchmarks"
 _JOURNALS = ".vmstorage"
+_ONE_LINE = 10_000
+"""A width in which no row is wrapped, for grep and the like."""
+
 _WRONG_USAGE = 4
 """pytest's exit status for it; 2 is that of an interrupted run."""
 
@@ -92,61 +96,144 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+_EXAMPLES = """\
+examples:
+  vmstorage doctor                              # what this machine can measure
+  vmstorage run --axis format=raw,qcow2 --fio "rw=randwrite bs=4k runtime=5"
+  vmstorage show raw-none-virtio-blk-off        # its figures, and their proof
+  vmstorage reap --dry-run                      # what dead runs left
+
+`vmstorage COMMAND --help` says more."""
+
+
+class _Told(NamedTuple):
+    """What the help of a subcommand says: its line in the list of all, what it is for, and examples."""
+
+    line: str
+    does: str
+    examples: tuple[str, ...]
+
+
+_TOLD = {
+    "doctor": _Told(
+        "say what can be measured on a host, axis by axis, and why the rest cannot",
+        "Opens the host as a run does and tries out the values of each axis: cache modes, formats, buses, what can lie"
+        " below a disk. Run it before the first test on a new host. In CI give it what the tests need: the exit status"
+        " is 1 where something of it is missing, and where no guest can run at all.",
+        (
+            "vmstorage doctor",
+            "vmstorage doctor --vm-host=lab01 --vm-dir=/srv/vm",
+            "vmstorage doctor --need=kvm --need=bus=nvme   # for CI",
+            "vmstorage doctor --json | jq '.findings[] | select(.status == \"no\")'",
+        ),
+    ),
+    "image": _Told(
+        "build the guest appliance, or check the one there is",
+        "The appliance is the small Debian that guests boot from, with fio and the other tools. A run of pytest that"
+        " finds none builds it, which takes minutes; this builds it before, such as when an image for CI is made.",
+        ("vmstorage image", "vmstorage image --rebuild                     # with today's packages"),
+    ),
+    "reap": _Told(
+        "remove what dead runs left on this machine, or on a lab host",
+        "A run removes its guests and disks when it ends, also after Ctrl-C, and what was left by one that was killed"
+        " is removed by the next run. This removes it at once. Nothing of a run that is alive is touched.",
+        (
+            "vmstorage reap --dry-run",
+            "vmstorage reap --vm-host=lab01",
+            "vmstorage reap --kept                         # guests of --vm-keep too",
+        ),
+    ),
+    "exec": _Told(
+        "run a command in a guest that --vm-keep left running",
+        "`pytest --vm-keep` leaves the guest of the first test that failed, and prints its run's id. Several words are"
+        " a command with its arguments; a single one is a line of the guest's shell.",
+        ("vmstorage exec 3f9c01ab42 lsblk", "vmstorage exec 3f9c01ab42 'dmesg | tail'"),
+    ),
+    "show": _Told(
+        "show the figures of a measured cell, and what proves that it is what its id says",
+        "Prints all that was saved of a cell: its figures; each field as asked for and as found, and where that was"
+        " read; what each layer moved; what was noted beside the figures. It fits the terminal, and does not wrap what"
+        " goes into a file or a pipe.",
+        (
+            "vmstorage show raw-none-virtio-blk-off               # of the newest saved run",
+            "vmstorage show raw-none-virtio-blk-off report.json   # of a --vm-report",
+            "vmstorage show raw-none-virtio-blk-off --raw | jq .jobs[0].write",
+        ),
+    ),
+    "time": _Told(
+        "show where a run's time went, by step and by cell",
+        "Tells the time of a run by its steps (guests, disks, proof, rounds) and by its cells, also of one that was"
+        " interrupted.",
+        ("vmstorage time", "vmstorage time main                           # of the run saved as main"),
+    ),
+    "promote": _Told(
+        "make a saved run the baseline, and say what changes by it",
+        "Saves a run under the name of a baseline too, which `pytest --vm-baseline=NAME` then judges against.",
+        ("vmstorage promote nightly --as main", "vmstorage promote 0007 --as main"),
+    ),
+}
+"""The subcommands in the order of the list, behind `run`, which has texts of its own."""
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="vmstorage", description="Measure VM storage configurations, and look after what that needs and leaves."
+        prog="vmstorage",
+        description="Measure VM storage configurations, and look after what that needs and leaves.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the package's version")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
     run_words.add_arguments(commands.add_parser(_RUN, help="measure workloads in cells, without a test file"))
+    subcommands = {
+        name: commands.add_parser(
+            name,
+            help=told.line,
+            description=textwrap.fill(told.does, min(_width(), 100)),
+            epilog="\n  ".join(("examples:", *told.examples)),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        for name, told in _TOLD.items()
+    }
+    _add_arguments(subcommands)
+    for name, run in _COMMANDS.items():
+        subcommands[name].set_defaults(run=run)
+    return parser
 
-    doctor = commands.add_parser(
-        "doctor", help="say what can be measured on a host, axis by axis, and why the rest cannot"
-    )
-    doctor.add_argument("--vm-host", "--host", metavar="NAME", help="lab host (default: this machine)")
+
+def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
+    """Declare the options of all subcommands but `run`."""
+    for name in ("doctor", "reap"):
+        made[name].add_argument("--vm-host", "--host", metavar="NAME", help="lab host (default: this machine)")
+    doctor = made["doctor"]
     doctor.add_argument("--vm-dir", metavar="FOLDER", help="folder for the disks under test")
-    doctor.add_argument("--vm-inventory", metavar="FILE", help="file that lists hosts and devices (vmstorage.toml)")
+    doctor.add_argument(
+        "--need", metavar="WHAT", action="append", default=[], help="kvm or AXIS=VALUE: exit with 1 where it is missing"
+    )
     doctor.add_argument("--json", action="store_true", help="print what was found as JSON")
-    doctor.set_defaults(run=_doctor)
-
-    image = commands.add_parser("image", help="build the guest appliance, or check the one there is")
-    image.add_argument("--rebuild", action="store_true", help="build it anew, with today's packages")
-    image.set_defaults(run=_image)
-
-    reaping = commands.add_parser("reap", help="remove what dead runs left on this machine, or on a lab host")
-    reaping.add_argument("--host", "--vm-host", metavar="NAME", help="lab host (default: this machine)")
-    reaping.add_argument("--vm-inventory", metavar="FILE", help="file that lists hosts and devices (vmstorage.toml)")
+    made["image"].add_argument("--rebuild", action="store_true", help="build it anew, with today's packages")
+    reaping = made["reap"]
     reaping.add_argument("--dry-run", action="store_true", help="only say what is left, and whose it was")
     reaping.add_argument("--kept", action="store_true", help="also what --vm-keep left running")
-    reaping.set_defaults(run=_reap)
-
-    execute = commands.add_parser("exec", help="run a command in a guest that --vm-keep left running")
+    for one in (doctor, reaping):
+        one.add_argument("--vm-inventory", metavar="FILE", help="file that lists hosts and devices (vmstorage.toml)")
+    execute = made["exec"]
     execute.add_argument("run_id", metavar="RUN", help="the run's id, as --vm-keep printed it")
     execute.add_argument("command", nargs=argparse.REMAINDER, help="the command and its arguments")
-    execute.set_defaults(run=_exec)
-
-    show = commands.add_parser("show", help="show what proves that a measured cell is what its id says")
+    show = made["show"]
     show.add_argument("cell", metavar="CELL", help="the cell's id, such as raw-none-virtio-blk-off")
     show.add_argument("file", metavar="FILE", nargs="?", help="a saved run (default: the newest below .benchmarks)")
     show.add_argument("--raw", action="store_true", help="print what the tools printed in each round, and nothing else")
-    show.set_defaults(run=_show)
-
-    timing = commands.add_parser("time", help="show where a run's time went, by step and by cell")
-    timing.add_argument(
+    made["time"].add_argument(
         "saved",
         metavar="RUN",
         nargs="?",
         help="a saved run's name, number or file, or a journal (default: the newest in .benchmarks and .vmstorage)",
     )
-    timing.set_defaults(run=_time)
-
-    promoting = commands.add_parser("promote", help="make a saved run the baseline, and say what changes by it")
+    promoting = made["promote"]
     promoting.add_argument("saved", metavar="RUN", help="the run: its name, its number or its file")
     promoting.add_argument("--as", dest="name", metavar="NAME", required=True, help="the baseline's name, such as main")
     promoting.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
-    promoting.set_defaults(run=_promote)
-    return parser
 
 
 def _measure(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
@@ -182,6 +269,7 @@ def _measure(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
+    check_needs(arguments.need)
     inventory = _inventory(arguments.vm_inventory)
     found = examine(LabSettings(host=arguments.vm_host, folder=arguments.vm_dir, inventory=inventory), _say)
     if found.problem:
@@ -189,9 +277,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(found.model_dump_json(indent=1))
     else:
-        for line in diagnosis_lines(found, shutil.get_terminal_size((116, 24)).columns):
+        for line in diagnosis_lines(found, _width()):
             print(plain(line))
-    return 1 if found.problem else 0
+    missing = list(lacks(found, arguments.need))
+    for sentence in missing:
+        print(f"vmstorage: {plain(sentence)}", file=sys.stderr, flush=True)
+    return 1 if found.problem or missing else 0
 
 
 def _inventory(given: str | None) -> Inventory | None:
@@ -213,11 +304,11 @@ def _image(arguments: argparse.Namespace) -> int:
 
 
 def _reap(arguments: argparse.Namespace) -> int:
-    host = find_host(arguments.host, None, _inventory(arguments.vm_inventory))
+    host = find_host(arguments.vm_host, None, _inventory(arguments.vm_inventory))
     found = reap_host(host, kept=arguments.kept, look_only=arguments.dry_run)
     for one in found:
         print(plain(str(one)), file=sys.stdout if one.is_clear else sys.stderr)
-    for other in [] if arguments.host else find_leftover_hosts():
+    for other in [] if arguments.vm_host else find_leftover_hosts():
         print(f"on {other} dead runs left something too: `vmstorage reap --host={other}`")
     if not found:
         print("nothing to remove: no dead run left anything")
@@ -242,7 +333,8 @@ def command_line(words: Sequence[str]) -> str:
 
 def _show(arguments: argparse.Namespace) -> int:
     saved = load_baseline(arguments.file, Path(_SAVED)) if arguments.file else newest_run(Path(_SAVED))
-    lines = (raw_outputs if arguments.raw else show_cell)(saved.run, arguments.cell, str(saved.path))
+    named = (saved.run, arguments.cell, str(saved.path))
+    lines = raw_outputs(*named) if arguments.raw else show_cell(*named, _width(_ONE_LINE))
     print(plain("\n".join(lines)))
     return 0
 
@@ -256,6 +348,22 @@ def _time(arguments: argparse.Namespace) -> int:
 def _promote(arguments: argparse.Namespace) -> int:
     print(plain("\n".join(promote(arguments.saved, arguments.name, Path(arguments.storage)))))
     return 0
+
+
+def _width(otherwise: int = 116) -> int:
+    """The width of the terminal, or what COLUMNS says; `otherwise` where the output is a file or a pipe."""
+    return shutil.get_terminal_size((otherwise, 24)).columns
+
+
+_COMMANDS = {
+    "doctor": _doctor,
+    "image": _image,
+    "reap": _reap,
+    "exec": _exec,
+    "show": _show,
+    "time": _time,
+    "promote": _promote,
+}
 
 
 def _say(sentence: str) -> None:

@@ -1,8 +1,10 @@
-"""The proof of a cell in a saved run, as lines of text: each field as asked and as found, and where it was read."""
+"""A cell of a saved run, as lines of text: its figures, what proves it, and what each layer moved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_vmstorage.config.user_input import read_user_text
@@ -81,22 +83,27 @@ def _no_such(run: Run, cell: str, source: str) -> ConfigError:
     return ConfigError(f"{source} has no cell {cell!r}.", hint=f"It has: {', '.join(there) or 'none'}.")
 
 
-def show_cell(run: Run, cell: str, source: str) -> Sequence[str]:
-    """The lines to print for every measurement and failure of that cell; raises ConfigError where there is none."""
-    measured = {(m.config.label, m.host, m.proof): m for m in run.measurements if _is_named(m, cell)}
+def show_cell(run: Run, cell: str, source: str, width: int) -> Sequence[str]:
+    """The lines to print for every measurement and failure of that cell, figures first; `width` is the terminal's.
+
+    Raises ConfigError where there is no such cell.
+    """
+    named = [m for m in run.measurements if _is_named(m, cell)]
     failed = {(f.config.label, f.host, f.reason): f for f in run.failures if _is_named(f, cell)}
-    if not measured and not failed:
+    if not named and not failed:
         raise _no_such(run, cell, source)
     lines = [f"{source}, run of {run.started}"]
-    for m in measured.values():
-        lines += ["", f"{m.config.label} on {m.host}, measured", *_proof_lines(m.proof)]
-    named = [m for m in run.measurements if _is_named(m, cell)]
-    lines += _layer_lines(named)
     for m in named:
-        details = [f"  {line}" for line in detail_lines(m)]
-        lines += ["", f"{m.config.label} on {m.host}, {m.workload}, beside the figure", *details] if details else []
+        lines += ["", f"{m.config.label} on {m.host}, {m.workload}", *_figure_lines(m, width)]
     for f in failed.values():
-        lines += ["", f"{f.config.label} on {f.host}, {f.outcome}", f"  {f.reason}"]
+        lines += ["", f"{f.config.label} on {f.host}, {f.outcome}", *_wrapped(f.reason, width)]
+    for m in {(m.config.label, m.host, m.proof): m for m in named}.values():
+        lines += ["", f"{m.config.label} on {m.host}, measured", *_proof_lines(m.proof, width)]
+    for m in named:
+        lines += _layer_lines(m, width)
+    for m in named:
+        details = [part for line in detail_lines(m) for part in _wrapped(line, width)]
+        lines += ["", f"{m.config.label} on {m.host}, {m.workload}, beside the figures", *details] if details else []
     return lines
 
 
@@ -104,11 +111,23 @@ def _is_named(one: Measurement | Failure, cell: str) -> bool:
     return cell in (str(one.config), one.config.label, one.nodeid)
 
 
-def _proof_lines(proofs: Sequence[Proof]) -> Iterable[str]:
+def _figure_lines(m: Measurement, width: int) -> Iterator[str]:
+    """A row for each metric, those that the matrix shows first."""
+    if not m.samples:
+        yield "  no rounds"
+        return
+    names = dict.fromkeys([m.primary, *m.shown, *(metric.name for metric in m.metrics)])
+    rows = [("metric", "median", "spread")]
+    rows += [(name, str(figure), figure.spread) for name in names for figure in [m.figure(name)]]
+    yield from _aligned(rows, width)
+
+
+def _proof_lines(proofs: Sequence[Proof], width: int) -> Iterator[str]:
     if not proofs:
-        return ["  no proof was stored with it"]
+        yield "  no proof was stored with it"
+        return
     rows = [_HEADER, *((p.field, p.asked, p.found, p.status, p.where or "-") for p in proofs)]
-    return _aligned(rows, ["", *(p.why for p in proofs)])
+    yield from _aligned(rows, width, ["", *(p.why for p in proofs)])
 
 
 LAYERS = (
@@ -120,27 +139,45 @@ LAYERS = (
 """The layers that a byte passes, and IoCounters' names of what they moved."""
 
 
-def _layer_lines(measured: Sequence[Measurement]) -> Iterator[str]:
-    """The bytes that each layer moved in the rounds of each workload."""
-    for m in measured:
-        moved = m.moved
-        pairs = [(name, getattr(moved, read), getattr(moved, written)) for name, read, written in LAYERS]
-        known = [(name, *map(format_about, pair)) for name, *pair in pairs if None not in pair]
-        if not known:
-            continue
-        yield ""
-        yield f"{m.config.label} on {m.host}, {m.workload}, moved in {len(m.samples)} round(s)"
-        rows = [("layer", "read", "written"), *known]
-        yield from _aligned(rows, [""] * len(rows))
-        flushes = [("the guest asked for", moved.layer_flushes), ("the host's device completed", moved.host_flushes)]
-        told = [f"{who} {number}" for who, number in flushes if number is not None]
-        if told:
-            yield f"  flushes: {', '.join(told)}"
+def _layer_lines(m: Measurement, width: int) -> Iterator[str]:
+    """The bytes that each layer moved in the rounds of a workload."""
+    moved = m.moved
+    pairs = [(name, getattr(moved, read), getattr(moved, written)) for name, read, written in LAYERS]
+    known = [(name, *map(format_about, pair)) for name, *pair in pairs if None not in pair]
+    if not known:
+        return
+    yield ""
+    yield f"{m.config.label} on {m.host}, {m.workload}, moved in {len(m.samples)} round(s)"
+    yield from _aligned([("layer", "read", "written"), *known], width)
+    flushes = [("the guest asked for", moved.layer_flushes), ("the host's device completed", moved.host_flushes)]
+    told = [f"{who} {number}" for who, number in flushes if number is not None]
+    if told:
+        yield f"  flushes: {', '.join(told)}"
 
 
-def _aligned(rows: Sequence[Sequence[str]], reasons: Sequence[str]) -> Iterator[str]:
+_INDENT = "  "
+_GAP = "  "
+_NARROWEST = 8
+"""Below this a column is no longer read; the lines then are wider than the terminal."""
+
+
+def _wrapped(text: str, width: int) -> Sequence[str]:
+    return textwrap.wrap(
+        text, width, initial_indent=_INDENT, subsequent_indent=_INDENT * 2, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _aligned(rows: Sequence[Sequence[str]], width: int, reasons: Sequence[str] = ()) -> Iterator[str]:
+    """The rows in columns that fit into the width, words below each other where they do not; a reason below its row."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row, why in zip(rows, reasons, strict=True):
-        yield "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        if why:
-            yield f"      {why}"
+    room = width - len(_INDENT) - len(_GAP) * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+    for number, row in enumerate(rows):
+        cells = [textwrap.wrap(text, size) or [""] for text, size in zip(row, widths, strict=True)]
+        for parts in itertools.zip_longest(*cells, fillvalue=""):
+            padded = (part.ljust(size) for part, size in zip(parts, widths, strict=True))
+            yield (_INDENT + _GAP.join(padded)).rstrip()
+        if reasons and reasons[number]:
+            yield from textwrap.wrap(reasons[number], width, initial_indent=" " * 6, subsequent_indent=" " * 6)

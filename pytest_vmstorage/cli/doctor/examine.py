@@ -13,7 +13,8 @@ from pytest_vmstorage.cli.doctor.seen import AxisFinding, Observations, look_at_
 from pytest_vmstorage.config.cell import AXES
 from pytest_vmstorage.config.inventory import Inventory, LabHost, find_host
 from pytest_vmstorage.config.settings import LabSettings
-from pytest_vmstorage.errors import VmStorageError
+from pytest_vmstorage.config.user_input import close_to
+from pytest_vmstorage.errors import ConfigError, VmStorageError
 from pytest_vmstorage.guest.appliance.build import current_recipe
 from pytest_vmstorage.guest.emulator import find_emulator
 from pytest_vmstorage.guest.libvirt.messages import IO_HELPER, IO_HELPER_PACKAGE
@@ -119,6 +120,45 @@ def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[AxisFin
     finally:
         book.drop(lease)
     return findings(seen)
+
+
+KVM = "kvm"
+"""What may be needed beside values of axes: guests with hardware acceleration."""
+
+
+def check_needs(needs: Sequence[str]) -> None:
+    """Raise ConfigError for a need that no host could meet, before one is examined."""
+    for need in needs:
+        axis, _, value = need.partition("=")
+        if need != KVM and not (axis in AXES and value):
+            raise ConfigError(
+                f"--need={need} is nothing that can be needed.",
+                hint=f"{close_to(axis, AXES)}Write {KVM}, or a value of an axis, such as bus=nvme.",
+            )
+
+
+def lacks(found: Diagnosis, needs: Sequence[str]) -> Iterator[str]:
+    """A sentence for each need that the host does not meet: kvm, or a value of an axis such as "bus=nvme".
+
+    A value that some cells can have, and not all ("limited"), is met. Raises ConfigError for a value without a finding.
+    """
+    there = {f"{one.axis}={one.value}": one for one in found.findings}
+    for need in needs:
+        if need == KVM:
+            if found.host is None or found.host.accel != KVM:
+                why = found.host.accel_reason if found.host is not None else found.problem
+                yield f"{KVM} is needed, and not here: {why}"
+        elif need in there:
+            if there[need].status == "no":
+                yield f"{need} is needed, and not here: {there[need].why}"
+        elif found.problem:
+            yield f"{need} is needed, and could not be tried: {found.problem}"
+        else:
+            axis = need.partition("=")[0]
+            raise ConfigError(
+                f"--need={need} is no value that is looked at.",
+                hint=f"Of {axis} there are: {', '.join(one.value for one in found.findings if one.axis == axis)}.",
+            )
 
 
 _GAP = "  "

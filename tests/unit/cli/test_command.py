@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -28,9 +30,7 @@ def test_without_a_word_it_lists_its_commands(capsys: pytest.CaptureFixture[str]
     """With the status of wrong usage."""
     assert command.main([]) == 2
     said = capsys.readouterr().err
-    assert all(
-        f"\n    {name} " in said for name in ("run", "doctor", "image", "reap", "exec", "show", "time", "promote")
-    )
+    assert all(f"\n    {name} " in said for name in COMMANDS)
 
 
 def test_run_has_help_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,6 +40,45 @@ def test_run_has_help_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
             command.main(["run", *words])
         assert ended.value.code in (0, None)
         assert '  vmstorage run --axis format=raw,qcow2 --axis cache=none,writeback --fio "' in capsys.readouterr().out
+
+
+COMMANDS = ("run", "doctor", "image", "reap", "exec", "show", "time", "promote")
+
+
+def help_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What --help prints behind these words."""
+    with pytest.raises(SystemExit) as ended:
+        command.main([*words, "--help"])
+    assert ended.value.code in (0, None)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_says_what_a_command_is_for_with_examples(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In 80 columns; each example but those of `run`, which has tests of its own, is one that can be written."""
+    monkeypatch.setenv("COLUMNS", "80")
+    said = help_of([name] if name else [], capsys)
+    examples = [shlex.split(line, comments=True) for line in said.splitlines() if line.startswith("  vmstorage ")]
+    assert "\nexamples:\n" in said
+    assert len(examples) >= 2
+    assert not said.partition("\n\n")[2].startswith("options:")
+    for _, *words in examples:
+        # what stands behind a pipe is the shell's
+        own = list(itertools.takewhile(lambda word: word != "|", words))
+        assert not name or own[0] == name
+        if own[0] != "run":
+            assert command._parser().parse_args(own).run
+    if name != "run":
+        assert max(map(len, said.splitlines())) <= 80
+
+
+def test_a_host_is_named_alike_everywhere() -> None:
+    """--vm-host as in pytest, and --host for short."""
+    for name in ("doctor", "reap"):
+        for option in ("--vm-host", "--host"):
+            assert command._parser().parse_args([name, option, "lab01"]).vm_host == "lab01"
 
 
 PROOFS = tuple(

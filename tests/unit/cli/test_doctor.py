@@ -305,6 +305,47 @@ def test_the_command_prints_json(lab: Lab, monkeypatch: pytest.MonkeyPatch, caps
     assert told["findings"][0] == {"axis": "format", "value": "raw", "status": "yes", "why": "qemu-img made one"}
 
 
+@pytest.mark.parametrize(
+    ("needs", "status", "told"),
+    [
+        (["format=qcow2", "bus=ide"], 0, ""),
+        (["kvm"], 1, "vmstorage: kvm is needed, and not here: asked for\n"),
+        (
+            ["backing=zvol", "cache=none"],
+            1,
+            "vmstorage: backing=zvol is needed, and not here: the host's kernel has no ZFS: ",
+        ),
+        (["bus=nvmee"], 1, "vmstorage: --need=bus=nvmee is no value that is looked at. Of bus there are: virtio-blk, "),
+        (["buss=nvme"], 1, "vmstorage: --need=buss=nvme is nothing that can be needed. Did you mean 'bus'?"),
+        (["tcg"], 1, "vmstorage: --need=tcg is nothing that can be needed"),
+    ],
+)
+def test_the_exit_status_says_whether_the_host_has_what_is_needed(
+    lab: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    needs: list[str],
+    status: int,
+    told: str,
+) -> None:
+    """For CI: a sentence for each need that is not met; what some cells can have is there."""
+    monkeypatch.setattr(examining, "open_lab", lambda _settings, _say: lab)
+    assert main(["doctor", *(f"--need={need}" for need in needs)]) == status
+    said = capsys.readouterr()
+    assert said.err.startswith(told)
+    assert bool(said.err) is bool(told)
+    assert lab.hypervisor.closed is not (told.startswith("vmstorage: --need") and "can be" in told)  # type: ignore[attr-defined]
+
+
+def test_a_need_of_a_host_without_guests_cannot_be_tried(lab: Lab) -> None:
+    """It is not met: the reason is the one why nothing could be tried."""
+    found = Diagnosis(problem="The folder cannot be written.")
+    assert list(examining.lacks(found, ["kvm", "bus=nvme"])) == [
+        "kvm is needed, and not here: The folder cannot be written.",
+        "bus=nvme is needed, and could not be tried: The folder cannot be written.",
+    ]
+
+
 def test_where_no_guest_can_run_the_sentence_comes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -76,11 +76,9 @@ def test_a_proof_reads_back_from_json() -> None:
 
 
 def test_a_cell_is_shown_field_by_field() -> None:
-    """Asked, found, status, where read; why, where something is open."""
-    lines = show_cell(make_run(proven(RAW, FORMAT, SILENT)), str(RAW), "run.json")
-    assert lines == [
-        "run.json, run of 2026-01-02T03:04:05+00:00",
-        "",
+    """Behind its figures: asked, found, status, where read; why, where something is open."""
+    lines = show_cell(make_run(proven(RAW, FORMAT, SILENT)), str(RAW), "run.json", 116)
+    assert lines[6:] == [
         "raw-none-virtio-blk-off 1G on local, measured",
         "  field   asked  found    status      where read",
         "  format  raw    raw      proven      live XML",
@@ -89,35 +87,65 @@ def test_a_cell_is_shown_field_by_field() -> None:
     ]
 
 
+def test_the_figures_come_first() -> None:
+    """A row for each metric, beginning with those of the matrix; then the proof."""
+    made = make_measurement(RAW, iops=(1000, 1100, 900))
+    lines = show_cell(make_run(made), str(RAW), "run.json", 116)
+    assert lines[2:6] == [
+        "raw-none-virtio-blk-off 1G on local, fio randwrite 4k qd32",
+        "  metric  median     spread",
+        "  iops    1000 IOPS  900 IOPS to 1100 IOPS in 3 rounds",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_it_fits_the_terminal(width: int) -> None:
+    """Words that have no room stand below each other in their column; nothing is cut."""
+    where = "QMP query-named-block-nodes of the node that the guest's device has, and libvirt's live XML"
+    found = "/var/tmp/pytest-vmstorage-someone/run-0123456789abcdef/disk.raw"
+    backing = Proof(field="backing", asked="file", found=found, status="proven", where=where)
+    silent = SILENT.model_copy(update={"why": "the host hides it from everybody who asks, " * 4})
+    lines = show_cell(make_run(proven(RAW, backing, silent)), str(RAW), "r.json", width)
+    assert max(map(len, lines)) <= width
+    assert "".join("".join(lines).split()).count("everybodywhoasks") == 4
+    header = next(n for n, line in enumerate(lines) if line.startswith("  field"))
+    end = next(n for n, line in enumerate(lines) if line.startswith("  cache"))
+    begins = [lines[header].index(name) for name in ("found", "status", "where")]
+    rows = lines[header + 1 : end]
+    assert "".join("".join(row[begins[0] : begins[1]] for row in rows).split()) == found
+    assert "".join("".join(row[begins[2] :] for row in rows).split()) == "".join(where.split())
+
+
 @pytest.mark.parametrize("name", ["raw-none-virtio-blk-off", "raw-none-virtio-blk-off 1G", "t.py::test[x]"])
 def test_a_cell_is_named_by_its_id_its_label_or_its_test(name: str) -> None:
     """Whatever the report showed."""
     run = make_run(proven(RAW, FORMAT).model_copy(update={"nodeid": "t.py::test[x]"}))
-    assert show_cell(run, name, "run.json")[2].startswith("raw-none-virtio-blk-off 1G")
+    assert show_cell(run, name, "run.json", 116)[2].startswith("raw-none-virtio-blk-off 1G")
 
 
 def test_tests_of_one_guest_show_its_proof_once() -> None:
     """A cell measured by three tests has one proof."""
     run = make_run(proven(RAW, FORMAT), proven(RAW, FORMAT), proven(RAW, CACHE))
-    assert sum("measured" in line for line in show_cell(run, str(RAW), "run.json")) == 2
+    assert sum("measured" in line for line in show_cell(run, str(RAW), "run.json", 116)) == 2
 
 
 def test_a_cell_that_failed_shows_why() -> None:
     """A contradiction has no figure, and its sentence has both values."""
     reason = "cache was asked to be writethrough but is write back."
-    lines = show_cell(make_run(failures=[make_failure(RAW, reason=reason)]), str(RAW), "run.json")
+    lines = show_cell(make_run(failures=[make_failure(RAW, reason=reason)]), str(RAW), "run.json", 116)
     assert lines[-2:] == ["raw-none-virtio-blk-off 1G on local, failed", f"  {reason}"]
 
 
 def test_a_row_without_a_proof_says_so() -> None:
     """It was measured by an earlier version."""
-    assert show_cell(make_run(make_measurement(RAW)), str(RAW), "x")[-1] == "  no proof was stored with it"
+    assert show_cell(make_run(make_measurement(RAW)), str(RAW), "x", 116)[-1] == "  no proof was stored with it"
 
 
 def test_an_unknown_cell_is_an_error_that_lists_those_there_are() -> None:
     """One sentence."""
     with pytest.raises(ConfigError) as caught:
-        show_cell(make_run(make_measurement(RAW), make_measurement(RAW)), "raw", "run.json")
+        show_cell(make_run(make_measurement(RAW), make_measurement(RAW)), "raw", "run.json", 116)
     assert str(caught.value) == "run.json has no cell 'raw'. It has: raw-none-virtio-blk-off."
 
 
@@ -181,7 +209,7 @@ def test_what_each_layer_moved_stands_side_by_side() -> None:
     )  # fmt: skip
     made = proven(RAW, FORMAT)
     made = made.model_copy(update={"samples": (made.samples[0].model_copy(update={"moved": moved}),)})
-    text = "\n".join(show_cell(make_run(made), str(RAW), "x.json"))
+    text = "\n".join(show_cell(make_run(made), str(RAW), "x.json", 116))
     assert f"{RAW.label} on local, {made.workload}, moved in 1 round(s)" in text
     assert re.search(r"guest's disk +0 B +1 MiB\n +QEMU's block layer +0 B +1 MiB\n +host's device", text)
     assert "flushes: the guest asked for 3, the host's device completed 5" in text
