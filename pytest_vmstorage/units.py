@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
+import statistics
+from collections.abc import Sequence
 from decimal import Context, Decimal
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import BeforeValidator
 
@@ -103,6 +106,42 @@ def format_figure(value: float, unit: str) -> str:
             if abs(value) >= least:
                 return f"{_digits(value / factor)}{suffix} {unit}"
     return f"{_digits(value)} {unit}"
+
+
+class Scale(NamedTuple):
+    """A unit for a column of figures, such as "ms" for seconds, and its size in the base unit."""
+
+    unit: str
+    factor: float = 1.0
+
+    def numbers(self, values: Sequence[float]) -> list[str]:
+        """The values in that unit: whole numbers as such, others with three significant digits."""
+        scaled = [value / self.factor for value in values]
+        is_whole = all(math.isclose(value, round(value), abs_tol=1e-9) for value in scaled)
+        return [f"{value:.0f}" if is_whole or abs(value) >= 100 else _three_digits(value) for value in scaled]
+
+
+_PREFIXED_FROM = 1e5
+"""In a column, a number with more digits than five gets a prefix in its heading."""
+
+
+def common_scale(values: Sequence[float], unit: str) -> Scale:
+    """The unit in which most of these figures, of that base unit, read best; numbers below it have three digits too."""
+    size = statistics.median(map(abs, values)) if values else 0.0
+    scales = [Scale(unit)]
+    if unit == "s":
+        scales = [Scale("s"), Scale("ms", 1e-3), Scale("us", 1e-6), Scale("ns", 1e-9)]
+    elif unit == "B":
+        scales = [Scale("TiB", 2**40), Scale("GiB", 2**30), Scale("MiB", 2**20), Scale("KiB", 2**10), Scale("B")]
+    elif unit != "%" and size >= _PREFIXED_FROM:
+        scales = [Scale(f"{name} {unit}", factor) for name, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3))]
+    fitting = (scale for scale in scales if size >= scale.factor)
+    return next(fitting, scales[0] if unit == "s" and not size else scales[-1])
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits, zeros among them, so that those of a column have one width."""
+    return f"{Decimal(f'{value:#.3g}'):f}" if value else "0"
 
 
 def _digits(value: float) -> str:

@@ -28,14 +28,18 @@ class Column(BaseModel):
     metric: Metric | None = None
 
     @property
+    def title(self) -> tuple[str, ...]:
+        """The lines above all metrics of the workload: its name, and the test."""
+        name = f"{self.workload} {self.options}".rstrip()
+        return (name, self.test) if self.test else (name,)
+
+    @property
     def heading(self) -> tuple[str, ...]:
         """The lines above the column: the workload, the test, the metric with its unit, the better direction."""
-        name = f"{self.workload} {self.options}".rstrip()
-        head = (name, self.test) if self.test else (name,)
         if self.metric is None:
-            return head
+            return self.title
         way = () if self.metric.better == "neither" else (f"{self.metric.better} is better",)
-        return (*head, f"{self.metric.name} [{self.metric.unit}]", *way)
+        return (*self.title, f"{self.metric.name} [{self.metric.unit}]", *way)
 
 
 class Placed(BaseModel):

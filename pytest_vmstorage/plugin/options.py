@@ -87,6 +87,7 @@ OPTIONS: tuple[tuple[str, str, tuple[Option, ...]], ...] = (
         (
             ("report", "linelist", "FILE", "", "write the matrix to FILE (.md, .csv, .json); repeatable"),
             ("columns", "linelist", "NAME", "", "metrics shown: iops,usr_cpu; +usr_cpu: beside the usual"),
+            ("details", "bool", "", "", "print all of the report at the end, as -v does"),
             ("units", "string", "iec|si", "iec", "data rates in the matrix: MiB/s (iec) or MB/s (si)"),
             ("timeline", "string", "FILE", "", "where time went, in Perfetto's Trace Event format"),
         ),
@@ -100,7 +101,10 @@ A string is one value; a linelist may be given several times, in the ini file a 
 NOT_AXES = "vm_not_axes"
 """In the ini file alone: names of parameters that are the tests' own, however near they are to an axis."""
 
-_CHECKED_LATER = ("keep", "pin", "strict", "plan")
+VERBOSITY = "verbosity_vmstorage"
+"""In the ini file alone: the name that pytest's `Config.get_verbosity` gives to a verbosity of our own."""
+
+_CHECKED_LATER = ("details", "keep", "pin", "strict", "plan")
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -120,6 +124,7 @@ def add_options(parser: pytest.Parser) -> None:
                     f"--vm-{name}", dest=attribute, metavar=metavar, action=action, default=None, help=shown
                 )
             parser.addini(attribute, f"see --vm-{name}", type=kind, default=default_of(kind, default))
+    parser.addini(VERBOSITY, "pytest's verbosity for the report at the end alone: -2 to 1", default="auto")
     parser.addini(NOT_AXES, "parameters of the tests' own that look like a misspelt axis", type="linelist", default=[])
 
 
@@ -137,7 +142,8 @@ def value(config: pytest.Config, name: str) -> Any:
 def any_given(config: pytest.Config) -> bool:
     """Whether the user chose anything that can be wrong, so that there is something to check."""
     # on the command line its default too: beside other options it may do nothing
-    return config.getini(NOT_AXES) != [] or any(
+    is_chosen = config.getini(NOT_AXES) != [] or config.getini(VERBOSITY) != "auto"
+    return is_chosen or any(
         config.getoption(ini_name(name)) is not None or config.getini(ini_name(name)) != default
         for name, default in _defaults()
     )

@@ -223,8 +223,7 @@ class Recorder:
             return
         from pytest_vmstorage.plugin.benchmark import WHICH_IS_WHICH, settle_tables
         from pytest_vmstorage.plugin.gate import fail_missing
-        from pytest_vmstorage.report.formats import append_summary, write_report
-        from pytest_vmstorage.report.trace_events import write_timeline
+        from pytest_vmstorage.report.formats import append_summary
 
         run, settings = self.run(), self._settings
         comparison = self.comparison(run)
@@ -240,15 +239,26 @@ class Recorder:
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             # which nobody asked for: it costs no run its exit status
             self._write(summary, lambda: append_summary(Path(summary), run, comparison, si=settings.si_units), "")
-        wrote = True
+        if not self._write_files(run, comparison):
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def _write_files(self, run: Run, comparison: Comparison | None) -> bool:
+        """Write what the user asked for; whether all of it is there."""
+        from pytest_vmstorage.report.formats import write_report
+        from pytest_vmstorage.report.overview import written_line
+        from pytest_vmstorage.report.trace_events import write_timeline
+
+        settings, wrote = self._settings, True
         if path := settings.timeline_path:
             note = f"wrote {path}: open it in https://ui.perfetto.dev or in chrome://tracing"
             wrote = self._write(path, partial(write_timeline, path, timelines(self._config)), note)
-        for path in settings.report_paths:
-            write = partial(write_report, path, run, comparison, si=settings.si_units)
-            wrote = self._write(path, write, f"wrote {path}") and wrote
-        if not wrote:
-            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        reports = [
+            path
+            for path in settings.report_paths
+            if self._write(path, partial(write_report, path, run, comparison, si=settings.si_units), "")
+        ]
+        self._notes += filter(None, [written_line(reports)])
+        return wrote and len(reports) == len(settings.report_paths)
 
     def _write(self, path: object, write: Callable[[], object], note: str) -> bool:
         """Write a file and note that it is there, or why it is not; whether it is."""
@@ -291,22 +301,23 @@ class Recorder:
             )
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print the matrix, and where the report files are."""
+        """Print as much of the report as the user wants to read, and where the report files are."""
         if self.is_empty:
             return
-        from pytest_vmstorage.report.table import build_table
-        from pytest_vmstorage.report.text import render_text
+        from pytest_vmstorage.report.terminal import detail_of, painted, render_end
 
         run = self.run()
         comparison = self.comparison(run)
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 (no public name for it)
-        table = build_table(run, comparison, si=self._settings.si_units)
-        lines = render_text(table, width).splitlines()
+        lines = render_end(run, comparison, detail_of(self._settings.verbosity), width, si=self._settings.si_units)
         self._config.hook.pytest_vmstorage_report(config=self._config, run=run, comparison=comparison, lines=lines)
         terminalreporter.ensure_newline()
-        terminalreporter.section("VM storage")
+        if lines:
+            terminalreporter.section("VM storage")
         for line in [*lines, *self._notes]:
-            terminalreporter.write_line(plain(line))
+            for text, markup in painted(plain(line)):
+                terminalreporter.write(text, **markup)
+            terminalreporter.line("")
 
     def comparison(self, run: Run) -> Comparison | None:
         """The comparison with baseline or variant, with the tests' verdicts; None where the run was not judged."""

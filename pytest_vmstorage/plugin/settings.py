@@ -21,7 +21,7 @@ from pytest_vmstorage.config.user_input import read_user_text
 from pytest_vmstorage.config.variant import Variant, parse_recipe
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.measure.rounds import Rounds
-from pytest_vmstorage.plugin.options import NOT_AXES, OPTIONS, ini_name, value
+from pytest_vmstorage.plugin.options import NOT_AXES, OPTIONS, VERBOSITY, ini_name, value
 from pytest_vmstorage.plugin.stash import SETTINGS
 from pytest_vmstorage.plugin.xdist.channel import post_of
 from pytest_vmstorage.results.saved import Baseline, load_baseline
@@ -104,6 +104,7 @@ class Settings(BaseModel):
     is_tolerance_given: bool
     bisect: bool
     plan: bool
+    verbosity: int
 
     @property
     def hygiene(self) -> Hygiene:
@@ -259,7 +260,23 @@ def _read(config: pytest.Config) -> Settings:
         save=_save(config),
         saved_runs=config.invocation_params.dir / storage,
         plan=bool(value(config, "plan")),
+        verbosity=_verbosity(config),
     )
+
+
+def _verbosity(config: pytest.Config) -> int:
+    """How much of the report is printed at the end, as pytest's verbosity: 1 with -v, -2 with -qq."""
+    if config.getoption("no_summary", default=False):
+        return -2
+    if value(config, "details"):
+        return 1
+    try:
+        return config.get_verbosity("vmstorage") if hasattr(config.option, "verbose") else 0
+    except ValueError:
+        raise ConfigError(
+            f"{VERBOSITY}={quoted(config.getini(VERBOSITY))} is not a verbosity.",
+            hint="Write a number as pytest counts: 1 is -v, -1 is -q, -2 is -qq; or auto, for pytest's own.",
+        ) from None
 
 
 def _lab_options(config: pytest.Config) -> LabSettings:

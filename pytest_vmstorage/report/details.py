@@ -92,10 +92,12 @@ def caution_lines(measured: Sequence[Measurement]) -> Iterator[str]:
             found.setdefault(caution.says, []).append(caution)
     for says, cautions in found.items():
         where = "" if len(cautions) == len(measured) else f" [{len(cautions)} of {len(measured)} measurements]"
-        yield f"{says}{_amount(cautions)}{where}"
+        remedy = cautions[0].remedy
+        yield f"{says}{amount(cautions)}{where}{f'; remedy: {remedy}' if remedy else ''}"
 
 
-def _amount(cautions: Sequence[Caution]) -> str:
+def amount(cautions: Sequence[Caution]) -> str:
+    """The shares that were found, as text: ": 12% to 15%", or "" where these have none."""
     shares = sorted(one.share for one in cautions if one.share is not None)
     if not shares:
         return ""
@@ -137,7 +139,7 @@ def detail_lines(m: Measurement) -> Iterator[str]:
     yield f"steady state of {m.primary}: {m.steadiness}"
     yield from _host_details(m, m.around)
     for caution in m.cautions:
-        yield f"caution: {caution.says}{_amount([caution])}"
+        yield f"caution: {caution.says}{amount([caution])}"
 
 
 def _host_details(m: Measurement, state: HostState) -> Iterator[str]:

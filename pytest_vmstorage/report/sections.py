@@ -162,8 +162,8 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
     measured = run.measurements
     ours = [m for m in measured if not m.config.is_machine]
     parts: list[tuple[str, Iterable[str]]] = [
-        ("failed cells", _cells_without_figure(run, "failed")),
-        ("skipped cells", _cells_without_figure(run, "skipped")),
+        ("failed cells", cells_without_figure(run, "failed")),
+        ("skipped cells", cells_without_figure(run, "skipped")),
         ("failed tests", failed_lines(run, comparison)),
         *(_comparison(comparison) if comparison else ()),
         ("left out", _left_out(run)),
@@ -200,7 +200,8 @@ def host_names(run: Run) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(m.host for m in run.measurements), *(f.host for f in run.failures)]))
 
 
-def _cells_without_figure(run: Run, outcome: str) -> Iterator[str]:
+def cells_without_figure(run: Run, outcome: str) -> Iterator[str]:
+    """A line with the reason for each cell of that outcome, "failed" or "skipped"."""
     for f in run.failures:
         if f.outcome == outcome:
             yield f"{function_of(f.nodeid)} on {f.config.label}, {f.host}: {f.reason}"
@@ -254,6 +255,21 @@ def _host(run: Run, host: HostFacts) -> tuple[str, Sequence[str]]:
         f"disks in {host.folder or 'unknown'} on {host.file_system}, device {host.device}",
         *([EMULATED] if host.is_emulated and has_guests else []),
     ]
+
+
+def host_lines(run: Run) -> Iterator[str]:
+    """A line for each host that rows are of: its acceleration first, its CPU, which has the longest name, last."""
+    rows: tuple[Measurement | Failure, ...] = (*run.measurements, *run.failures)
+    for name in host_names(run):
+        host = host_of(run, name)
+        cores = f"{host.cores or 'unknown number of'} cores"
+        if host.is_machine:
+            yield f"machine {host.name}, {host.accel}, {cores}, {host.cpu}"
+        elif all(row.on_host or row.config.is_native for row in rows if row.host == name):
+            yield f"host {host.name}, without guests, {cores}, {host.cpu}"
+        else:
+            emulated = " (emulated: figures say nothing about speed)" if host.is_emulated else ""
+            yield f"host {host.name}, {host.accel}{emulated}, QEMU {host.qemu}, {cores}, {host.cpu}"
 
 
 def _served(run: Run) -> Iterator[str]:

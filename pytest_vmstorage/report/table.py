@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple, get_args
@@ -15,7 +16,7 @@ from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text
 from pytest_vmstorage.report.curves import PointTable, build_curves
 from pytest_vmstorage.report.maps import build_maps
-from pytest_vmstorage.report.sections import LEGENDS, Section, build_sections, host_names, mark_of, tally
+from pytest_vmstorage.report.sections import LEGENDS, Section, build_sections, host_lines, host_names, mark_of, tally
 from pytest_vmstorage.report.time_spent import time_line
 from pytest_vmstorage.results.failures import OUTCOMES
 from pytest_vmstorage.results.run import Failure, Figure, Measurement, Metric, Run
@@ -23,12 +24,19 @@ from pytest_vmstorage.results.saved import host_of
 from pytest_vmstorage.units import format_figure, format_size
 
 BEST, WORST = "▲", "▼"
+
+BARE = ("host", "format", "cache", "bus", "preallocation", "accel")
+"""Axes whose values need no name in each row."""
+
 _IEC, _SI = "MiB/s", "MB/s"
 _SI_FACTOR = 2**20 / 10**6
 
 
 class TableCell(BaseModel):
-    """The content of a row and column in parts, so that a format can align them; all empty: not measured."""
+    """The content of a row and column in parts, so that a format can align them; all empty: not measured.
+
+    `values` are the figure's rounds in the column's unit, () where there is no number.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -39,6 +47,12 @@ class TableCell(BaseModel):
     told: str = ""
     failure: str = ""
     outcome: str = "failed"
+    values: tuple[float, ...] = ()
+
+    @property
+    def value(self) -> float | None:
+        """The median of its rounds, None where there is no number."""
+        return statistics.median(self.values) if self.values else None
 
     @property
     def parts(self) -> tuple[str, str, str, str, str]:
@@ -71,8 +85,9 @@ class TableRow(BaseModel):
 class Table(BaseModel):
     """The matrix: the caption with the values that all rows share, the axes in which they differ, and the parts below.
 
-    `tests` says how many tests passed and failed; `point_tables` are curves of the same rows, in the order of the swept
-    values, and iozone's maps. `time` says where the run's time went. Both texts are "" where that is unknown.
+    `functions` are the tests that measured each column, with commas between several. `tests` says how many passed and
+    failed, `hosts` where, a line for each; `point_tables` are curves of the same rows, in the order of the swept
+    values, and iozone's maps. `time` says where the run's time went. All of these are "" or () where that is unknown.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -80,12 +95,26 @@ class Table(BaseModel):
     caption: str
     axes: tuple[str, ...]
     columns: tuple[Column, ...]
+    functions: tuple[str, ...] = ()
     rows: tuple[TableRow, ...]
     legend: str
     tests: str = ""
+    hosts: tuple[str, ...] = ()
     time: str = ""
     point_tables: tuple[PointTable, ...] = ()
     sections: tuple[Section, ...]
+
+    @property
+    def shown_axes(self) -> tuple[int, ...]:
+        """The places of its axes, without an acceleration that all rows share: the line on the host names it."""
+        return tuple(
+            i for i, name in enumerate(self.axes) if name != "accel" or len({row.axes[i] for row in self.rows}) > 1
+        )
+
+    def name_of(self, row: TableRow) -> str:
+        """The row in words: its values of the axes, behind the names of those that not everybody knows."""
+        shown = [(self.axes[i], row.axes[i]) for i in self.shown_axes if row.axes[i] != NOTHING]
+        return " ".join(value if name in BARE else f"{name}={value}" for name, value in shown)
 
 
 class _Place(NamedTuple):
@@ -133,6 +162,7 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         caption=_caption(rows, axes),
         axes=axes,
         columns=columns,
+        functions=_functions(placed, columns),
         rows=tuple(
             TableRow(
                 axes=tuple(_axis(row, name) for name in axes),
@@ -142,10 +172,19 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         ),
         legend=_legend(grid.values(), rows),
         tests=tally(run),
+        hosts=tuple(host_lines(run)),
         time=time_line(run.timelines),
         point_tables=(*build_curves(placed, *cells_of_points), *build_maps(placed, *cells_of_points)),
         sections=build_sections(run, comparison),
     )
+
+
+def _functions(placed: Sequence[Placed], columns: Sequence[Column]) -> tuple[str, ...]:
+    found: dict[Column, dict[str, None]] = {column: {} for column in columns}
+    for each in placed:
+        for column in each.columns:
+            found[column][function_of(each.key.nodeid)] = None
+    return tuple(", ".join(functions) for functions in found.values())
 
 
 def _to_si(m: Measurement) -> Measurement:
@@ -208,7 +247,7 @@ def _cell(figure: Figure, verdict: Verdict | None) -> TableCell:
     if not all(math.isfinite(value) for value in figure.values):
         return TableCell(figure="no number", change=change_text(verdict))
     text = format_figure(figure, figure.metric.unit)
-    return TableCell(figure=text, spread=spread_text(figure), change=change_text(verdict))
+    return TableCell(figure=text, spread=spread_text(figure), change=change_text(verdict), values=figure.values)
 
 
 def change_text(verdict: Verdict | None) -> str:

@@ -176,7 +176,8 @@ def test_what_failed_is_marked_and_said() -> None:
     assert [row.cells[0].text for row in table.rows] == ["1005 IOPS ±0.5 % FAIL", "1005 IOPS ±0.5 %"]
     assert "FAIL its test failed" in table.legend
     text, markdown = render_text(table, 80), render_markdown(table)
-    assert text.startswith("1 passed, 1 FAILED\n\nall rows: ")
+    assert text.startswith("1 passed, 1 FAILED\nhost local, kvm, QEMU 7.2.9, 2 cores, Example CPU 3.0 GHz\nall rows: ")
+    assert "raw     1005 ±0.5 FAIL\n" in text
     assert markdown.startswith("## Storage matrix: 1 passed, 1 FAILED\n\nall rows: ")
     assert "| raw | 1005 IOPS ±0.5 % FAIL |" in markdown
     said = "test_random_write on raw-none-virtio-blk-off 1G, local: assert iops 1005 IOPS > 5k IOPS"

@@ -13,7 +13,7 @@ from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.measure.system import Plan
-from pytest_vmstorage.plugin.options import NOT_AXES, OPTIONS, any_given, default_of, ini_name
+from pytest_vmstorage.plugin.options import NOT_AXES, OPTIONS, VERBOSITY, any_given, default_of, ini_name
 from pytest_vmstorage.plugin.settings import Settings, settings_of
 
 GIVEN_A_VALUE = {name: kind for _, _, options in OPTIONS for name, kind, *_ in options if kind != "bool"}
@@ -30,7 +30,7 @@ class FakeConfig:
         self.option = SimpleNamespace(benchmark_save=None)
         self.stash = pytest.Stash()
         self._given = {ini_name(name.replace("_", "-")): value for name, value in given.items()}
-        self._defaults: dict[str, Any] = {NOT_AXES: []}
+        self._defaults: dict[str, Any] = {NOT_AXES: [], VERBOSITY: "auto"}
         for _, _, options in OPTIONS:
             self._defaults |= {ini_name(name): default_of(kind, default) for name, kind, _, default, _ in options}
 

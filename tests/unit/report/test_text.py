@@ -20,17 +20,17 @@ from pytest_vmstorage.results.saved import Baseline
 from pytest_vmstorage.testing.builders import make_failure, make_host, make_measurement, make_run
 
 SMALL = """\
-all rows: none, virtio-blk, preallocation off, size 1G
+host local, tcg (emulated: figures say nothing about speed), QEMU 7.2.9, 2 core…
+all rows: none, virtio-blk, preallocation off, size 1G; ↑ higher, ↓ lower is
+better; ± half of smallest to largest round, in % of the median
 
-format  accel  fio randwrite 4k      fio randwrite 4k
-               qd32                  qd32
-               iops [IOPS]           clat_p99 [s]
-               higher is better      lower is better
-------  -----  --------------------  --------------------
-raw     tcg    14.2k IOPS ±3 %       1.84 ms ±1 %
-qcow2   tcg    failed: The guest…    failed: The guest…
-
-± half of smallest to largest round, in % of the median
+format  fio randwrite 4k
+        qd32
+                  clat_p99
+        IOPS ↑    ms ↓
+------  ------------------
+raw     14200 ±3  1.84 ±1
+qcow2   failed: The guest…
 
 failed cells:
   test_random_write on qcow2-none-virtio-blk-off 1G, local: The guest did not
@@ -61,10 +61,12 @@ def test_parts_of_a_column_stand_below_each_other() -> None:
     then = make_run(make_measurement(iops=(14000,)), make_measurement(qcow2, iops=(1001,)))
     comparison = compare(run, Baseline(name="main", path=Path("x"), run=then), GatePolicy(day_spread=0.02))
     lines = render_text(build_table(run, comparison), 80).splitlines()
-    assert lines[5:8] == [
-        "------  --------------------------------------",
-        "raw     14.2k IOPS  ±3 % ▲ +1.4 % INCONCLUSIVE",
-        "qcow2    1000 IOPS ±10 % ▼ -0.1 % INCONCLUSIVE",
+    assert lines[6:11] == [
+        "format  fio randwrite 4k qd32",
+        "        IOPS ↑",
+        "------  -------------------------------",
+        "raw     14200  ±3 ▲ +1.4 % INCONCLUSIVE",
+        "qcow2    1000 ±10 ▼ -0.1 % INCONCLUSIVE",
     ]
 
 
@@ -100,7 +102,7 @@ def big_run() -> Run:
     return make_run(*measured, failures=[make_failure(cells[0])], hosts=[make_host(accel="tcg")])
 
 
-@pytest.mark.parametrize(("width", "blocks"), [(60, 4), (80, 2), (120, 2), (200, 1)])
+@pytest.mark.parametrize(("width", "blocks"), [(40, 2), (60, 2), (80, 1), (100, 1), (160, 1)])
 def test_no_line_is_wider_than_the_terminal(width: int, blocks: int) -> None:
     """What does not fit is split by columns into few blocks; every block repeats its rows."""
     text = render_text(build_table(big_run()), width)
@@ -112,17 +114,17 @@ def test_no_line_is_wider_than_the_terminal(width: int, blocks: int) -> None:
 def test_every_width_is_kept_to() -> None:
     """Also those at which a column only just fits, or only just does not."""
     table = build_table(big_run())
-    widths = range(40, 160)
+    widths = range(28, 170)
     assert [w for w in widths if max(map(len, render_text(table, w).splitlines())) > w] == []
 
 
 def test_on_a_very_narrow_terminal_rows_are_numbered() -> None:
     """The axes stand in tables of their own, each with its name above, and no figure is cut."""
-    text = render_text(build_table(big_run()), 36)
-    assert max(map(len, text.splitlines())) <= 36
+    text = render_text(build_table(big_run()), 28)
+    assert max(map(len, text.splitlines())) <= 28
     assert "#   format  cache" in text
     assert "16  qcow2   writeback" in text
-    assert "16  14k IOPS ±0 % ▲" in text
+    assert "16  14014 ±0 ▲" in text
 
 
 MANY = (
@@ -152,7 +154,8 @@ def test_names_of_many_axes_stand_in_the_table(width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
     assert len(table.axes) == 16 + len(("accel",))
     tables = " ".join(above_sections(text).split())
-    assert [name for name in table.axes if not re.search(rf"\b{name}\b", tables)] == []
+    # the acceleration, which all rows share, stands in the line on the host
+    assert [name for name in table.axes[:-1] if not re.search(rf"\b{name}\b", tables)] == []
     assert "unless a row says otherwise: io=threads, iothread=no, queues=default, queue_size=default," in tables
     unusual = ("guest_fs=xfs", 'guest_mkfs="-m', 'crc=0"', "io=native", "encryption=luks", "cluster_size=2M")
     assert [word for word in unusual if word not in tables] == []
@@ -165,7 +168,7 @@ def test_names_of_axes_stand_at_every_width() -> None:
         text = render_text(table, width)
         # a name may be broken in two above its column
         tables = above_sections(text).replace("preallo-", "preallocation")
-        assert [name for name in table.axes if name not in tables] == [], width
+        assert [name for name in table.axes[:-1] if name not in tables] == [], width
 
 
 def test_a_run_without_cells() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_vmstorage.config.buses import Cache
 from pytest_vmstorage.config.cell import StorageConfig
-from pytest_vmstorage.results.cautions import Caution, WorkingSet, host_cautions, others_io
+from pytest_vmstorage.results.cautions import CACHED, Caution, WorkingSet, host_cautions, others_io
 from pytest_vmstorage.results.counters import IoCounters
 from pytest_vmstorage.results.host import HostState
 
@@ -113,7 +113,12 @@ def test_files_of_a_tools_own_are_no_more_than_the_disk() -> None:
     files = WorkingSet(label="tar", size_bytes=None, is_direct=False)
     small, large = StorageConfig(memory="512M", size="512M"), StorageConfig(memory="512M", size="8G")
     assert list(files.cautions(small, GIB)) == [
-        Caution(says="the guest's memory lies in the way and can hold the whole disk that tar works on")
+        Caution(
+            says="the guest's memory lies in the way and can hold the whole disk that tar works on",
+            brief="the guest's memory can hold all data",
+            remedy="size= above 512 MiB, or direct I/O",
+            weight=CACHED,
+        )
     ]
     assert list(files.cautions(large, GIB)) == []
     assert files.note(large, GIB) == "unknown"
