@@ -8,7 +8,7 @@ VmStorageError
 │   ├── HostError        the lab host cannot be reached or used    -> usage error when found before any test
 │   │   └── LostError    its connection was lost             -> error of that cell, and of all after it
 │   ├── ForeignPathError a command would write outside of the run's own folders and devices -> error of that cell
-│   └── HypervisorError  libvirt or QEMU refused; carries libvirt's code
+│   └── HypervisorError  libvirt or QEMU refused; carries libvirt's number
 ├── GuestError           the guest was made but cannot be used     -> error of that cell
 │   ├── BootTimeoutError no answer within the time limit
 │   ├── GuestSilentError no answer any more
@@ -18,16 +18,34 @@ VmStorageError
 ├── AttestationError     the cell is not what its id says          -> error of that cell
 └── WorkloadError        the tool failed or printed what it never prints -> error of that cell
     └── LateError        the tool was ended at its time limit
+
+Each error raised here has a code such as VM142, whose entry in `codes.toml` says what it means and what to do;
+`vmstorage explain VM142` prints it. An error that a user's own workload raises has none.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Self
 
 from pytest_vmstorage.text import plain
 
 _LONGEST = 2000
 """Characters of a sentence with its remedy; a longer one quotes output that nobody reads."""
+
+
+_CODE = re.compile(r" \[(VM\d{3})\]$", re.MULTILINE)
+
+
+def signed(text: str, code: str) -> str:
+    """The text with the code in brackets at its end, as every refusal is shown; the text alone without a code."""
+    return f"{text} [{code}]" if code else text
+
+
+def split_code(text: str) -> tuple[str, str]:
+    """The text without the code at the end of one of its lines, and that code, "" where there is none."""
+    found = _CODE.search(text)
+    return (text[: found.start()] + text[found.end() :], found[1]) if found else (text, "")
 
 
 def _shortened(text: str, most: int) -> str:
@@ -40,25 +58,32 @@ def _fitted(what: str, hint: str) -> str:
 
 
 class VmStorageError(Exception):
-    """Base of all errors here: `what` is one sentence, `hint` is the remedy.
+    """Base of all errors here: `what` is one sentence, `hint` is the remedy, `code` that of its entry, "" without one.
 
-    Both quote output of tools and guests, and reach terminals and JUnit files: they are made plain here.
+    Sentence and remedy quote output of tools and guests, and reach terminals and JUnit files: they are made plain here.
     """
 
-    def __init__(self, what: str, *, hint: str = "") -> None:
+    def __init__(self, what: str, *, hint: str = "", code: str = "") -> None:
+        self.code = code
         self.hint = _shortened(plain(hint), _LONGEST // 2)
         self.what = _fitted(what, self.hint)
         super().__init__(self.what)
 
     def __str__(self) -> str:
+        return signed(self.told, self.code)
+
+    @property
+    def told(self) -> str:
+        """The sentence and the remedy without the code, to be quoted inside another sentence."""
         return f"{self.what} {self.hint}".rstrip()
 
-    def retold(self, what: str) -> Self:
-        """A copy of this error with another sentence and the same traceback."""
+    def retold(self, what: str, *, code: str = "") -> Self:
+        """A copy of this error with another sentence, perhaps another code, and the same traceback."""
         # copy.copy() calls `cls(what)`, and some subclasses need more arguments
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.what = _fitted(what, other.hint)
+        other.code = code or self.code
         other.args = (other.what,)
         return other.with_traceback(self.__traceback__)
 
@@ -92,18 +117,18 @@ class LostError(HostError):
 
 
 class HypervisorError(ProvisionError):
-    """libvirt or QEMU refused; `code` is libvirt's error number, or -1."""
+    """libvirt or QEMU refused; `number` is libvirt's error number, or -1."""
 
-    def __init__(self, what: str, *, hint: str = "", code: int = -1) -> None:
-        super().__init__(what, hint=hint)
-        self.code = code
+    def __init__(self, what: str, *, hint: str = "", code: str = "", number: int = -1) -> None:
+        super().__init__(what, hint=hint, code=code)
+        self.number = number
 
 
 class GuestError(VmStorageError):
     """A guest exists but cannot be used; `console` is the tail of its serial console."""
 
-    def __init__(self, what: str, *, hint: str = "", console: str = "") -> None:
-        super().__init__(what, hint=hint)
+    def __init__(self, what: str, *, hint: str = "", code: str = "", console: str = "") -> None:
+        super().__init__(what, hint=hint, code=code)
         self.console = plain(console)
 
     def __str__(self) -> str:
@@ -137,8 +162,8 @@ class GuestDiedError(GuestError):
 class AttestationError(VmStorageError):
     """A field of the cell is not in effect: `asked` and `found` are both shown."""
 
-    def __init__(self, field: str, *, asked: str, found: str, hint: str = "") -> None:
-        super().__init__(f"{field} was asked to be {asked} but is {found}.", hint=hint)
+    def __init__(self, field: str, *, asked: str, found: str, hint: str = "", code: str = "") -> None:
+        super().__init__(f"{field} was asked to be {asked} but is {found}.", hint=hint, code=code)
         self.field = field
         self.asked = asked
         self.found = found
@@ -147,8 +172,8 @@ class AttestationError(VmStorageError):
 class WorkloadError(VmStorageError):
     """A workload's tool failed, or its output could not be read; `output` is its tail."""
 
-    def __init__(self, what: str, *, hint: str = "", output: str = "") -> None:
-        super().__init__(what, hint=hint)
+    def __init__(self, what: str, *, hint: str = "", code: str = "", output: str = "") -> None:
+        super().__init__(what, hint=hint, code=code)
         self.output = plain(output)
 
     def __str__(self) -> str:

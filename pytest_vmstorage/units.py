@@ -33,13 +33,16 @@ def parse_size(value: object) -> int:
         raise ConfigError(
             f"{quoted(value)} is not a size.",
             hint='Write a number with k, M, G or T (powers of 1024), such as "512M" or "2G".',
+            code="VM103",
         )
     # Decimal, because a float holds no more than 15 digits
     size = Context(prec=len(match[1]) + 20).multiply(Decimal(match[1]), Decimal(_FACTORS[match[2].lower()]))
     if size >= MOST:
-        raise ConfigError(f"{quoted(value)} is more than any disk has.", hint='Write for example "512M".')
+        raise ConfigError(f"{quoted(value)} is more than any disk has.", hint='Write for example "512M".', code="VM103")
     if size != int(size):
-        raise ConfigError(f"{quoted(value)} is not a whole number of bytes.", hint='Write for example "512M".')
+        raise ConfigError(
+            f"{quoted(value)} is not a whole number of bytes.", hint='Write for example "512M".', code="VM103"
+        )
     return int(size)
 
 
@@ -48,7 +51,9 @@ def parse_duration(value: object) -> float:
     match = _DURATION.fullmatch(text_of(value))
     seconds = float(match[1]) * _SECONDS[(match[2] or "s").lower()] if match is not None else _MOST_SECONDS
     if seconds >= _MOST_SECONDS:
-        raise ConfigError(f"{quoted(value)} is not a duration.", hint='Write seconds, or "90s", "2m", "1h".')
+        raise ConfigError(
+            f"{quoted(value)} is not a duration.", hint='Write seconds, or "90s", "2m", "1h".', code="VM111"
+        )
     return seconds
 
 
@@ -60,7 +65,7 @@ def parse_percent(value: object) -> float:
     except ValueError:
         percent = -1.0
     if not 0 < percent < 1000:
-        raise ConfigError(f"{quoted(value)} is not a percentage.", hint='Write for example "20%".')
+        raise ConfigError(f"{quoted(value)} is not a percentage.", hint='Write for example "20%".', code="VM112")
     return percent / 100
 
 

@@ -42,7 +42,7 @@ def read_words(words: Sequence[str]) -> CommandWords:
     is_limited = list(words[:3]) == ["timeout", "-s", "KILL"]
     limit_s, words = (float(words[3]), words[4:]) if is_limited else (None, words)
     if list(words[:2]) != ["/bin/sh", "-c"]:
-        raise HypervisorError(f"FakeDomain does not run {shlex.join(words)}.")
+        raise HypervisorError(f"FakeDomain does not run {shlex.join(words)}.", code="VM509")
     first, _, script = words[2].partition("\n")
     if first == 'exec "$@"':
         return CommandWords(tuple(words[4:]), limit_s)
@@ -89,7 +89,9 @@ class GuestProcesses:
     def status(self, pid: int) -> Any:
         """The agent's answer to guest-exec-status; raises HypervisorError for an unknown process."""
         if pid not in self._running:
-            raise HypervisorError("guest agent command guest-exec-status failed: Invalid parameter 'pid'.", code=1)
+            raise HypervisorError(
+                "guest agent command guest-exec-status failed: Invalid parameter 'pid'.", number=1, code="VM509"
+            )
         process = self._running[pid]
         if time.monotonic() < process.ends:
             return {"exited": False}
@@ -160,7 +162,7 @@ class FakeDomain:
         time.sleep(min(self.boot_s, timeout_s))
         if self._dead or self.dies_after == 0:
             self._dead = True
-            raise GuestDiedError("The guest ended before it answered.")
+            raise GuestDiedError("The guest ended before it answered.", code="VM502")
         return self.boots and self.boot_s <= timeout_s
 
     def agent(self, command: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
@@ -172,11 +174,15 @@ class FakeDomain:
         self._check_alive(f"guest agent command {command}")
         if self.paused or not self.boots:
             why = "it is paused" if self.paused else "fake"
-            raise GuestSilentError(f"guest agent command {command}: the guest's agent does not answer ({why}).")
+            raise GuestSilentError(
+                f"guest agent command {command}: the guest's agent does not answer ({why}).", code="VM503"
+            )
         _check_message({"execute": command, "arguments": dict(arguments)}, MESSAGE_BYTES, command)
         method = getattr(self, f"_{command.replace('-', '_')}", None)
         if method is None:
-            raise HypervisorError(f"guest agent command {command} failed: the command {command} has not been found.")
+            raise HypervisorError(
+                f"guest agent command {command} failed: the command {command} has not been found.", code="VM509"
+            )
         answer = method(**{name.replace("-", "_"): value for name, value in arguments.items()})
         _check_message({"return": answer}, ANSWER_BYTES, command)
         return answer
@@ -231,7 +237,7 @@ class FakeDomain:
 
     def _check_alive(self, doing: str) -> None:
         if self._dead:
-            raise GuestDiedError(f"The guest ended during: {doing}.")
+            raise GuestDiedError(f"The guest ended during: {doing}.", code="VM502")
 
     def save(self, path: str) -> None:
         """End the guest, and write its XML into that file of its shell; raises GuestDiedError."""
@@ -293,12 +299,14 @@ class FakeDomain:
 
     def _file(self, handle: int) -> _File:
         if handle not in self._open:
-            raise HypervisorError(f"guest agent failed: handle '{handle}' has not been found.", code=1)
+            raise HypervisorError(f"guest agent failed: handle '{handle}' has not been found.", number=1, code="VM509")
         return self._open[handle]
 
     def _content(self, path: str) -> bytes:
         if path not in self.shell.files:
-            raise HypervisorError(f"guest agent failed: Failed to open file '{path}': No such file.", code=1)
+            raise HypervisorError(
+                f"guest agent failed: Failed to open file '{path}': No such file.", number=1, code="VM509"
+            )
         return self.shell.files[path]
 
 
@@ -376,4 +384,6 @@ class FakeHypervisor:
 def _check_message(message: Mapping[str, Any], limit: int, command: str) -> None:
     size = len(json.dumps(message))
     if size > limit:
-        raise GuestError(f"guest agent command {command}: a message of {size} bytes, and {limit} is the most.")
+        raise GuestError(
+            f"guest agent command {command}: a message of {size} bytes, and {limit} is the most.", code="VM506"
+        )

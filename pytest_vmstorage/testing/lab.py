@@ -135,9 +135,9 @@ class FakeFactory(GuestFactory):
 
     def _check(self, config: StorageConfig) -> None:
         if reason := chosen(self._options.unsupported, config, ""):
-            raise UnsupportedError(reason)
+            raise UnsupportedError(reason, code="VM329")
         if matches(self._options.full, config):
-            raise SpaceError(f"The fake host has no room for {config}.")
+            raise SpaceError(f"The fake host has no room for {config}.", code="VM409")
 
 
 class FreeHost(HostLease):

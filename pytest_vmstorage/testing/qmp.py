@@ -52,7 +52,7 @@ def answer_monitor(xml: str, command: str, arguments: Mapping[str, Any]) -> Any:
         return there[arguments["property"]] if command == "qom-get" else [{"name": name} for name in there]
     if command in ("query-block", "query-blockstats", "query-named-block-nodes"):
         return _blocks(disk, command) if disk is not None else []
-    raise HypervisorError(f"monitor command {command} failed: The command {command} has not been found.")
+    raise HypervisorError(f"monitor command {command} failed: The command {command} has not been found.", code="VM509")
 
 
 def _disk(tree: ET.Element) -> _Disk | None:

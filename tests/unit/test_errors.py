@@ -49,10 +49,10 @@ def test_an_attestation_error_shows_both_values() -> None:
     assert (error.field, error.asked, error.found) == ("cache", "none", "writeback")
 
 
-def test_a_hypervisors_error_carries_libvirts_code() -> None:
+def test_a_hypervisors_error_carries_libvirts_number() -> None:
     """-1 where libvirt gave none."""
-    assert HypervisorError("No.", code=67).code == 67
-    assert HypervisorError("No.").code == -1
+    assert HypervisorError("No.", number=67).number == 67
+    assert HypervisorError("No.").number == -1
 
 
 def test_the_tree_in_the_docstring_is_the_tree_in_the_code() -> None:
@@ -111,7 +111,7 @@ LIBVIRT = SimpleNamespace(
 def test_libvirts_errors_become_ours(
     monkeypatch: pytest.MonkeyPatch, code: int, ended: bool | None, kind: type[VmStorageError], what: str
 ) -> None:
-    """A guest can only have died where there was one: else libvirt's own words are told, with its code."""
+    """A guest can only have died where there was one: else libvirt's own words are told, with its number."""
     monkeypatch.setattr(hypervisor, "load_libvirt", lambda: LIBVIRT)
     event = None if ended is None else threading.Event()
     if event is not None and ended:
@@ -120,7 +120,7 @@ def test_libvirts_errors_become_ours(
         raise LibvirtError(code, "not supported:\n no such  bus")
     assert type(caught.value) is kind
     assert caught.value.what == what
-    assert getattr(caught.value, "code", code) == code
+    assert getattr(caught.value, "number", code) == code
 
 
 @pytest.mark.parametrize(

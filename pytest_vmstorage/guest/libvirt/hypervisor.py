@@ -192,7 +192,7 @@ class LibvirtDomain:
         if not self._connection.is_alive(self._conn):
             raise self._connection.lost("waiting for the guest to boot")
         if self._ended.is_set():
-            raise GuestDiedError("The guest ended before it answered.")
+            raise GuestDiedError("The guest ended before it answered.", code="VM502")
         return came
 
     def answers(self, timeout_s: float) -> bool:
@@ -240,7 +240,9 @@ class LibvirtDomain:
             answer = json.loads(self._qemu.qemuMonitorCommand(self._handle, request, 0))
         if "error" in answer:
             # libvirt returns QEMU's refusal like any other answer
-            raise HypervisorError(f"monitor command {command} failed: {answer['error']['desc'].rstrip('.')}.")
+            raise HypervisorError(
+                f"monitor command {command} failed: {answer['error']['desc'].rstrip('.')}.", code="VM509"
+            )
         return answer["return"]
 
     def xml(self) -> str:
@@ -285,6 +287,7 @@ def load_libvirt() -> Any:
         raise HostError(
             f"libvirt's Python binding cannot be imported ({error}).",
             hint="Install libvirt-dev, pkg-config and a C compiler, then `pip install libvirt-python`.",
+            code="VM406",
         ) from None
     return libvirt
 
@@ -310,18 +313,20 @@ def translation(
     except libvirt.libvirtError as error:
         if connection is not None and is_lost():
             raise connection.lost(doing) from None
-        code = error.get_error_code() or -1
+        number = error.get_error_code() or -1
         message = one_line(error)
         gone = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
         silent = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
         # where QEMU was killed the agent's channel breaks first, and the event of its end comes a moment later
-        ends_soon = code in silent or is_broken_channel(message)
-        if ended is not None and (code in gone or ended.wait(1.0 if ends_soon else patience_s)):
-            raise GuestDiedError(f"The guest ended during: {doing}.") from None
-        if code in silent:
-            raise GuestSilentError(f"{doing}: the guest's agent does not answer ({message}).") from None
+        ends_soon = number in silent or is_broken_channel(message)
+        if ended is not None and (number in gone or ended.wait(1.0 if ends_soon else patience_s)):
+            raise GuestDiedError(f"The guest ended during: {doing}.", code="VM502") from None
+        if number in silent:
+            raise GuestSilentError(f"{doing}: the guest's agent does not answer ({message}).", code="VM503") from None
         hint = refusal_hint(message) if connection is not None and connection.is_to_daemon else ""
-        raise HypervisorError(f"{doing} failed: {message}.", hint=hint, code=code) from None
+        raise HypervisorError(f"{doing} failed: {message}.", hint=hint, code="VM509", number=number) from None
     except SystemError as error:
         # seen once with a damaged saved guest: libvirt's binding failed without a reason
-        raise HypervisorError(f"{doing} failed, and libvirt's Python binding gave no reason ({error}).") from None
+        raise HypervisorError(
+            f"{doing} failed, and libvirt's Python binding gave no reason ({error}).", code="VM509"
+        ) from None
