@@ -55,6 +55,7 @@ def ratio(
         raise ConfigError(
             f"a cell can have both {one} and {other}.",
             hint='Give an axis another value in each of them, such as cell("qcow2") and cell("raw").',
+            code="VM810",
         )
     claim, rows = f"{one} is {bounds} times as fast as {other}", scope.rows()
     couples = couples_between(rows, one, other)
@@ -108,7 +109,7 @@ def monotonic(
     bounds, rows = _not_slower(tolerance), scope.rows()
     claim = f"no step of {axis} to its next value is {'faster' if falling else 'slower'}{_by_more_than(tolerance)}"
     if rows and not has_place(rows, axis):
-        raise ConfigError(f"{axis!r} puts nothing that was measured in an order.", hint=_axes_there(rows))
+        raise ConfigError(f"{axis!r} puts nothing that was measured in an order.", hint=_axes_there(rows), code="VM811")
     couples = steps_along(rows, axis)
     if not couples:
         return _without_couples(claim, scope, (), f"no cell was measured at two values of {axis} with all else equal")
@@ -124,7 +125,9 @@ def _axes_there(rows: Sequence[MeasuredCell]) -> str:
 
 def _not_slower(tolerance: float) -> Bounds:
     if not 0 <= tolerance < 1:
-        raise ConfigError(f"a tolerance of {tolerance:g} is no fraction below 1.", hint="Write 0.02 for 2 %.")
+        raise ConfigError(
+            f"a tolerance of {tolerance:g} is no fraction below 1.", hint="Write 0.02 for 2 %.", code="VM812"
+        )
     return Bounds(at_least=1.0 - tolerance)
 
 
@@ -147,7 +150,7 @@ def _without_couples(claim: str, scope: PairScope, kinds: Sequence[CellSelector]
     missing = [*map(missing_cell, lost), *([scope.unmeasured] if scope.unmeasured else [])]
     if not missing:
         hint = "Measure what it is about in the same run, or name other cells."
-        raise ConfigError(f"whether {claim} cannot be said: {why}.", hint=hint)
+        raise ConfigError(f"whether {claim} cannot be said: {why}.", hint=hint, code="VM813")
     return Judgement(claim=claim, missing=(f"{why}: {'; '.join(missing)}",))
 
 

@@ -54,14 +54,18 @@ class Bounds(BaseModel):
     def _can_be_kept(self) -> Self:
         given = [bound for bound in (self.at_least, self.at_most) if bound is not None]
         if not given:
-            raise ConfigError("a ratio needs a bound.", hint="Write at_least=0.9, at_most=1.1, or both.")
+            raise ConfigError("a ratio needs a bound.", hint="Write at_least=0.9, at_most=1.1, or both.", code="VM814")
         if not all(0 < bound < math.inf for bound in given):
             raise ConfigError(
-                f"a ratio of speeds is above 0, and a bound is {min(given):g}.", hint="Write at_least=0.9."
+                f"a ratio of speeds is above 0, and a bound is {min(given):g}.",
+                hint="Write at_least=0.9.",
+                code="VM814",
             )
         if given != sorted(given):
             raise ConfigError(
-                f"no ratio is at least {self.at_least:g} and at most {self.at_most:g}.", hint="Swap the bounds."
+                f"no ratio is at least {self.at_least:g} and at most {self.at_most:g}.",
+                hint="Swap the bounds.",
+                code="VM814",
             )
         return self
 
@@ -259,22 +263,27 @@ def _metric(couple: Couple, names: tuple[str, str]) -> Metric:
     try:
         found = [m.metric(name) for m, name in zip(couple, names, strict=True)]
     except AttributeError as error:
-        raise ConfigError(f"{error}.", hint="Name another metric, or choose workloads that have it.") from None
+        raise ConfigError(
+            f"{error}.", hint="Name another metric, or choose workloads that have it.", code="VM815"
+        ) from None
     if not (found[0].is_rate or found[0].unit == "s"):
         raise ConfigError(
             f"{names[0]} of {couple.first.workload} is in {found[0].unit}, and no speed.",
             hint='Name a rate or a time, such as metric="iops".',
+            code="VM815",
         )
     if found[0].better == "neither":
         raise ConfigError(
             f"{names[0]} of {couple.first.workload} is no speed: neither way is better.",
             hint='Name another metric, such as metric="iops".',
+            code="VM815",
         )
     if found[0].unit != found[1].unit:
         raise ConfigError(
             f"{names[0]} of {couple.first.workload} is in {found[0].unit}, and {names[1]} of"
             f" {couple.second.workload} in {found[1].unit}.",
             hint="Name metrics that count the same, by metric and other_metric.",
+            code="VM815",
         )
     return found[0]
 

@@ -61,7 +61,7 @@ class Yardsticks:
         natives = [native for native in self._natives.get(_device_key(m), ()) if len(native.samples) >= LEAST_ROUNDS]
         best = max((value for native in natives for value in native.values(m.primary)), default=0.0)
         if best and (reason := above_native(float(m.figure(m.primary)), best, m.moved, m.config.cache)):
-            raise WorkloadError(f"The figure of {m.workload} is INVALID: {reason}.")
+            raise WorkloadError(f"The figure of {m.workload} is INVALID: {reason}.", code="VM703")
 
 
 def _device_key(m: Measurement) -> tuple[str, ...]:

@@ -162,7 +162,7 @@ class StorageConfig(BaseModel):
     def _size_holds_a_workload(cls, size: int) -> int:
         if size < SMALLEST_BYTES or size % 512:
             hint = "The size is at least 1M and a multiple of 512 bytes."
-            raise ConfigError(f"a disk of {size} bytes cannot be made.", hint=hint)
+            raise ConfigError(f"a disk of {size} bytes cannot be made.", hint=hint, code="VM103")
         return size
 
     @field_validator("memory")
@@ -170,7 +170,7 @@ class StorageConfig(BaseModel):
     def _memory_boots(cls, memory: int) -> int:
         if memory < SMALLEST_MEMORY_BYTES or memory % 2**20:
             hint = "Give 256M or more, in whole MiB."
-            raise ConfigError(f"a guest with {memory} bytes of memory does not boot.", hint=hint)
+            raise ConfigError(f"a guest with {memory} bytes of memory does not boot.", hint=hint, code="VM104")
         return memory
 
     @field_validator("backing")
@@ -182,6 +182,7 @@ class StorageConfig(BaseModel):
                 f"backing={text!r} is not known.",
                 hint=f"backing is one of: {', '.join(BACKINGS)}; or one of them with a name of vmstorage.toml, such as"
                 ' "device:nvme0".',
+                code="VM105",
             )
         return text
 
@@ -201,6 +202,7 @@ class StorageConfig(BaseModel):
             raise ConfigError(
                 f"emulator={path!r} is not the path of a QEMU binary.",
                 hint='Write it from the root of the lab host, such as "/opt/qemu-9.2/bin/qemu-system-x86_64".',
+                code="VM106",
             )
         return path
 
@@ -209,7 +211,7 @@ class StorageConfig(BaseModel):
         for rule in broken_rules(self):
             hint = "Leave the cell out of the parametrize lists, or deselect it with -k or --deselect."
             reason = f"{rule.reason} (rule {rule.name}; source: {rule.source})"
-            raise ConfigError(f"{self} cannot exist: {reason}.", hint=hint)
+            raise ConfigError(f"{self} cannot exist: {reason}.", hint=hint, code=rule.code)
         for where, kind in (("host", self.host_fs), ("guest", self.guest_fs)):
             # refuses options that do more than shape a file system, or reach another device
             if kind not in ("as-found", "none"):
@@ -310,7 +312,7 @@ def check_field(name: str) -> None:
     """Raise ConfigError, with the name that is spelt most like it, where no field has that name."""
     if name not in FIELDS:
         hint = f"{close_to(name, FIELDS)}It has: {', '.join(FIELDS)}."
-        raise ConfigError(f"a storage configuration has no field {name!r}.", hint=hint)
+        raise ConfigError(f"a storage configuration has no field {name!r}.", hint=hint, code="VM101")
 
 
 @lru_cache(maxsize=1024)
@@ -338,10 +340,12 @@ def make_config(values: Mapping[str, Any]) -> StorageConfig:
         check_readable(name, value)
         allowed = ALLOWED.get(name)
         if allowed is not None and value not in allowed:
-            raise ConfigError(f"{name}={quoted(value)} is not known.", hint=f"{name} is one of: {', '.join(allowed)}.")
+            raise ConfigError(
+                f"{name}={quoted(value)} is not known.", hint=f"{name} is one of: {', '.join(allowed)}.", code="VM102"
+            )
     try:
         return StorageConfig(**values)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else ", ".join(values)
-        raise ConfigError(f"{name}={quoted(values.get(name))}: {first['msg']}.") from None
+        raise ConfigError(f"{name}={quoted(values.get(name))}: {first['msg']}.", code="VM102") from None

@@ -22,7 +22,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     plain = text.replace(" ", "")
     cpus = tuple(sorted(set(read_cpus(plain)))) if _LIST.fullmatch(plain) else ()
     if not cpus or any(int(a) > int(b) for a, b in re.findall(r"(\d+)-(\d+)", plain)):
-        raise ConfigError(f"{text!r} is not a list of CPUs.", hint='Write for example "2-5,8".')
+        raise ConfigError(f"{text!r} is not a list of CPUs.", hint='Write for example "2-5,8".', code="VM113")
     return cpus
 
 

@@ -101,7 +101,9 @@ def split_words(options: str, *, field: str) -> list[str]:
     try:
         words = shlex.split(options)
     except ValueError as error:
-        raise ConfigError(f"{field}={options!r} cannot be read: {error}.", hint="Close the quote.") from None
+        raise ConfigError(
+            f"{field}={options!r} cannot be read: {error}.", hint="Close the quote.", code="VM107"
+        ) from None
     check_one_line(field, options)
     return words
 
@@ -114,6 +116,7 @@ def check_mkfs_options(kind: str, options: str, *, field: str) -> tuple[str, ...
         raise ConfigError(
             f"{field}={options!r} cannot be used: {refused!r} is not an option that shapes the {kind}.",
             hint=f"Device and kind are given here; what may be given beside them: {_taken_words(kind)}.",
+            code="VM107",
         )
     return tuple(words)
 
@@ -396,5 +399,6 @@ def mount_options(kind: str, options: str, *, field: str) -> tuple[str, ...]:
                 f"{field}={options!r} cannot be used: {option!r} does not say how the {kind} is mounted.",
                 hint=f'Give mount options alone, such as {field}="-o noatime"; those of {kind} are:'
                 f" {', '.join(sorted(_MOUNT[family(kind)]))}.",
+                code="VM107",
             )
     return tuple(found)

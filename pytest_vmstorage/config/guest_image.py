@@ -67,16 +67,20 @@ def choose_image(
     if not name:
         for given, what in ((sha256, "sha256"), (reach, "reach")):
             if given:
-                raise ConfigError(f"{_OPTION}-{what} needs an image.", hint=f"Name it with {_OPTION}=PATH.")
+                raise ConfigError(
+                    f"{_OPTION}-{what} needs an image.", hint=f"Name it with {_OPTION}=PATH.", code="VM202"
+                )
         return None
     entry = listed.get(name)
     path = Path(entry.path if entry is not None else folder / Path(name).expanduser()).expanduser().resolve()
     if not path.is_file():
         has = f" vmstorage.toml has no image of that name either: {', '.join(listed)}." if listed else ""
-        raise ConfigError(f"{_OPTION}={name}: there is no file {path}.{has}", hint="Name a qcow2 or raw image.")
+        raise ConfigError(
+            f"{_OPTION}={name}: there is no file {path}.{has}", hint="Name a qcow2 or raw image.", code="VM225"
+        )
     if reach not in ("", *get_args(Reach)):
         hint = f"It is one of: {', '.join(get_args(Reach))}."
-        raise ConfigError(f"{_OPTION}-reach={reach} is not known.", hint=hint)
+        raise ConfigError(f"{_OPTION}-reach={reach} is not known.", hint=hint, code="VM225")
     known = _checked(sha256, f"{_OPTION}-sha256={sha256}") if sha256 else entry and entry.sha256
     by: Any = reach or (entry and entry.reach) or "agent"
     return ListedImage(path=path, sha256=known or _neighbour(path), reach=by)
@@ -93,6 +97,7 @@ def _neighbour(path: Path) -> str:
         raise ConfigError(
             f"the image {path} has no checksum, and without one nobody knows what was measured.",
             hint=f"Write it next to the image: `sha256sum {path.name} >{file.name}`, or give {_OPTION}-sha256.",
+            code="VM226",
         )
     return _checked(words[0], f"{file} begins with {words[0]!r}, which")
 
@@ -101,4 +106,4 @@ def _checked(text: str, what: str) -> str:
     try:
         return _sha256(text)
     except SlipError as slip:
-        raise ConfigError(f"{what} {slip.reason}.", hint=slip.hint) from None
+        raise ConfigError(f"{what} {slip.reason}.", hint=slip.hint, code="VM225") from None

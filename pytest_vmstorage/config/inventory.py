@@ -224,7 +224,7 @@ def find_host(name: str | None, folder: str | None, inventory: Inventory | None 
     if name == LOCAL:
         return LabHost(name=socket.gethostname(), uri=None, ssh=None, folder=folder or _local_folder(), **shared)
     if HOST_NAME.fullmatch(name) is None:
-        raise ConfigError(f"--vm-host={name} is not a host name.", hint="Write NAME or USER@NAME.")
+        raise ConfigError(f"--vm-host={name} is not a host name.", hint="Write NAME or USER@NAME.", code="VM210")
     ssh = entry.ssh or name
     # no_tty: without it an ssh that wants a password waits for ever on the terminal (libvirt.org/remote)
     uri = entry.uri or f"qemu+ssh://{ssh}/system?no_tty=1"
@@ -251,15 +251,17 @@ def choose_hosts(text: str, inventory: Inventory | None) -> tuple[str, ...]:
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not part:
-            raise ConfigError(f"--vm-host={text} has an empty name.", hint="Write names with one comma between.")
+            raise ConfigError(
+                f"--vm-host={text} has an empty name.", hint="Write names with one comma between.", code="VM210"
+            )
         if parts.count(part) > 1:
-            raise ConfigError(f"--vm-host={text} has {part} twice.", hint="Take one of them away.")
+            raise ConfigError(f"--vm-host={text} has {part} twice.", hint="Take one of them away.", code="VM210")
     hosts = tuple(dict.fromkeys(name for part in parts for name in _meant(part, text, inventory)))
     # one machine under two names: two measurements would run at the same time on it
     for one, other in combinations((find_host(name, None, inventory) for name in hosts), 2):
         if one.ssh == other.ssh:
             names = f"{one.listed_as} and {other.listed_as} are one machine, both by ssh to {one.ssh}"
-            raise ConfigError(f"--vm-host={text}: {names}.", hint="Name one of them.")
+            raise ConfigError(f"--vm-host={text}: {names}.", hint="Name one of them.", code="VM210")
     return hosts
 
 
@@ -268,18 +270,22 @@ def _meant(part: str, text: str, inventory: Inventory | None) -> Iterator[str]:
     if part != ALL and not part.startswith(TAG):
         if HOST_NAME.fullmatch(part) is None:
             hint = "Write NAME, USER@NAME, tag:TAG or all."
-            raise ConfigError(f"--vm-host={text}: {part!r} is not a host name.", hint=hint)
+            raise ConfigError(f"--vm-host={text}: {part!r} is not a host name.", hint=hint, code="VM210")
         yield part
         return
     if inventory is None or not inventory.hosts:
         where = f"{inventory.source} lists none" if inventory else "there is no vmstorage.toml"
         raise ConfigError(
-            f"--vm-host={text}: {part} needs a list of hosts, and {where}.", hint="List them under [hosts.NAME]."
+            f"--vm-host={text}: {part} needs a list of hosts, and {where}.",
+            hint="List them under [hosts.NAME].",
+            code="VM211",
         )
     tag = part.removeprefix(TAG)
     found = [name for name, entry in inventory.hosts.items() if part == ALL or tag in entry.tags]
     if not found:
         tags = dict.fromkeys(one for entry in inventory.hosts.values() for one in entry.tags)
         there = f"It has: {', '.join(tags)}." if tags else 'Write tags = ["nvme"] into a host\'s entry.'
-        raise ConfigError(f"--vm-host={text}: no host in {inventory.source} has the tag {tag!r}.", hint=there)
+        raise ConfigError(
+            f"--vm-host={text}: no host in {inventory.source} has the tag {tag!r}.", hint=there, code="VM211"
+        )
     yield from found

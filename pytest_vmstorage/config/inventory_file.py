@@ -51,15 +51,15 @@ def _stable_id(text: str, kind: _Kind) -> str:
         return text
     short = text.removeprefix("/dev/disk/")
     if is_kernel_name(text) or (short == text and text.startswith("/")):
-        raise SlipError(f"is a name that may be another {kind}'s after the next boot", STABLE)
+        raise SlipError(f"is a name that may be another {kind}'s after the next boot", STABLE, code="VM221")
     if _PLACE_NAME.fullmatch(short):
-        raise SlipError(f"names the place a {kind} is plugged into, not the {kind}", STABLE)
+        raise SlipError(f"names the place a {kind} is plugged into, not the {kind}", STABLE, code="VM221")
     if short.startswith(("by-uuid/", "by-label/")):
-        raise SlipError("names a file system, and measuring destroys that", STABLE)
+        raise SlipError("names a file system, and measuring destroys that", STABLE, code="VM221")
     if "/" in short and (not short.startswith(_FOLDERS) or short.count("/") > 1 or short.endswith("/")):
-        raise SlipError(f"is not the id of a {kind}", STABLE)
+        raise SlipError(f"is not the id of a {kind}", STABLE, code="VM221")
     if kind == "device" and short.startswith(("by-partuuid/", "by-partlabel/")):
-        raise SlipError("is a partition's", "List it under partitions.")
+        raise SlipError("is a partition's", "List it under partitions.", code="VM221")
     # the kernel writes a partition's UUID in small letters, gdisk in capitals
     return short.lower() if short.startswith("by-partuuid/") else short.removeprefix("by-id/")
 
@@ -73,7 +73,7 @@ def _kind_of_id(text: str) -> _Kind:
 
 def _machine_disk(text: str) -> str:
     if text.startswith("/") and not text.startswith("/dev/"):
-        raise SlipError("is not a disk", f"For a file on it write folder = {text!r}.")
+        raise SlipError("is not a disk", f"For a file on it write folder = {text!r}.", code="VM221")
     # a name of today is kept as it is, so that the machine can be asked which id that disk has: nothing is written
     return text if is_kernel_name(text) else _stable_id(text, _kind_of_id(text))
 
@@ -85,9 +85,9 @@ def _uri(uri: str) -> str:
         parts = urlsplit(uri)
         asked = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True, separator="&")}
     except ValueError as error:
-        raise SlipError(f"is not a URI: {error}", hint) from None
+        raise SlipError(f"is not a URI: {error}", hint, code="VM223") from None
     if parts.scheme.partition("+")[2] == "ext" or "command" in asked:
-        raise SlipError("would have libvirt run a program on this machine", hint)
+        raise SlipError("would have libvirt run a program on this machine", hint, code="VM223")
     return uri
 
 
@@ -229,12 +229,12 @@ def read_inventory(path: Path, name: str) -> Inventory:
 
 def load_inventory(text: str, source: str) -> Inventory:
     """The inventory that a file says; raises ConfigError, one sentence with file and key."""
-    file = load_toml(_InventoryFile, text, source)
+    file = load_toml(_InventoryFile, text, source, code="VM220")
     for name in file.machines:
         if name in file.hosts or name == LOCAL:
             where = place(source, "machines", name)
             raise ConfigError(
-                f"{where}: {name} is a host's name, and rows of both would bear it.", hint="Name it anew."
+                f"{where}: {name} is a host's name, and rows of both would bear it.", hint="Name it anew.", code="VM222"
             )
     return Inventory(
         source=source,
@@ -260,7 +260,7 @@ def _machine(name: str, table: _Machine) -> ListedMachine:
 def _host(name: str, table: _Host, where: str) -> ListedHost:
     for key in table.model_fields_set & {"uri", "ssh"} if name == LOCAL else ():
         hint = f"Take {key} away, or give the host another name."
-        raise ConfigError(f"{where}: {key} is another machine's, and {LOCAL} is this one.", hint=hint)
+        raise ConfigError(f"{where}: {key} is another machine's, and {LOCAL} is this one.", hint=hint, code="VM224")
     host = ListedHost(
         **table.model_dump(include={"uri", "ssh", "folder", "tags"}),
         cpus=parse_cpus(table.cpus) if table.cpus else (),
@@ -277,5 +277,7 @@ def _host(name: str, table: _Host, where: str) -> ListedHost:
     for entry in host.listed():
         what = tuple(entry.model_dump(exclude={"name", "kind", "allow_destroy"}).items())
         if (first := seen.setdefault(what, entry.name)) != entry.name:
-            raise ConfigError(f"{where}: {first} and {entry.name} are the same thing.", hint="Take one of them away.")
+            raise ConfigError(
+                f"{where}: {first} and {entry.name} are the same thing.", hint="Take one of them away.", code="VM222"
+            )
     return host

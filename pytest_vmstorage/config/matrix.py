@@ -125,6 +125,7 @@ class Matrix(BaseModel):
             raise ConfigError(
                 f"{self.source} leaves out every cell; the first, {left_out[0].cell}, because of {left_out[0].reason}.",
                 hint="Take a rule away or add a value.",
+                code="VM233",
             )
         names = [f"{kind} rule {n + 1}" for kind in ("exclude", "only") for n in range(len(getattr(self, kind)))]
         idle = tuple(name for name in names if name not in met)
@@ -150,6 +151,7 @@ class Matrix(BaseModel):
             raise ConfigError(
                 f"{self.source} has {count} combinations; {MOST_CELLS} are the most.",
                 hint="Split it into files with fewer axes or values.",
+                code="VM231",
             )
 
     def _check_possible(self, impossible: list[ExcludedCell]) -> None:
@@ -159,6 +161,7 @@ class Matrix(BaseModel):
             raise ConfigError(
                 f"{self.source} has {cells}: {'; '.join(groups)}.",
                 hint='Add an [[exclude]] for it, or impossible = "leave-out" at the top of the file.',
+                code="VM232",
             )
 
 
@@ -217,14 +220,14 @@ def value_of(name: str, value: Any) -> Any:
         return _ADAPTERS[name].validate_python(value)
     except ValidationError as error:
         wanted = error.errors()[0]["msg"].removeprefix("Input ")
-        raise ConfigError(f"{name}={value!r} is not known.", hint=f"It {wanted}.") from None
+        raise ConfigError(f"{name}={value!r} is not known.", hint=f"It {wanted}.", code="VM102") from None
 
 
 def _plain(name: str, value: Any) -> Any:
     try:
         return value_of(name, value)
     except ConfigError as error:
-        raise SlipError(error.what.rstrip("."), error.hint, of_table=True) from None
+        raise SlipError(error.what.rstrip("."), error.hint, of_table=True, code=error.code) from None
 
 
 def _axes(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,7 +297,7 @@ class _MatrixFile(TomlTable):
 
 def load_matrix(text: str, source: str) -> Matrix:
     """The matrix of a file, expanded once as a check; raises ConfigError, one sentence with file and key."""
-    file = load_toml(_MatrixFile, text, source)
+    file = load_toml(_MatrixFile, text, source, code="VM230")
     matrix = Matrix(
         source=source,
         axes=file.axes,

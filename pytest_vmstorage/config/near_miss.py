@@ -74,6 +74,7 @@ def refusal(name: str, values: Sequence[object], axis: str) -> ConfigError:
         f"the parameter {name} ({given}) is no axis, so it changes nothing of the disk.",
         hint=f"Did you mean {axis}? Rename it, or, where it is a parameter of the test's own, name it in the ini file:"
         f" vm_not_axes = {name}.",
+        code="VM109",
     )
 
 

@@ -54,10 +54,12 @@ def cell(*values: str, **fields: Any) -> CellSelector:
     for name, value, text in texts:
         if name in chosen:
             hint = "A cell has one value of each axis."
-            raise ConfigError(f"cell({chosen[name]!r}, {text}) names {name} twice.", hint=hint)
+            raise ConfigError(f"cell({chosen[name]!r}, {text}) names {name} twice.", hint=hint, code="VM114")
         chosen[name] = _checked(name, value) if name in fields else value
     if not chosen:
-        raise ConfigError("cell() names no value, and so every cell.", hint='Write for example cell("raw").')
+        raise ConfigError(
+            "cell() names no value, and so every cell.", hint='Write for example cell("raw").', code="VM114"
+        )
     return CellSelector(values={name: chosen[name] for name in FIELDS if name in chosen})
 
 
@@ -72,11 +74,11 @@ def _axis_of(value: str) -> str:
     meant = [name for name in there if name in BARE] or there
     if len(meant) > 1:
         choice = " or ".join(f"cell({name}={value!r})" for name in meant)
-        raise ConfigError(f"cell({value!r}) is a value of {', '.join(meant)}.", hint=f"Write {choice}.")
+        raise ConfigError(f"cell({value!r}) is a value of {', '.join(meant)}.", hint=f"Write {choice}.", code="VM114")
     if not meant:
         known = [text for name in FIELDS for text in _declared(name)] + list(BACKINGS)
         hint = close_to(str(value), known).rstrip() or 'Write which axis it is of, such as cell(cluster_size="64k").'
-        raise ConfigError(f"cell({value!r}): no axis has such a value by name.", hint=hint)
+        raise ConfigError(f"cell({value!r}): no axis has such a value by name.", hint=hint, code="VM114")
     return meant[0]
 
 
@@ -94,7 +96,9 @@ def _is_backing(value: object) -> bool:
 def _checked(name: str, value: Any) -> Any:
     if name not in FIELDS:
         hint = f"It has: {', '.join(FIELDS)}."
-        raise ConfigError(f"cell({name}={value!r}): a cell has no field {name!r}.", hint=hint)
+        raise ConfigError(f"cell({name}={value!r}): a cell has no field {name!r}.", hint=hint, code="VM101")
     if name == "backing" and not _is_backing(value):
-        raise ConfigError(f"backing={value!r} is not known.", hint=f"backing is one of: {', '.join(BACKINGS)}.")
+        raise ConfigError(
+            f"backing={value!r} is not known.", hint=f"backing is one of: {', '.join(BACKINGS)}.", code="VM105"
+        )
     return value_of(name, value)

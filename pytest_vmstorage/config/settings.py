@@ -79,12 +79,13 @@ def parse_without(texts: Iterable[str]) -> Hygiene:
     for name in names:
         if name not in STEPS:
             hint = f"It is one of: {', '.join(STEPS)}."
-            raise ConfigError(f"{_option(name)} names no step that could be left out.", hint=hint)
+            raise ConfigError(f"{_option(name)} names no step that could be left out.", hint=hint, code="VM206")
     dropped = [name for name in _DROPS if name not in names]
     if "sync" in names and dropped:
         raise ConfigError(
             f"{_option('sync')} leaves nothing to drop: a page that was not written back stays in its cache.",
             hint=f"Leave out {' and '.join(dropped)} as well: {_option(','.join(['sync', *_DROPS]))}.",
+            code="VM206",
         )
     return Hygiene(without=names)
 

@@ -21,12 +21,12 @@ from pytest_vmstorage.text import quoted
 class SlipError(ValueError):
     """A refused value of a key: `reason` is the predicate of "KEY = VALUE", with `of_table` a whole clause of a table.
 
-    "{key}" in `hint` stands for the key.
+    "{key}" in `hint` stands for the key. Without a `code` it has that of its file.
     """
 
-    def __init__(self, reason: str, hint: str, *, of_table: bool = False) -> None:
+    def __init__(self, reason: str, hint: str, *, of_table: bool = False, code: str = "") -> None:
         super().__init__(reason)
-        self.reason, self.hint, self.of_table = reason, hint, of_table
+        self.reason, self.hint, self.of_table, self.code = reason, hint, of_table, code
 
 
 def check_known(keys: Iterable[str], known: Collection[str]) -> None:
@@ -90,19 +90,24 @@ _REFUSALS: Mapping[str, tuple[str, str]] = {
 _Model = TypeVar("_Model", bound=TomlTable)
 
 
-def load_toml(model: type[_Model], text: str, source: str) -> _Model:
-    """The model that a file says; raises ConfigError, one sentence that names `source`, the table and the key."""
+def load_toml(model: type[_Model], text: str, source: str, *, code: str) -> _Model:
+    """The model that a file says; raises ConfigError, one sentence that names `source`, the table and the key.
+
+    `code` is the error's where its slip has none of its own.
+    """
     try:
         document = tomllib.loads(text)
     except RecursionError:
-        raise ConfigError(f"{source} is not TOML: it is nested too deeply.", hint="Correct that line.") from None
+        raise ConfigError(
+            f"{source} is not TOML: it is nested too deeply.", hint="Correct that line.", code="VM216"
+        ) from None
     except ValueError as error:
         # TOMLDecodeError is a ValueError, as is the error of int() for thousands of digits
-        raise ConfigError(f"{source} is not TOML: {error}.", hint="Correct that line.") from None
+        raise ConfigError(f"{source} is not TOML: {error}.", hint="Correct that line.", code="VM216") from None
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        raise _refusal(error.errors(include_url=False)[0], source) from None
+        raise _refusal(error.errors(include_url=False)[0], source, code) from None
 
 
 def place(source: str, *path: str | int) -> str:
@@ -112,15 +117,16 @@ def place(source: str, *path: str | int) -> str:
     return f"{source}, {f'[[{names}]]{number}' if number else f'[{names}]'}" if names else source
 
 
-def _refusal(found: Any, source: str) -> ConfigError:
+def _refusal(found: Any, source: str, code: str) -> ConfigError:
     """The first of pydantic's errors (ErrorDetails) as our sentence."""
     *path, key = found["loc"] or ("",)
     context, value = found.get("ctx", {}), found["input"]
     slip = context.get("error")
     if not isinstance(slip, SlipError):
         slip = SlipError(*_REFUSALS.get(found["type"], (f"is refused ({found['msg']})", "Correct it.")))
+    code = slip.code or code
     if slip.of_table:
-        return ConfigError(f"{place(source, *found['loc'])}: {slip.reason}.", hint=slip.hint)
+        return ConfigError(f"{place(source, *found['loc'])}: {slip.reason}.", hint=slip.hint, code=code)
     text = str(value) if isinstance(value, datetime.date | datetime.time) else quoted(value)
     table = place("", *found["loc"]).removeprefix(", ")
     if key == "[key]":
@@ -136,4 +142,4 @@ def _refusal(found: Any, source: str) -> ConfigError:
     # a list at the top of a file is one of tables
     hint = hint.replace("{list}", f"{key} = [...]" if path else f"[[{key}]] above each of its tables")
     hint = hint.replace("{expected}", str(context.get("expected")))
-    return ConfigError(f"{place(source, *path)}: {subject} {slip.reason}.", hint=hint)
+    return ConfigError(f"{place(source, *path)}: {subject} {slip.reason}.", hint=hint, code=code)

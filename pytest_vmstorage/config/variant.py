@@ -35,11 +35,14 @@ class Variant(BaseModel):
         try:
             made = make_config({**config.model_dump(), **self.values})
         except ConfigError as error:
-            raise ConfigError(f"--vm-against={self.text} of {config}: {error.what}", hint=error.hint) from None
+            raise ConfigError(
+                f"--vm-against={self.text} of {config}: {error.what}", hint=error.hint, code=error.code
+            ) from None
         if made == config and not self.host:
             raise ConfigError(
                 f"--vm-against={self.text} changes nothing in {config}, which would be measured against itself.",
                 hint="Name another value, or deselect the cell with -k.",
+                code="VM208",
             )
         return made
 
@@ -52,12 +55,12 @@ def parse_recipe(text: str) -> Variant:
         name, equals, value = (word.strip() for word in part.partition("="))
         if not equals or not value:
             hint = "Write for example cache=none,io=native."
-            raise ConfigError(f"--vm-against={text}: {part.strip()!r} is not AXIS=VALUE.", hint=hint)
+            raise ConfigError(f"--vm-against={text}: {part.strip()!r} is not AXIS=VALUE.", hint=hint, code="VM207")
         if name not in (*AXES, *HOST):
             hint = f"There are: {', '.join((*AXES, *HOST))}."
-            raise ConfigError(f"--vm-against={text}: {name} is not an axis.", hint=hint)
+            raise ConfigError(f"--vm-against={text}: {name} is not an axis.", hint=hint, code="VM207")
         if name in values or HOST.get(name) in host:
-            raise ConfigError(f"--vm-against={text} has {name} twice.", hint="Take one of them away.")
+            raise ConfigError(f"--vm-against={text} has {name} twice.", hint="Take one of them away.", code="VM207")
         if name in HOST:
             host[HOST[name]] = value
         else:
@@ -70,7 +73,9 @@ def _plain(name: str, value: str) -> str | int | bool | None:
     default = StorageConfig.model_fields[name].default
     if isinstance(default, bool):
         if value.lower() not in _YES:
-            raise ConfigError(f"--vm-against: {name}={value} is neither yes nor no.", hint=f"Write {name}=yes.")
+            raise ConfigError(
+                f"--vm-against: {name}={value} is neither yes nor no.", hint=f"Write {name}=yes.", code="VM207"
+            )
         return _YES[value.lower()]
     if value == "default" and default is None:
         return None

@@ -56,7 +56,7 @@ class Loss(BaseModel):
     @model_validator(mode="after")
     def _can_hold(self) -> Self:
         for flaw, hint in self._flaws():
-            raise ConfigError(f"this rule of tolerated loss cannot hold: {flaw}.", hint=hint)
+            raise ConfigError(f"this rule of tolerated loss cannot hold: {flaw}.", hint=hint, code="VM802")
         return self
 
     def _flaws(self) -> Iterator[tuple[str, str]]:
@@ -217,7 +217,7 @@ def parse_tolerated(text: object, where: str) -> Tolerated:
         return Tolerated(fraction=parse_percent(text))
     except ConfigError as error:
         hint = f'Write for example "10%", or "{HISTORY}" for what saved days can show.'
-        raise ConfigError(f"{where}: {error.what}", hint=hint) from None
+        raise ConfigError(f"{where}: {error.what}", hint=hint, code=error.code) from None
 
 
 class Scope(BaseModel):

@@ -66,7 +66,7 @@ def load_gate_file(text: str, source: str, policy: GatePolicy) -> GatePolicy:
     The file has `tolerated` and `day_spread` for all cells, and tables [[cells]] (cell, workload, tolerated) and
     [[waivers]] (cell, workload, reason, owner, expires).
     """
-    file = load_toml(_GateFile, text, source)
+    file = load_toml(_GateFile, text, source, code="VM801")
     found: dict[str, Any] = {name: getattr(file, name) for name in file.model_fields_set & {"tolerated", "day_spread"}}
     found["rules"] = tuple(
         ToleranceRule(**dict(one), where=place(source, "cells", n)) for n, one in enumerate(file.cells)

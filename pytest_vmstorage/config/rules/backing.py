@@ -58,6 +58,7 @@ BACKING_RULES = (
         "backing=native is the workload on the host itself, which has no guest and no image format; only the state, the"
         " preallocation of its file and what lies under it can be chosen",
         "the meaning of backing=native",
+        "VM121",
     ),
     Rule(
         "machine-is-as-it-is",
@@ -68,12 +69,14 @@ BACKING_RULES = (
         "backing=machine is a machine that the plugin did not make, so that only the state and the size can be chosen;"
         " what else it is its label in vmstorage.toml states",
         "the meaning of backing=machine",
+        "VM122",
     ),
     Rule(
         "machine-has-a-name",
         lambda cell: cell.backing_kind == "machine" and not cell.backing_name,
         "backing=machine needs the name that vmstorage.toml has for it, such as backing=machine:esx-guest",
         "the meaning of backing=machine",
+        "VM123",
     ),
     Rule(
         "null-has-no-storage",
@@ -83,18 +86,21 @@ BACKING_RULES = (
         "backing=null is QEMU's null driver in the place of an image: it has no format, no io mode, no layers, and no"
         " blocks to allocate, find zero or give back; cache, bus and what else is the guest's can be chosen",
         "QEMU block/null.c and BlockdevOptionsNull in qapi/block-core.json",
+        "VM124",
     ),
     Rule(
         "null-keeps-nothing",
         lambda cell: cell.backing_kind == "null" and (cell.state != "filled" or cell.guest_fs != "none"),
         "QEMU's null driver keeps nothing and reads zeroes, so that its disk has no state and holds no file system",
         'QEMU block/null.c; mkfs.ext4 succeeds and mount says "can\'t read superblock", tried',
+        "VM125",
     ),
     Rule(
         "null-has-no-name",
         lambda cell: cell.backing_kind == "null" and bool(cell.backing_name),
         "backing=null lies on nothing, so that vmstorage.toml has no name for it",
         "the meaning of backing=null",
+        "VM126",
     ),
     Rule(
         "block-formats",
@@ -103,12 +109,14 @@ BACKING_RULES = (
         " on a device",
         'this plugin; of qed qemu-img says "Cannot resize device files", a vmdk there takes no data, vdi and vpc do;'
         " tried",
+        "VM127",
     ),
     Rule(
         "block-preallocation",
         lambda cell: cell.backing_kind in BLOCK_BACKINGS and cell.preallocation in ("falloc", "full"),
         "a block device has all its blocks; falloc and full are a file's",
         "qemu-img: \"Preallocation mode 'falloc' unsupported for this non-regular file\", tried",
+        "VM128",
     ),
     Rule(
         "block-layers",
@@ -118,6 +126,7 @@ BACKING_RULES = (
         ),
         "backing chains, compressed clusters and internal snapshots are made in files here",
         "this plugin; QEMU takes all three on a block device, tried",
+        "VM129",
     ),
     Rule(
         "block-has-no-first-write",
@@ -129,35 +138,41 @@ BACKING_RULES = (
         "nothing is allocated when raw on a partition, a thick LVM volume or a device is written first, so that fresh"
         " and aged say nothing there",
         "lvmthin(7); what a device held before is not known",
+        "VM130",
     ),
     Rule(
         "host-fs-needs-a-file",
         lambda cell: cell.host_fs != "as-found" and cell.backing_kind not in ("file", "native"),
         "host_fs is the file system that an image file lies on, and this backing has no file",
         "the meaning of host_fs",
+        "VM131",
     ),
     Rule(
         "host-fs-options",
         lambda cell: cell.host_fs == "as-found" and bool(cell.host_mkfs or cell.host_mount),
         "host_mkfs and host_mount are options of a file system that is made, and host_fs=as-found makes none",
         "the meaning of host_fs",
+        "VM132",
     ),
     Rule(
         "file-has-no-name",
         lambda cell: cell.backing_kind == "file" and cell.backing_name and cell.host_fs == "as-found",
         "backing=file:NAME puts the image on a file system made on that device, and host_fs=as-found makes none",
         "the meaning of backing",
+        "VM133",
     ),
     Rule(
         "guest-fs-options",
         lambda cell: cell.guest_fs == "none" and bool(cell.guest_mkfs or cell.guest_mount),
         "guest_mkfs and guest_mount are options of a file system, and guest_fs=none is the disk without one",
         "the meaning of guest_fs",
+        "VM134",
     ),
     Rule(
         "guest-fs-size",
         _too_small_for_its_guest_fs,
         "mkfs.xfs makes none on less than 300M, and mkfs.btrfs none on less than 110M",
         "xfsprogs 6.1 and btrfs-progs 6.2, tried",
+        "VM135",
     ),
 )

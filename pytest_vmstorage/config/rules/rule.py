@@ -10,12 +10,16 @@ Cell = Any
 
 
 class Rule(NamedTuple):
-    """An impossible combination: `breaks` is true of its cells; `reason` is a clause, `source` its authority."""
+    """An impossible combination: `breaks` is true of its cells; `reason` is a clause, `source` its authority.
+
+    `code` is that of the refusal.
+    """
 
     name: str
     breaks: Callable[[Cell], bool]
     reason: str
     source: str
+    code: str
 
 
 def is_power_of_two(number: int) -> bool:

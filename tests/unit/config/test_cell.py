@@ -51,7 +51,7 @@ def test_an_unknown_value_is_refused_with_those_there_are(name: str, value: str)
     with pytest.raises(ConfigError) as caught:
         make_config({name: value})
     allowed = get_args(StorageConfig.model_fields[name].annotation)
-    assert str(caught.value) == f"{name}={value!r} is not known. {name} is one of: {', '.join(allowed)}."
+    assert caught.value.told == f"{name}={value!r} is not known. {name} is one of: {', '.join(allowed)}."
 
 
 @pytest.mark.parametrize("value", [["raw"], None, 3, {"raw"}])

@@ -111,7 +111,7 @@ def test_every_axis_with_words_is_found_by_them(axis: str) -> None:
 
 def test_the_sentence_names_the_parameter_its_values_the_axis_and_the_remedy() -> None:
     """Few of many values."""
-    assert str(refusal("fromat", ("raw", "qcow2", "vdi", "qed"), "format")) == (
+    assert refusal("fromat", ("raw", "qcow2", "vdi", "qed"), "format").told == (
         "the parameter fromat ('raw', 'qcow2', 'vdi', ...) is no axis, so it changes nothing of the disk. Did you mean "
         "format? Rename it, or, where it is a parameter of the test's own, name it in the ini file: "
         "vm_not_axes = fromat."
