@@ -58,6 +58,7 @@ def parse_columns(texts: Iterable[str], what: str) -> Columns:
             raise ConfigError(
                 f"{what} names {quoted(word)}, which is not the name of a metric.",
                 hint=f"Write for example {what}=iops,clat_p99 or {what}=+usr_cpu.",
+                code="VM235",
             )
     return Columns(
         names=tuple(word for word in words if not word.startswith("+")),
@@ -153,7 +154,7 @@ class Workload(BaseModel, ABC):
             if chosen is not None:
                 self._chosen = _chosen_metrics(self, chosen)
         except ValidationError as error:
-            raise ConfigError(_sentence(type(self), error)) from None
+            raise ConfigError(_sentence(type(self), error), code="VM301") from None
         except ConfigError as error:
             raise error.with_traceback(None) from None
 
@@ -302,7 +303,9 @@ class Workload(BaseModel, ABC):
         try:
             return {metric.name: float(said[metric.name]) for metric in self.metrics}
         except (KeyError, ValueError) as error:
-            raise WorkloadError(f"{self.label} printed no line with a number for {error}.", output=text) from None
+            raise WorkloadError(
+                f"{self.label} printed no line with a number for {error}.", output=text, code="VM702"
+            ) from None
 
     def _usual(self, name: str) -> object:
         """The default of an option."""
@@ -323,6 +326,7 @@ class Workload(BaseModel, ABC):
                 f"{self.label} needs {format_size(needed)}, but {target.path} has {format_size(target.size_bytes)}"
                 " for it.",
                 hint=f"Make the disk larger (the cell's size) or the workload's {option} smaller.",
+                code="VM306",
             )
 
 
@@ -330,24 +334,26 @@ def check_promises(workload: Workload) -> None:
     """Raise ConfigError for a workload whose class does not say what it measures, or contradicts itself."""
     kind = type(workload).__name__
     if not getattr(workload, "tool", ""):
-        raise ConfigError(f"{kind} names no tool.", hint=f'Write in the class: tool = "{kind.lower()}"')
+        raise ConfigError(f"{kind} names no tool.", hint=f'Write in the class: tool = "{kind.lower()}"', code="VM312")
     metrics = workload.metrics
     names = [metric.name for metric in metrics]
     twice = [name for name in names if names.count(name) > 1]
     if not names or twice:
         what = f"has two metrics {twice[0]!r}" if twice else "has no metrics"
-        raise ConfigError(f"{kind} {what}.", hint="Give each figure that it returns one Metric.")
+        raise ConfigError(f"{kind} {what}.", hint="Give each figure that it returns one Metric.", code="VM312")
     primary = workload.primary
     if any(metric.name == primary and metric.better == "neither" for metric in metrics):
         raise ConfigError(
             f"{kind}'s primary metric {primary!r} has no better direction.",
             hint="Name one that says which cell is faster.",
+            code="VM312",
         )
     for name in (primary, *workload.shown):
         if name not in names:
             raise ConfigError(
                 f"{kind} names {name!r} in primary or shown, which is not among its metrics.",
                 hint=f"It has: {', '.join(names)}.",
+                code="VM312",
             )
 
 
@@ -356,7 +362,9 @@ def _chosen_metrics(workload: Workload, names: object) -> tuple[str, ...]:
     kind, there = type(workload).__name__, [metric.name for metric in workload.metrics]
     if not isinstance(names, tuple | list) or not names or not all(isinstance(name, str) for name in names):
         raise ConfigError(
-            f"{kind}(shown={quoted(names)}) is not a list of metrics.", hint=f'Write for example shown=("{there[0]}",).'
+            f"{kind}(shown={quoted(names)}) is not a list of metrics.",
+            hint=f'Write for example shown=("{there[0]}",).',
+            code="VM313",
         )
     found = {name: find_metrics(name, there) for name in names}
     for name in names:
@@ -364,6 +372,7 @@ def _chosen_metrics(workload: Workload, names: object) -> tuple[str, ...]:
             raise ConfigError(
                 f"{kind}(shown=...) names {quoted(name)}, which it does not have.",
                 hint=f"{close_to(name, there)}It has: {', '.join(there)}.",
+                code="VM313",
             )
     return tuple(dict.fromkeys(metric for metrics in found.values() for metric in metrics))
 
@@ -375,11 +384,12 @@ def figures_of(workload: Workload, text: str) -> dict[str, float]:
     for name in [*names, *figures]:
         if name not in names:
             raise WorkloadError(
-                f"parse of {workload.label} returned {name!r}, which is not among its metrics: {', '.join(names)}."
+                f"parse of {workload.label} returned {name!r}, which is not among its metrics: {', '.join(names)}.",
+                code="VM317",
             )
         if not isinstance(figures.get(name), int | float):
             got = f"{figures[name]!r} for" if name in figures else "no"
-            raise WorkloadError(f"parse of {workload.label} returned {got} {name!r}.", output=text)
+            raise WorkloadError(f"parse of {workload.label} returned {got} {name!r}.", output=text, code="VM317")
     return figures
 
 

@@ -72,20 +72,21 @@ class Dd(Workload):
             raise ConfigError(
                 f"Dd({info.field_name}={text!r}) is not known here.",
                 hint=f"It is one or more of, with commas between: {', '.join(known)}.",
+                code="VM301",
             )
         return ",".join(sorted(flags))
 
     @model_validator(mode="after")
     def _goes_together(self) -> Dd:
         if self.if_ == "":
-            raise ConfigError("Dd(if_='') names no file.", hint="Leave it out for /dev/zero.")
+            raise ConfigError("Dd(if_='') names no file.", hint="Leave it out for /dev/zero.", code="VM302")
         for name in ("if_", "oflag", "conv") if self.reads else ("iflag",):
             if getattr(self, name) is not None:
                 hint = "A write takes if_, oflag, conv; a read iflag."
-                raise ConfigError(f"Dd(rw={self.rw!r}) has no use for {name}.", hint=hint)
+                raise ConfigError(f"Dd(rw={self.rw!r}) has no use for {name}.", hint=hint, code="VM302")
         if not self.bs or ("direct" in self._flags and self.bs % _SECTOR):
             hint = "Give a multiple of 512 bytes."
-            raise ConfigError(f"Dd(bs={self.bs}) cannot be copied in whole sectors.", hint=hint)
+            raise ConfigError(f"Dd(bs={self.bs}) cannot be copied in whole sectors.", hint=hint, code="VM302")
         return self
 
     @property
@@ -138,6 +139,7 @@ class Dd(Workload):
             raise ConfigError(
                 f"{self.label} cannot begin at byte {target.offset_bytes}, which is not a multiple of its bs.",
                 hint="dd counts its offset in blocks; give a smaller bs.",
+                code="VM311",
             )
         if self.reads:
             flags = (f"iflag={self.iflag}",) if self.iflag else ()
@@ -158,10 +160,12 @@ class Dd(Workload):
         """Figures from dd's last line; raises WorkloadError where it copied less than asked."""
         lines = _COPIED.findall(text)
         if not lines:
-            raise WorkloadError("dd did not say how much it copied.", output=text)
+            raise WorkloadError("dd did not say how much it copied.", output=text, code="VM702")
         copied, seconds = int(lines[-1][0]), float(lines[-1][1])
         if copied != self.region_bytes:
-            raise WorkloadError(f"dd copied {copied} of {self.region_bytes} bytes.", output=text)
+            raise WorkloadError(f"dd copied {copied} of {self.region_bytes} bytes.", output=text, code="VM710")
         if seconds <= 0:
-            raise WorkloadError("dd took no time that it could measure.", hint="Give a larger count.", output=text)
+            raise WorkloadError(
+                "dd took no time that it could measure.", hint="Give a larger count.", output=text, code="VM708"
+            )
         return {"bw": copied / MIB / seconds, "seconds": seconds}

@@ -51,7 +51,9 @@ class Hdparm(Workload):
     @model_validator(mode="after")
     def _times_something(self) -> Hdparm:
         if not (self.t or self.T):
-            raise ConfigError("Hdparm() times nothing.", hint="Write Hdparm(t=True), Hdparm(T=True) or both.")
+            raise ConfigError(
+                "Hdparm() times nothing.", hint="Write Hdparm(t=True), Hdparm(T=True) or both.", code="VM302"
+            )
         return self
 
     @property
@@ -85,16 +87,18 @@ class Hdparm(Workload):
         Raises UnsupportedError where the target is a file on no block device: hdparm asks a device for its size.
         """
         if not target.block_device:
-            raise UnsupportedError(f"{self.label} times block devices, and {target.path} is a file.")
+            raise UnsupportedError(f"{self.label} times block devices, and {target.path} is a file.", code="VM330")
         if target.offset_bytes:
             raise ConfigError(
                 f"{self.label} cannot begin at byte {target.offset_bytes}.",
                 hint="hdparm reads from the beginning of the disk; give it a whole disk.",
+                code="VM311",
             )
         if target.size_bytes < _BLOCK:
             raise ConfigError(
                 f"{self.label} reads blocks of 2 MiB, more than {target.path} has.",
                 hint="Make the disk larger (the cell's size).",
+                code="VM306",
             )
         return ("hdparm", *self._options, target.block_device)
 
@@ -112,5 +116,5 @@ def _rate(name: str, text: str) -> float:
     match = _RATE.match(line[1]) if line else None
     if match is None or not float(match[1]):
         option = "-t" if name == "buffered_read" else "-T"
-        raise WorkloadError(f"hdparm {option} printed no rate.", output=text)
+        raise WorkloadError(f"hdparm {option} printed no rate.", output=text, code="VM702")
     return float(match[1]) / _PER_MIB[match[2]]

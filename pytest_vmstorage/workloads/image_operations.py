@@ -85,6 +85,7 @@ class ImageOperations(Workload):
             raise ConfigError(
                 f"ImageOperations(data={format_size(data)}) cannot be written in whole clusters.",
                 hint="Give 1M or more, in multiples of 64k.",
+                code="VM302",
             )
         return data
 
@@ -96,7 +97,7 @@ class ImageOperations(Workload):
         unknown = [str(name) for name in names if name not in OPERATIONS]
         if unknown or not names:
             what = f"no operation {unknown[0]!r}" if unknown else "nothing to do"
-            raise ConfigError(f"ImageOperations has {what}.", hint=f"It has: {', '.join(OPERATIONS)}.")
+            raise ConfigError(f"ImageOperations has {what}.", hint=f"It has: {', '.join(OPERATIONS)}.", code="VM302")
         return tuple(one for one in OPERATIONS if one in names)
 
     @property
@@ -151,14 +152,16 @@ class ImageOperations(Workload):
     def argv(self, target: Target) -> tuple[str, ...]:
         """Raises ConfigError: `measure_image` knows its steps, which are not a single command."""
         raise ConfigError(
-            f"{self.label} works on images of the host and not on {target.path}.", hint="Run it with measure_image."
+            f"{self.label} works on images of the host and not on {target.path}.",
+            hint="Run it with measure_image.",
+            code="VM315",
         )
 
     def parse(self, text: str) -> Mapping[str, float]:
         """Figures of all operations in a round's text; raises WorkloadError where one has no time."""
         taken = {name: (int(before), int(after)) for name, before, after in _TAKEN.findall(text)}
         if not taken:
-            raise WorkloadError(f"{self.label} reported no operation.", output=text)
+            raise WorkloadError(f"{self.label} reported no operation.", output=text, code="VM702")
         figures: dict[str, float] = dict(seconds_of(tuple(taken), text))
         figures["seconds"] = sum(figures.values())
         for name, (before, after) in taken.items():
@@ -174,11 +177,13 @@ class ImageOperations(Workload):
             raise ConfigError(
                 f"{self.label} cannot be written in whole clusters of {format_size(cluster)}.",
                 hint="Give data in multiples of that.",
+                code="VM316",
             )
         if self.data > config.size:
             raise ConfigError(
                 f"{self.label} writes {format_size(self.data)}, but the image has {format_size(config.size)}.",
                 hint="Make the image larger with @pytest.mark.storage(size=...), or data smaller.",
+                code="VM306",
             )
 
 
@@ -208,4 +213,4 @@ def check_cell(config: StorageConfig) -> None:
         ),
     ):
         if is_so:
-            raise ConfigError(f"{config} cannot be measured with measure_image: {why}.", hint=hint)
+            raise ConfigError(f"{config} cannot be measured with measure_image: {why}.", hint=hint, code="VM316")

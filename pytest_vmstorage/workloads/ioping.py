@@ -89,20 +89,24 @@ class Ioping(Workload):
     @model_validator(mode="after")
     def _goes_together(self) -> Ioping:
         if self.count is None and self.work_time is None and not self.rapid:
-            raise ConfigError("Ioping(count=None) never ends.", hint="Give it a count or a work_time.")
+            raise ConfigError("Ioping(count=None) never ends.", hint="Give it a count or a work_time.", code="VM302")
         uncounted = 1 if self.warmup is None else self.warmup
         if self.count is not None and self.count <= uncounted:
             raise ConfigError(
                 f"Ioping(count={self.count}) counts nothing: the first {uncounted} are for warming up.",
                 hint="Give a larger count, or warmup=0.",
+                code="VM302",
             )
         if self.direct and self.cached:
-            raise ConfigError("Ioping(direct=True, cached=True): direct I/O goes past the cache.", hint="Choose one.")
+            raise ConfigError(
+                "Ioping(direct=True, cached=True): direct I/O goes past the cache.", hint="Choose one.", code="VM302"
+            )
         if self.work_size is not None and self.work_size < self._request_bytes:
             raise ConfigError(
                 f"Ioping(work_size={format_size(self.work_size)}) holds no request of"
                 f" {format_size(self._request_bytes)}.",
                 hint="Give a larger work_size.",
+                code="VM302",
             )
         return self
 
@@ -196,10 +200,10 @@ class Ioping(Workload):
         """Figures from ioping's raw statistics, times in nanoseconds; raises WorkloadError where it counted nothing."""
         count, running, iops, _speed, low, mean, high, deviation, _total, _all = _raw(text)
         if not count or not running:
-            raise WorkloadError("ioping counted no request.", hint="Give a larger count.", output=text)
+            raise WorkloadError("ioping counted no request.", hint="Give a larger count.", output=text, code="VM708")
         # the unit of times has changed between versions of ioping
         if not 0.9 < iops * running / (count * 1e9) < 1.1 and iops > 10:
-            raise WorkloadError("ioping's rate and its time contradict each other.", output=text)
+            raise WorkloadError("ioping's rate and its time contradict each other.", output=text, code="VM711")
         times = {"min": low, "avg": mean, "max": high, "mdev": deviation}
         per_second = count * 1e9 / running
         return {
@@ -215,4 +219,4 @@ def _raw(text: str) -> list[float]:
         words = line.split()
         if len(words) == _FIELDS and all(word.isdigit() for word in words):
             return [float(word) for word in words]
-    raise WorkloadError("ioping printed no raw statistics.", output=text)
+    raise WorkloadError("ioping printed no raw statistics.", output=text, code="VM702")

@@ -110,7 +110,9 @@ class Iozone(FileWorkload):
     def _whole(cls, sizes: tuple[int, ...], info: Any) -> tuple[int, ...]:
         if not sizes or any(not size or size % _KIB for size in sizes):
             hint = 'Write for example ("16M",).'
-            raise ConfigError(f"Iozone({info.field_name}={sizes}) is not a list of whole kilobytes.", hint=hint)
+            raise ConfigError(
+                f"Iozone({info.field_name}={sizes}) is not a list of whole kilobytes.", hint=hint, code="VM302"
+            )
         return tuple(dict.fromkeys(sizes))
 
     @field_validator("tests")
@@ -120,16 +122,21 @@ class Iozone(FileWorkload):
             raise ConfigError(
                 f"Iozone(tests={tests}) cannot be run.",
                 hint="They are numbers from 0 to 7, and 0 among them: it writes the file for all others.",
+                code="VM302",
             )
         return tuple(sorted(set(tests)))
 
     @model_validator(mode="after")
     def _holds_a_record(self) -> Iozone:
         if not self.pairs:
-            raise ConfigError("No file of this Iozone holds one of its records.", hint="Give a smaller record_size.")
+            raise ConfigError(
+                "No file of this Iozone holds one of its records.", hint="Give a smaller record_size.", code="VM302"
+            )
         # os.path reports a name that is too long as missing, where pathlib raises
         if self.binary is not None and not os.path.isfile(self.binary):  # noqa: PTH113
-            raise ConfigError(f"Iozone(binary={quoted(self.binary)}) does not exist.", hint="Give iozone's path.")
+            raise ConfigError(
+                f"Iozone(binary={quoted(self.binary)}) does not exist.", hint="Give iozone's path.", code="VM302"
+            )
         return self
 
     @classmethod
@@ -210,6 +217,7 @@ class Iozone(FileWorkload):
             raise UnsupportedError(
                 f"{self.label} needs iozone, which neither the guest nor this machine has.",
                 hint="Give one with Iozone(binary=...), or install it (Debian: iozone3 of non-free).",
+                code="VM328",
             )
         rows = [line.split() for line in text.splitlines()]
         numbers = [[int(word) for word in row] for row in rows if row and all(word.isdigit() for word in row)]
@@ -217,7 +225,7 @@ class Iozone(FileWorkload):
         for file, record in self.pairs:
             if not all(found.get((file, record), [0])):
                 what = f"a file of {format_size(file)} in records of {format_size(record)}"
-                raise WorkloadError(f"iozone printed no figures for {what}.", output=text)
+                raise WorkloadError(f"iozone printed no figures for {what}.", output=text, code="VM702")
         return {
             _name(column, *pair): value / _KIB
             for pair in self.pairs
@@ -227,7 +235,9 @@ class Iozone(FileWorkload):
     def matrix(self, figures: Mapping[str, float], column: str) -> Mapping[tuple[int, int], float]:
         """The figures of one of `columns` in a round by (file size, record size) in bytes; raises ConfigError."""
         if column not in self.columns:
-            raise ConfigError(f"{self.label} has no {column!r}.", hint=f"It has: {', '.join(self.columns)}.")
+            raise ConfigError(
+                f"{self.label} has no {column!r}.", hint=f"It has: {', '.join(self.columns)}.", code="VM313"
+            )
         return {pair: figures[_name(column, *pair)] for pair in self.pairs}
 
 

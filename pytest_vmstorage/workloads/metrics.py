@@ -44,6 +44,7 @@ def check_known(columns: Columns) -> None:
                 f"--vm-columns names {name!r}, which no workload has.",
                 hint=f"{close_to(name, sorted(known))}Metrics by workload: {tools}; for a mixed fio job read_iops,"
                 " write_iops and so on.",
+                code="VM235",
             )
 
 

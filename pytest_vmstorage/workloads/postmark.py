@@ -108,14 +108,16 @@ class Postmark(FileWorkload):
     @classmethod
     def _moves(cls, value: int, info: Any) -> int:
         if not value:
-            raise ConfigError(f"Postmark({info.field_name}=0) moves nothing.", hint="Give a block size.")
+            raise ConfigError(f"Postmark({info.field_name}=0) moves nothing.", hint="Give a block size.", code="VM302")
         return value
 
     @model_validator(mode="after")
     def _goes_together(self) -> Postmark:
         if not 0 < self.size[0] <= self.size[1]:
             hint = "Write for example (512, 65536)."
-            raise ConfigError(f"Postmark(size={self.size}) must be the smallest and the largest file.", hint=hint)
+            raise ConfigError(
+                f"Postmark(size={self.size}) must be the smallest and the largest file.", hint=hint, code="VM302"
+            )
         return self
 
     @classmethod
@@ -132,7 +134,7 @@ class Postmark(FileWorkload):
         try:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError) as error:
-            raise ConfigError(f"postmark's settings {path} cannot be read: {error}.") from None
+            raise ConfigError(f"postmark's settings {path} cannot be read: {error}.", code="VM215") from None
         options: dict[str, Any] = dict.fromkeys(("number", "transactions"), 500) | dict.fromkeys(("read", "write"), 512)
         options |= {"size": (500, 10000), "subdirectories": 0, "buffering": True}
         for number, line in enumerate(lines, 1):
@@ -192,12 +194,13 @@ class Postmark(FileWorkload):
         own = _OWN_SECONDS.search(text)
         data = {way: float(number) * _FACTORS[unit] for number, unit, way in _DATA.findall(text)}
         if own is None or len(data) != 2 or "Eh?" in text:
-            raise WorkloadError("postmark did not say what it did.", output=text)
+            raise WorkloadError("postmark did not say what it did.", output=text, code="VM702")
         seconds = seconds_of(("transactions", "total"), text)
         if abs(seconds["transactions"] - int(own[1])) > 1.1:
             raise WorkloadError(
                 f"postmark counted {own[1]} s for its transactions, and they took {seconds['transactions']:.1f} s.",
                 output=text,
+                code="VM711",
             )
         return {
             "tps": self.transactions / seconds["transactions"],
@@ -215,5 +218,7 @@ def _setting(words: list[str], where: str) -> dict[str, Any]:
     name, values = "_".join(words[1 : 1 + count]), words[1 + count :]
     wanted = 2 if name == "size" else 1
     if words[0] != "set" or name not in Postmark.model_fields or len(values) != wanted:
-        raise ConfigError(f"{where}: {' '.join(words)!r} is not understood.", hint="Write for example: set number 1000")
+        raise ConfigError(
+            f"{where}: {' '.join(words)!r} is not understood.", hint="Write for example: set number 1000", code="VM304"
+        )
     return {name: tuple(values) if name == "size" else values[0]}

@@ -51,7 +51,7 @@ def seconds_of(names: Sequence[str], text: str) -> dict[str, float]:
     for name in names:
         if name not in found:
             hint = "It needs bash 5 where it runs."
-            raise WorkloadError(f"The part {name!r} printed no time.", hint=hint, output=text)
+            raise WorkloadError(f"The part {name!r} printed no time.", hint=hint, output=text, code="VM702")
         if found[name] <= 0:
-            raise WorkloadError(f"The part {name!r} took no time: the clock was set back.", output=text)
+            raise WorkloadError(f"The part {name!r} took no time: the clock was set back.", output=text, code="VM711")
     return {name: found[name] for name in names}

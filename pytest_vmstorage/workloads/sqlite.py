@@ -142,10 +142,10 @@ class Sqlite(FileWorkload):
         said = [line.split() for line in text.splitlines()]
         wanted = self.insertions * self.runs
         if ["rows", str(wanted)] not in said:
-            raise WorkloadError(f"The table does not hold {wanted} rows.", output=text)
+            raise WorkloadError(f"The table does not hold {wanted} rows.", output=text, code="VM710")
         pragmas = ["pragmas", self.journal_mode.lower(), str(_SYNCHRONOUS[self.synchronous])]
         if pragmas not in said:
             asked = f"journal_mode={self.journal_mode} and synchronous={self.synchronous}"
-            raise WorkloadError(f"SQLite did not run with {asked}.", output=text)
+            raise WorkloadError(f"SQLite did not run with {asked}.", output=text, code="VM712")
         seconds = seconds_of(("insert",), text)["insert"]
         return {"seconds": seconds, "insertions": wanted / seconds}

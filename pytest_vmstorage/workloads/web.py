@@ -141,9 +141,13 @@ class Web(FileWorkload):
     @model_validator(mode="after")
     def _goes_together(self) -> Web:
         if not 0 < self.size <= _SOURCE // 2:
-            raise ConfigError(f"Web(size={format_size(self.size)}) is not the size of a page.", hint="Give up to 4M.")
+            raise ConfigError(
+                f"Web(size={format_size(self.size)}) is not the size of a page.", hint="Give up to 4M.", code="VM302"
+            )
         if self.duration < 1 or self.duration != int(self.duration):
-            raise ConfigError(f"Web(duration={self.duration:g}) is not whole seconds, which is all wrk takes.")
+            raise ConfigError(
+                f"Web(duration={self.duration:g}) is not whole seconds, which is all wrk takes.", code="VM302"
+            )
         return self
 
     @classmethod
@@ -191,14 +195,15 @@ class Web(FileWorkload):
             raise UnsupportedError(
                 f"{self.label} needs {missing[0]}, which the guest does not have.",
                 hint="Install nginx and wrk in the guest.",
+                code="VM329",
             )
         wrong = _WRONG.search(text)
         if wrong:
-            raise WorkloadError(f"Not every page was served: {wrong[1].strip()}.", output=text)
+            raise WorkloadError(f"Not every page was served: {wrong[1].strip()}.", output=text, code="VM710")
         rate, moved = _RATE.search(text), _TRANSFER.search(text)
         latency = {percent: float(number) * _SECONDS[unit] for percent, number, unit in _LATENCY.findall(text)}
         if rate is None or moved is None or len(latency) != 2 or not float(rate[1]):
-            raise WorkloadError("wrk printed no figures.", output=text)
+            raise WorkloadError("wrk printed no figures.", output=text, code="VM702")
         return {
             "requests": float(rate[1]),
             "lat_p50": latency["50"],

@@ -80,6 +80,7 @@ def read_extra(given: object, fields: Collection[str]) -> Extra:
         raise ConfigError(
             f"Fio(extra={quoted(given)}) is no mapping of names to values.",
             hint='Write for example extra={"dedupe_percentage": 50}.',
+            code="VM303",
         )
     return tuple(sorted((_checked_name(name, fields), _checked_value(name, value)) for name, value in pairs))
 
@@ -89,18 +90,22 @@ def _checked_name(name: object, fields: Collection[str]) -> str:
         raise ConfigError(
             f"Fio(extra=...) has {quoted(name)}, which is not the name of an option of fio.",
             hint='Names are as in fio\'s job files, such as "dedupe_percentage".',
+            code="VM303",
         )
     own = ALIASES.get(name, name)
     if own in fields:
-        raise ConfigError(f"Fio(extra=...) has {name}, which has a field of its own.", hint=f"Write Fio({own}=...).")
+        raise ConfigError(
+            f"Fio(extra=...) has {name}, which has a field of its own.", hint=f"Write Fio({own}=...).", code="VM303"
+        )
     if why := refusal(name):
-        raise ConfigError(f"Fio refuses fio's option {name}, which {why}.", hint=f"Leave {name} out.")
+        raise ConfigError(f"Fio refuses fio's option {name}, which {why}.", hint=f"Leave {name} out.", code="VM303")
     for other in sorted({*fields, *_REFUSED}):
         # fio takes "filena" for filename
         if other.startswith(name) and name not in _WHOLE:
             raise ConfigError(
                 f"Fio(extra=...) has {name}, which fio's command would take for {other}.",
                 hint="Write the whole name.",
+                code="VM303",
             )
     return own
 
@@ -118,7 +123,9 @@ def refusal(name: str) -> str:
 def _checked_value(name: object, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | str):
         remedy = f"Write {int(value)}." if isinstance(value, bool) else "Write it as fio's job files have it."
-        raise ConfigError(f"Fio(extra={{{name!r}: {quoted(value)}}}) is neither a text nor an integer.", hint=remedy)
+        raise ConfigError(
+            f"Fio(extra={{{name!r}: {quoted(value)}}}) is neither a text nor an integer.", hint=remedy, code="VM303"
+        )
     check_readable(f"Fio(extra={{{name!r}: ...}})", value)
     text = str(value)
     if not _VALUE.fullmatch(text):
@@ -126,11 +133,13 @@ def _checked_value(name: object, value: object) -> str:
             f"Fio(extra={{{name!r}: {quoted(value)}}}) has a character that values have not here, or is empty.",
             hint="A value is one word of letters, digits and .,:%/+=@|-_; a switch has 1, a pattern its hexadecimal"
             " digits.",
+            code="VM303",
         )
     if _PATH.search(text) or (name in ("mem", "iomem") and ":" in text):
         raise ConfigError(
             f"Fio(extra={{{name!r}: {quoted(value)}}}) names a file.",
             hint="A job has the disk under test and no other file: leave it out.",
+            code="VM303",
         )
     return text
 

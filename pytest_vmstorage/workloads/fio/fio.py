@@ -256,7 +256,7 @@ class Fio(FioWorkload):
         for name, values in swept.items():
             if isinstance(values, str) or not values:
                 hint = f"Write {name}=(1, 8, 32)."
-                raise ConfigError(f"Fio.over({name}={values!r}) has no values to go over.", hint=hint)
+                raise ConfigError(f"Fio.over({name}={values!r}) has no values to go over.", hint=hint, code="VM305")
         given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
         given |= {"shown": self._chosen} if self._chosen else {}
         points = (dict(zip(swept, values, strict=True)) for values in itertools.product(*swept.values()))
@@ -270,6 +270,7 @@ class Fio(FioWorkload):
             raise ConfigError(
                 f"Fio({info.field_name}={value!r}) is not known here.",
                 hint=f"{close_to(str(value), known)}It is one of: {', '.join(known)}.",
+                code="VM301",
             )
         return value
 
@@ -277,7 +278,9 @@ class Fio(FioWorkload):
     @classmethod
     def _is_a_way_to_sync(cls, value: object) -> object:
         if isinstance(value, str) and value not in ("0", "1", "dsync"):
-            raise ConfigError(f"Fio(sync={value!r}) is not known here.", hint='It is True, False or "dsync".')
+            raise ConfigError(
+                f"Fio(sync={value!r}) is not known here.", hint='It is True, False or "dsync".', code="VM301"
+            )
         return value
 
     @field_validator("extra", mode="before")
@@ -288,7 +291,7 @@ class Fio(FioWorkload):
     @model_validator(mode="after")
     def _means_something(self) -> Fio:
         for what, hint in slips(self):
-            raise ConfigError(f"Fio(rw={self.rw!r}): {what}.", hint=hint)
+            raise ConfigError(f"Fio(rw={self.rw!r}): {what}.", hint=hint, code="VM302")
         return self
 
     @property
@@ -475,5 +478,5 @@ def _value(kind: type[Fio], name: str, value: str | None) -> object:
     if annotation in (bool, Sync) and value in (None, "0", "1"):
         return value != "0"
     if value is None:
-        raise ConfigError(f"{kind.__name__}.from_text: {name} has no value.", hint=f"Write {name}=...")
+        raise ConfigError(f"{kind.__name__}.from_text: {name} has no value.", hint=f"Write {name}=...", code="VM301")
     return value

@@ -66,7 +66,9 @@ class FioJob(FioWorkload):
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
-                f"The job file {os.fspath(path)} cannot be read: {error}.", hint="Give the path of a fio job file."
+                f"The job file {os.fspath(path)} cannot be read: {error}.",
+                hint="Give the path of a fio job file.",
+                code="VM215",
             ) from None
         text = fill_in(text, variables, f"The job file {os.fspath(path)}")
         return cls(text=text, name=Path(path).stem, **({} if shown is None else {"shown": shown}))
@@ -76,7 +78,7 @@ class FioJob(FioWorkload):
         names = [metric.name for metric in self.metrics]
         if len(set(names)) < len(names):
             hint = "Name each job differently."
-            raise ConfigError(f"{self.name}: has two jobs whose figures would have one name.", hint=hint)
+            raise ConfigError(f"{self.name}: has two jobs whose figures would have one name.", hint=hint, code="VM304")
         return self
 
     @property
@@ -185,11 +187,13 @@ class FioJob(FioWorkload):
                     f"{self.label}: job [{job.name}] goes from {format_size(begin)} to {format_size(end)}, but"
                     f" {target.path} has {format_size(target.size_bytes)} for it.",
                     hint="Make the disk larger (the cell's size) or the job smaller.",
+                    code="VM306",
                 )
         if (length := len(self.job_file(target).encode())) > _LONGEST:
             raise ConfigError(
                 f"{self.label} has {length} bytes with all options of its jobs, and {_LONGEST} are the most.",
                 hint="Make several job files of it.",
+                code="VM304",
             )
         return ("fio", self._path(target), "--output-format=json+", f"--output={self.output_file(target)}")
 

@@ -163,14 +163,14 @@ def read_jobs(text: str, name: str) -> tuple[Job, ...]:
                 found.append((section[1], current))
             continue
         if why := _line_slip(line, is_inside=current is not None):
-            raise ConfigError(f"{name}, line {number}: {line!r} {why[0]}.", hint=why[1])
+            raise ConfigError(f"{name}, line {number}: {line!r} {why[0]}.", hint=why[1], code="VM304")
         assert current is not None
         option, is_given, value = line.partition("=")
         option = option.strip()
         current[ALIASES.get(option, option)] = value.strip() if is_given else None
     jobs = tuple(Job(job, options) for job, options in found)
     for what, hint in _slips(jobs):
-        raise ConfigError(f"{name}: {what}.", hint=hint)
+        raise ConfigError(f"{name}: {what}.", hint=hint, code="VM304")
     return jobs
 
 
@@ -181,7 +181,7 @@ def fill_in(text: str, values: Mapping[str, object], name: str) -> str:
     """
     for key, value in values.items():
         if f"${{{key}}}" not in text:
-            raise ConfigError(f"{name} has no ${{{key}}}.", hint=f"Leave {key} out.")
+            raise ConfigError(f"{name} has no ${{{key}}}.", hint=f"Leave {key} out.", code="VM304")
         text = text.replace(f"${{{key}}}", str(value))
     return text
 
@@ -201,14 +201,18 @@ def read_options(text: str, name: str) -> Options:
     for raw in text.splitlines():
         line = re.sub(r"\s*=\s*", "=", _without_comment(raw))
         if line and (why := _line_slip(line, is_inside=True)):
-            raise ConfigError(f"{name}: {line!r} {why[0]}.", hint=why[1])
+            raise ConfigError(f"{name}: {line!r} {why[0]}.", hint=why[1], code="VM304")
         for word in line.split():
             option, is_given, value = word.removeprefix("--").partition("=")
             if not re.fullmatch(r"[A-Za-z][\w-]*", option) or (is_given and not value):
-                raise ConfigError(f"{name}: {word!r} is not an option.", hint='Write for example "rw=randread bs=4k".')
+                raise ConfigError(
+                    f"{name}: {word!r} is not an option.", hint='Write for example "rw=randread bs=4k".', code="VM304"
+                )
             found[ALIASES.get(option, option)] = value if is_given else None
     if not found:
-        raise ConfigError(f"{name} has no option.", hint='Write for example "rw=randread bs=4k size=64M".')
+        raise ConfigError(
+            f"{name} has no option.", hint='Write for example "rw=randread bs=4k size=64M".', code="VM304"
+        )
     return found
 
 

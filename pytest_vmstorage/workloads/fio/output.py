@@ -40,28 +40,28 @@ def entries(text: str, count: int) -> tuple[Sequence[Job], str]:
     """
     begin = _DOCUMENT.search(text)
     if begin is None:
-        raise WorkloadError("fio left no JSON.", output=text)
+        raise WorkloadError("fio left no JSON.", output=text, code="VM702")
     try:
         document, _ = json.JSONDecoder().raw_decode(text, begin.start())
     except ValueError as error:
-        raise WorkloadError(f"fio's JSON cannot be read: {error}.", output=text) from None
+        raise WorkloadError(f"fio's JSON cannot be read: {error}.", output=text, code="VM702") from None
     version = _VERSION.match(fio := str(document.get("fio version")))
     if version and (int(version[1]), int(version[2])) < _LEAST_VERSION:
         hint = "Use fio 3.2 or a later one in this guest."
-        raise WorkloadError(f"{fio} is too old: its figures have other units.", hint=hint)
+        raise WorkloadError(f"{fio} is too old: its figures have other units.", hint=hint, code="VM705")
     jobs = document.get("jobs")
     found = len(jobs) if isinstance(jobs, list) else 0
     if found != count:
         expected = "one group" if count == 1 else f"{count} groups"
-        raise WorkloadError(f"fio reported {found} jobs instead of {expected}.", output=text)
+        raise WorkloadError(f"fio reported {found} jobs instead of {expected}.", output=text, code="VM710")
     said = text[: begin.start()].strip()
     for job in jobs:
         # with continue_on_error a job has no error, but names its first one
         code = int(number(job, "error")) or int(job.get("first_error", 0))
         if code == _EILSEQ:
-            raise WorkloadError("fio found data that it had not written: corruption.", output=said)
+            raise WorkloadError("fio found data that it had not written: corruption.", output=said, code="VM706")
         if code:
-            raise WorkloadError(f"fio ended with error {code} ({os.strerror(code)}).", output=said)
+            raise WorkloadError(f"fio ended with error {code} ({os.strerror(code)}).", output=said, code="VM707")
     return jobs, said
 
 
@@ -79,9 +79,9 @@ def number(job: Job, path: str, *keys: str) -> float:
         value = value.get(step) if isinstance(value, Mapping) else None
     where = "/".join(steps)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise WorkloadError(f"fio's output has no figure at {where}.")
+        raise WorkloadError(f"fio's output has no figure at {where}.", code="VM702")
     if not math.isfinite(value):
-        raise WorkloadError(f"fio's output has {value} at {where}.")
+        raise WorkloadError(f"fio's output has {value} at {where}.", code="VM702")
     return float(value)
 
 
@@ -181,14 +181,18 @@ class Reading(NamedTuple):
         found: dict[str, float] = {}
         for direction, prefix in zip(self.directions, self.prefixes, strict=True):
             if not number(job, f"{direction}.total_ios"):
-                raise WorkloadError(f"fio did no {direction} in the time measured.", hint=_NO_IO_HINT, output=said)
+                raise WorkloadError(
+                    f"fio did no {direction} in the time measured.", hint=_NO_IO_HINT, output=said, code="VM708"
+                )
             found |= {f"{prefix}{name}": value for name, value in self._direction(job, direction)}
         if len(self.directions) > 1:
             found |= {rate: sum(found[f"{way}_{rate}"] for way in self.directions) for rate in ("iops", "bw")}
         if self.syncs:
             found |= dict(self._latency(job, "sync.lat_ns", "fsync"))
         if self.verifies and not number(job, "read.total_ios"):
-            raise WorkloadError("fio verified nothing of what it wrote.", hint=_UNVERIFIED_HINT, output=said)
+            raise WorkloadError(
+                "fio verified nothing of what it wrote.", hint=_UNVERIFIED_HINT, output=said, code="VM709"
+            )
         return found | dict(self._other_figures(job))
 
     def _direction(self, job: Job, direction: str) -> Iterator[tuple[str, float]]:
@@ -236,6 +240,6 @@ def depth_reached(job: Job) -> float:
     edges: list[int] = [2**power for power in range(_DEEPEST.bit_length())]
     shares = [number(job, "iodepth_level", f">={edge}" if edge == _DEEPEST else str(edge)) for edge in edges]
     if not sum(shares):
-        raise WorkloadError("fio reported I/O at no queue depth.", hint=_NO_IO_HINT)
+        raise WorkloadError("fio reported I/O at no queue depth.", hint=_NO_IO_HINT, code="VM708")
     weighted: float = sum(edge * share for edge, share in zip(edges, shares, strict=True))
     return weighted / sum(shares)

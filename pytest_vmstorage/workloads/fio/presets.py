@@ -38,7 +38,9 @@ class _Preset(Fio):
         said = dict(data)
         if said.get("rw") in ("rw", "readwrite", "randrw"):
             raise ConfigError(
-                f"{cls.__name__}(rw={said['rw']!r}): the original reads or writes.", hint="Use Fio for a mixed job."
+                f"{cls.__name__}(rw={said['rw']!r}): the original reads or writes.",
+                hint="Use Fio for a mixed job.",
+                code="VM302",
             )
         made = make({**cls.follows(said), **said})
         # options that followed do not count as given, so that `over` derives them anew
