@@ -60,9 +60,11 @@ def make_file_system(shell: Shell, argv: Sequence[str], *, asked: str, where: st
     tool = argv[0]
     if done.returncode == NOT_FOUND:
         package = PACKAGES[tool.partition(".")[2]]
-        raise UnsupportedError(f"There is no {tool} {where}.", hint=f"Install the Debian package {package} there.")
+        raise UnsupportedError(
+            f"There is no {tool} {where}.", hint=f"Install the Debian package {package} there.", code="VM420"
+        )
     error = ConfigError if asked else ProvisionError
-    raise error(f"{tool} failed {where}{asked and f' with {asked}'}: {_first_words(done)}.")
+    raise error(f"{tool} failed {where}{asked and f' with {asked}'}: {_first_words(done)}.", code="VM423")
 
 
 def mount(
@@ -77,11 +79,15 @@ def mount(
     if done.ok:
         return
     if "unknown filesystem type" in done.stderr:
-        raise UnsupportedError(f"The kernel {where} knows no {kind}.", hint=f"modprobe {kind} there tells why.")
+        raise UnsupportedError(
+            f"The kernel {where} knows no {kind}.", hint=f"modprobe {kind} there tells why.", code="VM421"
+        )
     if "only root can" in done.stderr or "permission denied" in done.stderr.lower():
-        raise UnsupportedError(f"A {kind} cannot be mounted {where}: {_first_words(done)}.", hint="That takes root.")
+        raise UnsupportedError(
+            f"A {kind} cannot be mounted {where}: {_first_words(done)}.", hint="That takes root.", code="VM422"
+        )
     error = ConfigError if asked else ProvisionError
-    raise error(f"mounting the {kind} failed {where}{asked and f' with {asked}'}: {_first_words(done)}.")
+    raise error(f"mounting the {kind} failed {where}{asked and f' with {asked}'}: {_first_words(done)}.", code="VM423")
 
 
 def _first_words(done: CommandResult) -> str:

@@ -45,7 +45,7 @@ def use_cache_folder() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         reason = open_to_others(this_user(), owned_here(folder), known_names=True)
         if reason:
-            raise HostError(f"The cache folder {folder} is not used: {reason}.", hint=_HINT)
+            raise HostError(f"The cache folder {folder} is not used: {reason}.", hint=_HINT, code="VM410")
         # a file without a name, so that nothing stays if the process is killed
         with tempfile.TemporaryFile(dir=folder) as stream:
             stream.write(bytes(_TRIED_BYTES))
@@ -53,7 +53,7 @@ def use_cache_folder() -> Path:
     except (OSError, RuntimeError) as error:
         # pathlib raises RuntimeError for links that lead in a circle
         why = getattr(error, "strerror", None) or str(error)
-        raise HostError(f"The cache folder {folder} cannot be used: {why}.", hint=_HINT) from None
+        raise HostError(f"The cache folder {folder} cannot be used: {why}.", hint=_HINT, code="VM410") from None
     return folder
 
 
@@ -81,6 +81,7 @@ def check_room(facts: FolderFacts, need: int, what: str) -> None:
         raise SpaceError(
             f"{facts.path} has {format_about(facts.free_bytes)} free, but {what} may need {format_about(need)}.",
             hint="Free some space, name another folder with --vm-dir, or ask for a smaller size.",
+            code="VM409",
         )
 
 
@@ -119,11 +120,13 @@ def find_folder(shell: Shell, path: str, *, chosen: bool, named: bool = False, s
         raise HostError(
             f"The folder for disks {path} is a link, and whoever made it decides where disks are written.",
             hint="Remove it, or name a folder of your own with --vm-dir=FOLDER.",
+            code="VM408",
         )
     if not done.ok:
         raise HostError(
             f"The folder for disks {path} cannot be written: {done.tail(1)}.",
             hint="Name another one with --vm-dir=FOLDER.",
+            code="VM408",
         )
     user, folders = _read(done.stdout)
     reason = open_to_others(user, folders, known_names=shared)
@@ -131,12 +134,14 @@ def find_folder(shell: Shell, path: str, *, chosen: bool, named: bool = False, s
         raise HostError(
             f"The folder for disks {path} is not used: {reason}.",
             hint=f"Name a folder of {user.name}'s own with --vm-dir=FOLDER.",
+            code="VM408",
         )
     facts = folder_facts(shell, folders[0].path)
     if facts.file_system in ("tmpfs", "ramfs") and not chosen:
         raise HostError(
             f"The folder for disks {path} is a {facts.file_system}, which is memory and no disk.",
             hint="Name a folder on a disk with --vm-dir=FOLDER (a tmpfs named there is used and recorded).",
+            code="VM408",
         )
     return facts
 
@@ -149,7 +154,9 @@ def make_run_folder(shell: Shell, path: str, *, shared: bool) -> None:
     done = shell.run(["mkdir", "-m", "711" if shared else "700", "--", path])
     if not done.ok:
         raise HostError(
-            f"The run's folder {path} cannot be made: {done.tail(1)}.", hint="Name another one with --vm-dir=FOLDER."
+            f"The run's folder {path} cannot be made: {done.tail(1)}.",
+            hint="Name another one with --vm-dir=FOLDER.",
+            code="VM408",
         )
 
 
@@ -164,6 +171,8 @@ def _read(said: str) -> tuple[User, tuple[Owned, ...]]:
         Owned(path, int(uid), int(gid), int(mode, 8), owner) for uid, gid, mode, owner, path in _FOLDER.findall(said)
     )
     if found is None or not folders:
-        raise HostError("The folder for disks cannot be looked at.", hint="Name another one with --vm-dir=FOLDER.")
+        raise HostError(
+            "The folder for disks cannot be looked at.", hint="Name another one with --vm-dir=FOLDER.", code="VM408"
+        )
     uid, gid, name, group, sudo_uid = found.groups()
     return User(int(uid), int(gid), name, group, sudo_uid), folders

@@ -87,6 +87,7 @@ class Guard:
                 " vmstorage.toml lists.",
                 hint="The command did not run. Take that path out of the test's options; if none of them names it,"
                 " please report this as an error of pytest-vmstorage.",
+                code="VM411",
             )
 
     def check(self, argv: Sequence[str]) -> None:

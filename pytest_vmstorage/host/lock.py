@@ -118,6 +118,7 @@ class HostLease:
                     f"The lease on {self._host} was lost while it was measured on, and another job may have begun there"
                     f"{f': {reason}' if reason else ''}.",
                     hint="Look at the connection to the host, and run this again.",
+                    code="VM414",
                 )
         finally:
             if not self._is_kept:
@@ -177,20 +178,21 @@ class HostLease:
             if word == "late":
                 raise self._in_use(who)
             if word == "failed":
-                raise HostError(f"{self._host} cannot be leased: {text}.")
+                raise HostError(f"{self._host} cannot be leased: {text}.", code="VM413")
             if word == "busy" and self._wait_s:
                 say(f"waiting up to {format_duration(self._wait_s)} for {self._host}, which is in use by {who}")
         said = _pipe(process.stderr).read()
         if isinstance(self._shell, SshShell):
             raise reach_error(self._shell.target, said)
         reason = (said.strip().splitlines() or ["its shell ended"])[-1].rstrip(".")
-        raise HostError(f"{self._host} cannot be leased: {reason}.")
+        raise HostError(f"{self._host} cannot be leased: {reason}.", code="VM413")
 
     def _in_use(self, who: str) -> HostError:
         waited = f"after {format_duration(self._wait_s)} still " if self._wait_s else ""
         return HostError(
             f"{self._host} is {waited}in use by {who}.",
             hint="One job at a time measures on a host: name another one, or give --vm-wait more time.",
+            code="VM412",
         )
 
 

@@ -50,7 +50,7 @@ def set_back(shell: Shell, settings: Sequence[HostSetting], held: Collection[str
     ours = [one for one in ours if values.get(one.path) == one.now]
     problem = _write(shell, {one.path: one.was for one in ours})
     if problem:
-        raise ProvisionError(f"A setting of the host could not be set back: {problem}.")
+        raise ProvisionError(f"A setting of the host could not be set back: {problem}.", code="VM416")
     kinds = dict.fromkeys((PurePosixPath(one.path).name, one.was) for one in ours)
     return [f"{name} set back to {was}" for name, was in kinds]
 
@@ -114,7 +114,7 @@ class HostSettings:
             try:
                 names = self._scheduler(wishes.scheduler, disk)
             except HostError as error:
-                raise UnsupportedError(error.what, hint=error.hint) from None
+                raise UnsupportedError(error.what, hint=error.hint, code=error.code) from None
             said["host scheduler"] = f"{wishes.scheduler} on {', '.join(names)} (--vm-host-scheduler)"
         return said
 
@@ -139,7 +139,9 @@ class HostSettings:
             offered = " ".join(files.get(path.replace("scaling_", "scaling_available_") + "s", ())).split()
             if offered and name not in offered:
                 raise HostError(
-                    f"--vm-governor={name} is not available on this host.", hint=f"It has: {', '.join(offered)}."
+                    f"--vm-governor={name} is not available on this host.",
+                    hint=f"It has: {', '.join(offered)}.",
+                    code="VM415",
                 )
         self._set(f"--vm-governor={name}", dict.fromkeys(chosen, name))
 
@@ -157,12 +159,14 @@ class HostSettings:
         done = self._shell.run(["sh", "-c", _QUEUES, "sh", path, self._sysfs])
         files = _look_at(self._shell, done.stdout.split()) if done.ok else {}
         if not files:
-            raise HostError(f"{option} has no device to be set on: none can be seen below {path}.")
+            raise HostError(f"{option} has no device to be set on: none can be seen below {path}.", code="VM415")
         for file, lines in files.items():
             offered = lines[0].replace("[", "").replace("]", "").split()
             if name not in offered:
                 where = PurePosixPath(file).parts[-3]
-                raise HostError(f"{option} is not available on {where}.", hint=f"It has: {', '.join(offered)}.")
+                raise HostError(
+                    f"{option} is not available on {where}.", hint=f"It has: {', '.join(offered)}.", code="VM415"
+                )
         self._set(option, dict.fromkeys(files, name))
         return [PurePosixPath(file).parts[-3] for file in files]
 
@@ -175,6 +179,7 @@ class HostSettings:
                         f"{option} cannot be set: another run of pytest-vmstorage on this host has {path} at"
                         f" {held[path].now}.",
                         hint="Wait for its end.",
+                        code="VM417",
                     )
             boot = self._shell.read(_BOOT_ID).strip()
             known = _by_path(self._settings)
@@ -194,7 +199,9 @@ class HostSettings:
                 if values.get(path) != value:
                     problem = problem or f"{path} is {values.get(path)}"
             if problem:
-                raise HostError(f"{option} could not be set: {problem}.", hint="That takes root on the host.")
+                raise HostError(
+                    f"{option} could not be set: {problem}.", hint="That takes root on the host.", code="VM416"
+                )
 
     def _held(self) -> Mapping[str, HostSetting]:
         return _by_path(self._book.held_beside(self._lease))
@@ -213,6 +220,7 @@ def _lacking(option: str, what: str, why: str) -> HostError:
     return HostError(
         f"{option} cannot be set: this host shows no {what} ({why}), as most virtual machines do.",
         hint='Leave it out; rows then say "unknown".',
+        code="VM415",
     )
 
 

@@ -224,7 +224,7 @@ class SshShell:
         if code == SSH_FAILED:
             raise self._connection.failed(said)
         if code:
-            raise ProvisionError(f"copying {source.name} to {self.target}:{target} failed: {said}.")
+            raise ProvisionError(f"copying {source.name} to {self.target}:{target} failed: {said}.", code="VM443")
 
     def read(self, path: str) -> str:
         """The text of a file there."""
@@ -323,14 +323,14 @@ def check(result: CommandResult, doing: str, *, hint: str = "") -> CommandResult
         reason = f"no end after {result.seconds:.0f} s"
     else:
         reason = result.tail(2).replace("\n", "; ") or f"exit status {result.returncode}"
-    raise ProvisionError(f"{doing} failed: {reason} (command: {shlex.join(result.argv)}).", hint=hint)
+    raise ProvisionError(f"{doing} failed: {reason} (command: {shlex.join(result.argv)}).", hint=hint, code="VM443")
 
 
 def check_time(result: CommandResult, what: str) -> None:
     """Raise LateError where the command was ended at its time limit; `what` begins the sentence."""
     if result.returncode == TIMED_OUT:
         hint, output = "Raise --vm-timeout.", result.tail(15)
-        raise LateError(f"{what} did not end within {result.seconds:.0f} s.", hint=hint, output=output)
+        raise LateError(f"{what} did not end within {result.seconds:.0f} s.", hint=hint, output=output, code="VM704")
 
 
 def make_result(argv: Sequence[str], code: int, out: bytes, err: bytes, begin: float) -> CommandResult:

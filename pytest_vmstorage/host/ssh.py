@@ -117,6 +117,7 @@ class SshConnection:
             f"The ssh connection to {self.target} was lost: {reason}.",
             hint=f"Check that the host is up and on the network; `vmstorage reap --host={self.target}` or the next"
             " run on it removes what is left there.",
+            code="VM402",
         )
 
 
@@ -152,7 +153,7 @@ def reach_error(target: str, said: str) -> HostError:
         "": (last, f"Check that `ssh {target} true` works without a password."),
     }
     reason, hint = next(found for signs, found in causes.items() if re.search(signs, said))
-    return HostError(f"ssh to {target} failed: {reason}.", hint=hint)
+    return HostError(f"ssh to {target} failed: {reason}.", hint=hint, code="VM401")
 
 
 def _private_folder() -> Path:

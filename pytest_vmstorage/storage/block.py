@@ -115,7 +115,7 @@ def remove_block(shell: Shell, place: BlockPlace) -> None:
     elif place.run_id:
         facts = device_facts(shell, place.path, ())
         if facts.number != place.number:
-            raise ProvisionError(f"{place.path} is no longer the same device, so it was left alone.")
+            raise ProvisionError(f"{place.path} is no longer the same device, so it was left alone.", code="VM432")
         _wipe(shell, place.path)
     guard_of(shell).forbid(place.path)
 
@@ -157,16 +157,21 @@ def choose_listed(host: LabHost, config: StorageConfig) -> Listed:
     if entries and config.backing_name:
         kinds = " and a ".join(one.kind for one in entries)
         raise ConfigError(
-            f"{config.backing_name} is a {kinds} of {host.listed_as} in {file}.", hint="Give them different names."
+            f"{config.backing_name} is a {kinds} of {host.listed_as} in {file}.",
+            hint="Give them different names.",
+            code="VM430",
         )
     if entries:
         names = ", ".join(f'"{kind}:{one.name}"' for one in entries)
-        raise ConfigError(f"backing={config.backing} may be any of several in {file}.", hint=f"Write one of {names}.")
+        raise ConfigError(
+            f"backing={config.backing} may be any of several in {file}.", hint=f"Write one of {names}.", code="VM430"
+        )
     of = f" called {config.backing_name}" if config.backing_name else ""
     table, noun, example = _ENTRIES[kind or "device"]
     raise ConfigError(
         f"backing={config.backing} needs {noun}{of} that is listed for {host.listed_as} in {file}.",
         hint=f"List it there: [hosts.{host.listed_as}.{table}.{config.backing_name or 'NAME'}] with {example}.",
+        code="VM430",
     )
 
 
@@ -182,7 +187,7 @@ def _find_device(shell: Shell, host: LabHost, listed: ListedDevice, needed: int)
     if found:
         first, *others = found
         also = " ".join(one.what for one in others)
-        raise HostError(first.what, hint=f"{first.hint}{f' Also: {also}' if also else ''}")
+        raise HostError(first.what, hint=f"{first.hint}{f' Also: {also}' if also else ''}", code=first.code)
     return BlockPlace(
         path=facts.node,
         kind=listed.kind,
@@ -204,6 +209,7 @@ def _find_room(shell: Shell, listed: ListedGroup | ListedDataset, config: Storag
             f"The {_WHERE[listed.kind]} {room.name} has {format_about(room.free_bytes)} free, but {config} needs"
             f" {format_about(takes)}.",
             hint="Free some space there, list another one, or lower the size.",
+            code="VM438",
         )
     return room, size
 

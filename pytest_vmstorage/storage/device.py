@@ -56,10 +56,11 @@ class DeviceFacts(BaseModel):
 
 
 class Refusal(NamedTuple):
-    """A reason not to write to a device, in one sentence, and its remedy."""
+    """A reason not to write to a device, in one sentence, its remedy and its code."""
 
     what: str
     hint: str
+    code: str
 
 
 # which device that is
@@ -76,6 +77,7 @@ def find_node(shell: Shell, host: LabHost, listed: ListedDevice) -> str:
         raise HostError(
             f"The {listed.kind} {listed.name} is listed as {listed.id}, but {also}.",
             hint="List it by an id that only it has." if nodes else f"Look on {host.name} whether it is plugged in.",
+            code="VM432",
         )
     return nodes[0]
 
@@ -144,9 +146,11 @@ def read_facts(text: str, node: str) -> DeviceFacts:
     """The output of device_facts.sh; raises HostError where it is not of a block device, or ended early."""
     rows = [line.split("\t") for line in text.splitlines()]
     if rows[:1] == [["missing", node]]:
-        raise HostError(f"{node} is not a block device.", hint="List a device that has a node of its own.")
+        raise HostError(
+            f"{node} is not a block device.", hint="List a device that has a node of its own.", code="VM432"
+        )
     if rows[-1:] != [["end"]] or rows[0][0] != "self":
-        raise HostError(f"{node} cannot be examined, so nothing is written to it.", hint=_EXAMINING)
+        raise HostError(f"{node} cannot be examined, so nothing is written to it.", hint=_EXAMINING, code="VM433")
     _, name, number, sectors, read_only, kind = rows[0]
 
     def pairs(key: str) -> tuple[DeviceUse, ...]:
@@ -204,6 +208,7 @@ def _refusals(facts: DeviceFacts, listed: ListedDevice | None, needed_bytes: int
             f"{facts.node} ({format_about(facts.size_bytes)}) is not listed in vmstorage.toml, and nothing is written"
             " to a device that is not.",
             "List it by its stable id if all that is on it may be lost.",
+            "VM437",
         )
         return
     name = f"The {listed.kind} {listed.name} ({_details(facts, listed)})"
@@ -212,36 +217,40 @@ def _refusals(facts: DeviceFacts, listed: ListedDevice | None, needed_bytes: int
         yield Refusal(
             f"{name} is {'a partition' if facts.is_partition else 'a whole device'}.",
             f"List it under {'partitions' if facts.is_partition else 'devices'}.",
+            "VM436",
         )
     yield from _used(facts, name, other)
     if facts.unseen:
         # a device that is not known to be unused counts as used
-        yield Refusal(f"{name} cannot be examined: {'; '.join(facts.unseen)}.", _EXAMINING)
+        yield Refusal(f"{name} cannot be examined: {'; '.join(facts.unseen)}.", _EXAMINING, "VM433")
     if facts.read_only:
-        yield Refusal(f"{name} is read-only.", f"Run blockdev --setrw {facts.node}, {other}.")
+        yield Refusal(f"{name} is read-only.", f"Run blockdev --setrw {facts.node}, {other}.", "VM436")
     if facts.size_bytes < needed_bytes:
         yield Refusal(
-            f"{name} is smaller than the {format_about(needed_bytes)} that the cell needs.", "Lower its size."
+            f"{name} is smaller than the {format_about(needed_bytes)} that the cell needs.", "Lower its size.", "VM436"
         )
     yield from _signed(facts, listed, name, other)
 
 
 def _used(facts: DeviceFacts, name: str, other: str) -> Iterator[Refusal]:
     if facts.holds:
-        yield Refusal(f"{name} holds {' and '.join(facts.holds)} of this host.", f"L{other[4:]}.")
+        yield Refusal(f"{name} holds {' and '.join(facts.holds)} of this host.", f"L{other[4:]}.", "VM434")
     if facts.mounts:
         mounts = ", ".join(f"{on} at {point}" for on, point in facts.mounts)
-        yield Refusal(f"{name} is mounted: {mounts}.", f"Unmount it, {other}.")
+        yield Refusal(f"{name} is mounted: {mounts}.", f"Unmount it, {other}.", "VM434")
     if facts.swaps:
-        yield Refusal(f"{name} is swapped to: {', '.join(facts.swaps)}.", f"Run swapoff on it, {other}.")
+        yield Refusal(f"{name} is swapped to: {', '.join(facts.swaps)}.", f"Run swapoff on it, {other}.", "VM434")
     if facts.holders:
-        yield Refusal(f"{name} is held by {', '.join(map(str, facts.holders))}.", f"Detach what holds it, {other}.")
+        yield Refusal(
+            f"{name} is held by {', '.join(map(str, facts.holders))}.", f"Detach what holds it, {other}.", "VM434"
+        )
     if facts.openers:
-        yield Refusal(f"{name} is open in {', '.join(facts.openers)}.", f"End that process, {other}.")
+        yield Refusal(f"{name} is open in {', '.join(facts.openers)}.", f"End that process, {other}.", "VM434")
     if facts.is_busy and not (facts.mounts or facts.swaps or facts.holders):
         yield Refusal(
             f"{name} is busy: the kernel refuses to open it exclusively.",
             f"Find who uses it (`lsof {facts.node}`, another container), {other}.",
+            "VM434",
         )
 
 
@@ -252,11 +261,13 @@ def _signed(facts: DeviceFacts, listed: ListedDevice, name: str, other: str) -> 
             f"{name} is a part of something larger: it carries {_carried(members)}, and allow_destroy does not change"
             " that.",
             f"Take it out of that and run `wipefs --all` on it yourself, {other}.",
+            "VM435",
         )
     elif facts.signatures and not listed.allow_destroy:
         yield Refusal(
             f"{name} carries {_carried(facts.signatures)}.",
             f"Write allow_destroy = true beside its id if all that is on it may be lost, {other}.",
+            "VM435",
         )
 
 

@@ -82,6 +82,7 @@ def make_host_fs(
         raise UnsupportedError(
             f"host_fs={config.host_fs} is made with mkfs and mount, which takes root {_WHERE}.",
             hint="Run as root, or choose host_fs=as-found.",
+            code="VM422",
         )
     image = "" if device else f"{folder}/fs-{number}.img"
     mountpoint = f"{folder}/fs-{number}"
@@ -114,12 +115,15 @@ def _make(shell: Shell, config: StorageConfig, planned: HostFs) -> HostFs:
     check(shell.run(["chmod", "711", "--", planned.mountpoint]), f"opening {planned.mountpoint}")
     found, free = look_at(shell, planned.mountpoint), folder_facts(shell, planned.mountpoint).free_bytes
     if found is None or found.mountpoint.rpartition("/")[2] != planned.mountpoint.rpartition("/")[2]:
-        raise ProvisionError(f"The {planned.kind} was made, but nothing is mounted on {planned.mountpoint}.")
+        raise ProvisionError(
+            f"The {planned.kind} was made, but nothing is mounted on {planned.mountpoint}.", code="VM532"
+        )
     if free < config.size:
         raise ProvisionError(
             f"The {planned.kind} of host_mkfs={config.host_mkfs!r} has {format_about(free)} free, but the disk has "
             f"{format_about(config.size)}.",
             hint="Leave more room with other options, or ask for another size.",
+            code="VM532",
         )
     note = "" if planned.direct else "its loop device caches the same pages again: the folder takes no direct I/O"
     return planned.model_copy(update={"options": found.options, "free_bytes": free, "note": note})
@@ -137,6 +141,7 @@ def _attach(shell: Shell, image: str, size: int) -> str:
         raise UnsupportedError(
             f"A file system under the image needs a loop device, and {_WHERE} there is none: {reason}.",
             hint="modprobe loop there; in a container, pass /dev/loop-control and the loop devices in.",
+            code="VM421",
         )
     device = done.stdout.strip()
     guard_of(shell).allow(device)

@@ -140,6 +140,7 @@ def _check_device(shell: Shell, config: StorageConfig, path: str) -> None:
             f"{path} has {format_about(there)}, and a {config.format} disk of {format_about(config.size)} needs"
             f" {format_about(need)}.",
             hint="Ask for a smaller size, or name a larger device.",
+            code="VM533",
         )
 
 
@@ -228,6 +229,7 @@ def verify_preallocation(config: StorageConfig, facts: ImageFacts) -> None:
             asked=asked,
             found=f"{found} ({format_about(facts.allocated_bytes)} of {format_about(config.size)} allocated)",
             hint="The folder's file system may compress, or lack fallocate; try another --vm-dir.",
+            code="VM602",
         )
 
 

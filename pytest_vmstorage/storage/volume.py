@@ -78,6 +78,7 @@ def find_group(shell: Shell, listed: ListedGroup) -> VolumeRoom:
         raise HostError(
             f"The volume group {listed.name} is listed as {what}, but {len(rows) or 'no'} groups there are called so.",
             hint="`vgs -o vg_name,vg_uuid` shows them; list it by vg_uuid where several have one name.",
+            code="VM432",
         )
     row = rows[0]
     return VolumeRoom(name=row["vg_name"], free_bytes=int(row["vg_free"]), unit_bytes=int(row["vg_extent_size"]))
@@ -135,13 +136,15 @@ def _check_device_mapper(shell: Shell) -> None:
     # modprobe first, as lvm itself would: the module may exist and not be loaded
     probe = "grep -q ' device-mapper$' /proc/misc || modprobe dm_mod 2>/dev/null; grep -q ' device-mapper$' /proc/misc"
     if not shell.run(["sh", "-c", probe]).ok:
-        raise UnsupportedError("The kernel of this host has no device mapper, so LVM volumes cannot be made.")
+        raise UnsupportedError(
+            "The kernel of this host has no device mapper, so LVM volumes cannot be made.", code="VM421"
+        )
 
 
 def _lvm(shell: Shell, argv: Sequence[str], doing: str) -> list[dict[str, Any]]:
     done = shell.run(argv, timeout_s=_TIME_S)
     if done.returncode == NOT_FOUND:
-        raise UnsupportedError(f"{argv[0]} is not installed on this host.", hint="Install lvm2.")
+        raise UnsupportedError(f"{argv[0]} is not installed on this host.", hint="Install lvm2.", code="VM420")
     return _rows(check(done, doing))
 
 
@@ -160,13 +163,14 @@ def find_dataset(shell: Shell, listed: ListedDataset) -> VolumeRoom:
     done = shell.run(["zfs", "list", "-Hp", "-t", "filesystem", "-o", "name,available", listed.dataset])
     said = done.tail(1)
     if done.returncode == NOT_FOUND:
-        raise UnsupportedError("zfs is not installed on this host.", hint="Install OpenZFS.")
+        raise UnsupportedError("zfs is not installed on this host.", hint="Install OpenZFS.", code="VM420")
     if "ZFS modules" in done.stderr or "/dev/zfs" in done.stderr:
-        raise UnsupportedError(f"ZFS cannot be used on this host: {said.rstrip('.')}.")
+        raise UnsupportedError(f"ZFS cannot be used on this host: {said.rstrip('.')}.", code="VM439")
     if not done.ok:
         raise HostError(
             f"The dataset {listed.name} is listed as {listed.dataset}, but ZFS says: {said.rstrip('.')}.",
             hint="`zfs list -t filesystem` shows those there are.",
+            code="VM432",
         )
     name, free = done.stdout.rstrip("\n").split("\t")
     return VolumeRoom(name=name, free_bytes=int(free))
@@ -255,7 +259,9 @@ def _wait_for(shell: Shell, path: str) -> None:
     done = shell.run(wait_argv(path), timeout_s=_NODE_S * 2)
     if not done.ok:
         raise ProvisionError(
-            f"{path} did not come up within {_NODE_S:.0f} s.", hint="Does udev run there? Is a dataset's volmode none?"
+            f"{path} did not come up within {_NODE_S:.0f} s.",
+            hint="Does udev run there? Is a dataset's volmode none?",
+            code="VM534",
         )
 
 
@@ -268,5 +274,5 @@ def _is_of(name: str, run_id: str) -> bool:
 def _checked(run_id: str) -> str:
     # the id becomes part of a selection, and comes from a lease that may be damaged
     if _RUN.fullmatch(run_id) is None:
-        raise ProvisionError(f"{run_id!r} is not a run's id.")
+        raise ProvisionError(f"{run_id!r} is not a run's id.", code="VM447")
     return run_id

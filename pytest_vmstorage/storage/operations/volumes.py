@@ -83,6 +83,7 @@ class VolumeImage:
                 f"{self._room.name} has {format_about(self._room.free_bytes)} free, but the image operations need"
                 f" {format_about(need)}: the volume, its snapshot, and what it grows by.",
                 hint="Free some space there, or lower size or data.",
+                code="VM438",
             )
 
 

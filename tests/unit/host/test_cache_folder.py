@@ -114,9 +114,9 @@ def test_a_folder_that_others_can_change_is_refused(folder: Path, kind: str) -> 
 
 
 def test_vmstorage_reap_tells_it_in_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And not by a traceback."""
+    """And not by a traceback; a second line says where more is said of it."""
     folder.write_text("")
     assert main(["reap"]) == 1
     said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert (said.out, said.err.count("\n")) == ("", 2)
     assert said.err.startswith(f"vmstorage: The cache folder {folder} cannot be used: File exists.")

@@ -147,7 +147,7 @@ def test_a_folder_that_cannot_be_written_is_refused() -> None:
     shell = folder_host("ext4").answer(re.compile("write-test"), stderr="sh: 1: Permission denied", returncode=1)
     with pytest.raises(HostError) as caught:
         find_folder(shell, "/srv/vm", chosen=True)
-    assert str(caught.value) == (
+    assert caught.value.told == (
         "The folder for disks /srv/vm cannot be written: sh: 1: Permission denied. "
         "Name another one with --vm-dir=FOLDER."
     )

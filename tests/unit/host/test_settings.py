@@ -114,7 +114,7 @@ def test_a_governor_that_the_host_lacks_is_refused(host: Host) -> None:
     """With those it has; nothing was set."""
     with pytest.raises(HostError) as caught:
         host.run().apply(HostWishes(governor="ondemand"), "/")
-    assert str(caught.value) == (
+    assert caught.value.told == (
         "--vm-governor=ondemand is not available on this host. It has: performance, powersave, schedutil."
     )
     assert host.governors == ["schedutil", "powersave"]
@@ -134,7 +134,7 @@ def test_a_machine_without_cpufreq_says_so(host: Host, wishes: HostWishes, sente
     with pytest.raises(HostError) as caught:
         host.run().apply(wishes, "/")
     assert str(caught.value).startswith(sentence)
-    assert str(caught.value).endswith('Leave it out; rows then say "unknown".')
+    assert caught.value.told.endswith('Leave it out; rows then say "unknown".')
 
 
 @pytest.mark.parametrize(

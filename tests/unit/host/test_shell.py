@@ -178,7 +178,7 @@ def test_check_says_what_was_being_done_and_why_it_failed(bad: CommandResult, re
     """One line: the deed, the tool's own words, the command as one would type it, what to do."""
     with pytest.raises(ProvisionError) as caught:
         check(bad, "making a disk", hint="Make room.")
-    assert str(caught.value) == f"making a disk failed: {reason} (command: tool 'a b'). Make room."
+    assert caught.value.told == f"making a disk failed: {reason} (command: tool 'a b'). Make room."
 
 
 FAKE_SSH = """#!/bin/sh
@@ -268,7 +268,7 @@ def test_ssh_itself_failing_is_no_commands_result(
     monkeypatch.setenv("SAID", said)
     with pytest.raises(HostError) as caught:
         SshShell("down").run(["true"])
-    assert str(caught.value) == sentence
+    assert caught.value.told == sentence
 
 
 def test_a_command_on_another_machine_is_ended_there_at_its_time_limit(ssh: SshShell, tmp_path: Path) -> None:

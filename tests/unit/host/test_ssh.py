@@ -99,7 +99,7 @@ def test_a_lost_one_is_told_by_what_ssh_said_last(fake: Path) -> None:
     (fake / "cut").touch()
     with pytest.raises(LostError) as caught:
         shell.run(["true"])
-    assert str(caught.value) == (
+    assert caught.value.told == (
         "The ssh connection to lab01 was lost: Timeout, server lab01 not responding. Check that the host is up and on"
         " the network; `vmstorage reap --host=lab01` or the next run on it removes what is left there."
     )

@@ -62,7 +62,7 @@ def test_what_is_not_listed_or_unclear_is_a_users_mistake(backing: str) -> None:
     """With the very lines that are missing."""
     with pytest.raises(ConfigError) as caught:
         choose_listed(host(), StorageConfig(backing=backing))
-    assert str(caught.value) == UNCLEAR[backing]
+    assert caught.value.told == UNCLEAR[backing]
 
 
 def test_without_a_file_the_sentence_names_the_one_to_write() -> None:

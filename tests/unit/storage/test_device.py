@@ -84,7 +84,7 @@ def test_two_devices_of_one_id_are_refused() -> None:
     listed = ListedDevice(name="fast", kind="device", id="S21NXAGH123456X")
     with pytest.raises(HostError) as caught:
         find_node(shell, find_host("lab01", None), listed)
-    assert str(caught.value) == (
+    assert caught.value.told == (
         "The device fast is listed as S21NXAGH123456X, but 2 devices of lab01 have it: /dev/sda, /dev/sdb. List it by"
         " an id that only it has."
     )

@@ -220,7 +220,7 @@ def test_an_attestation_error_tells_what_was_allocated() -> None:
     """Sizes of both sides and what may be the cause."""
     with pytest.raises(AttestationError) as caught:
         make_disk(host("raw-off"), StorageConfig(preallocation="full", size=SIZE), "/srv/d")
-    assert str(caught.value) == (
+    assert caught.value.told == (
         "preallocation of the raw image was asked to be full but is off (4 KiB of 8 MiB allocated). "
         "The folder's file system may compress, or lack fallocate; try another --vm-dir."
     )
@@ -248,7 +248,7 @@ def test_a_failing_qemu_img_speaks_for_itself() -> None:
 def test_without_qemu_img_the_package_is_named() -> None:
     """What to install stands in the message."""
     shell = plain().answer(re.compile("qemu-img"), stderr="qemu-img: command not found", returncode=NOT_FOUND)
-    with pytest.raises(ProvisionError, match=r"command not found .* Install qemu-utils\.$"):
+    with pytest.raises(ProvisionError, match=r"command not found .* Install qemu-utils\. \[VM443\]$"):
         make_disk(shell, StorageConfig(size=SIZE), "/srv/d")
 
 
@@ -402,7 +402,7 @@ def test_a_disk_must_fit_with_some_room_beside_it() -> None:
     check_space(folder(config.size + HEADROOM_BYTES), config)
     with pytest.raises(ProvisionError) as caught:
         check_space(folder(config.size + HEADROOM_BYTES - 1), config)
-    assert str(caught.value) == (
+    assert caught.value.told == (
         "/srv has 1.06 GiB free, but a disk of 1 GiB may need 1.06 GiB. "
         "Free some space, name another folder with --vm-dir, or ask for a smaller size."
     )

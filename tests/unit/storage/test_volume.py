@@ -149,7 +149,7 @@ def test_without_zfs_a_zvol_is_unsupported(sentence: str) -> None:
     shell = zfs().answer(re.compile("^zfs list"), stderr=said, returncode=code)
     with pytest.raises(UnsupportedError) as caught:
         find_block(shell, host(), ZVOL)
-    assert str(caught.value) == sentence
+    assert caught.value.told == sentence
     assert reap_blocks(shell, "r1") == []
 
 
