@@ -39,7 +39,9 @@ def choose_accel(
         # QEMU's own words can be a page of them
         reason = textwrap.shorten(f"KVM opens, but {outcome.rstrip('.')}", 180, placeholder=" …")
     if requested == "kvm":
-        raise HostError(f"--vm-accel=kvm: {reason}.", hint="Use --vm-accel=auto or tcg, or a host whose KVM works.")
+        raise HostError(
+            f"--vm-accel=kvm: {reason}.", hint="Use --vm-accel=auto or tcg, or a host whose KVM works.", code="VM407"
+        )
     return AccelChoice(used="tcg", requested=requested, reason=reason)
 
 

@@ -192,7 +192,9 @@ class AgentShell:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s + GRACE_S
         status = self._status_by(pid, deadline, _LAST_POLL_S)
         if status is None:
-            raise CommandStuckError(f"A command in the guest did not end {GRACE_S:.0f} s after its time limit.")
+            raise CommandStuckError(
+                f"A command in the guest did not end {GRACE_S:.0f} s after its time limit.", code="VM504"
+            )
         return status
 
     def _status_by(self, pid: int, deadline: float | None, last_poll_s: float) -> Mapping[str, Any] | None:

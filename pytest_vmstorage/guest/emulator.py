@@ -56,6 +56,7 @@ def find_emulator(shell: Shell, host: str) -> str:
         raise HostError(
             f"There is no QEMU on {host}: qemu-system-x86_64 is not in PATH.",
             hint="Install qemu-system-x86 and qemu-utils there (Debian), or name another host with --vm-host.",
+            code="VM403",
         )
     return done.stdout.strip()
 
@@ -76,6 +77,7 @@ def check_emulator(shell: Shell, path: str, host: str) -> str:
     raise ConfigError(
         f"emulator={path} cannot be used on {host}: {why.rstrip('.')}.",
         hint="Give the path of a qemu-system-x86_64 that runs there.",
+        code="VM404",
     )
 
 

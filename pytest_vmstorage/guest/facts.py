@@ -89,7 +89,9 @@ def read_facts(text: str, config: StorageConfig, tools: Mapping[str, str]) -> Gu
     try:
         return _facts_of(text, config, tools)
     except (ValueError, IndexError):
-        raise GuestError(f"The guest of {config} answered the question for its facts with: {text!r}.") from None
+        raise GuestError(
+            f"The guest of {config} answered the question for its facts with: {text!r}.", code="VM506"
+        ) from None
 
 
 def _facts_of(text: str, config: StorageConfig, tools: Mapping[str, str]) -> GuestFacts:
@@ -102,6 +104,7 @@ def _facts_of(text: str, config: StorageConfig, tools: Mapping[str, str]) -> Gue
         raise DiskMissingError(
             f"The guest of {config} does not see its disk of {config.size} bytes on {config.bus} (disks: {there}).",
             hint="Its kernel may lack the driver of that bus.",
+            code="VM505",
         )
     name, size, _serial, cache, scheduler, block, rotational, driver, host_driver, queues, discard = found[0]
     return GuestFacts(

@@ -80,5 +80,5 @@ def make_guest_fs(shell: Shell, disk: str, config: StorageConfig) -> GuestFs:
     found = look_at(shell, path, is_real=True)
     if size < _MIB or found is None:
         reason = "no room" if done.ok else done.tail(1)
-        raise GuestError(f"No test file could be made on the guest's {config.guest_fs}: {reason}.")
+        raise GuestError(f"No test file could be made on the guest's {config.guest_fs}: {reason}.", code="VM507")
     return GuestFs(kind=config.guest_fs, mountpoint=MOUNTPOINT, path=path, size_bytes=size, mkfs=argv, found=found)

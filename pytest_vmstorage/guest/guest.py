@@ -59,7 +59,9 @@ def _by_ssh(machine: StartedGuest, door: Door, timeout_s: float) -> Shell:
             shell.run(["true"])
         except HostError as error:
             if not machine.domain.is_active():
-                raise GuestDiedError(f"The guest of {machine.config} ended before ssh reached it.") from None
+                raise GuestDiedError(
+                    f"The guest of {machine.config} ended before ssh reached it.", code="VM502"
+                ) from None
             if time.monotonic() > deadline:
                 raise _late(machine, timeout_s, f"ssh's last word: {error.what} {_NO_SSHD}") from None
             time.sleep(_AGAIN_S)
@@ -69,7 +71,7 @@ def _by_ssh(machine: StartedGuest, door: Door, timeout_s: float) -> Shell:
 
 def _late(machine: StartedGuest, timeout_s: float, hint: str) -> BootTimeoutError:
     return BootTimeoutError(
-        f"The guest of {machine.config} did not answer within {format_duration(timeout_s)}.", hint=hint
+        f"The guest of {machine.config} did not answer within {format_duration(timeout_s)}.", hint=hint, code="VM501"
     )
 
 
@@ -98,7 +100,8 @@ def set_scheduler(shell: Shell, disk: str, config: StorageConfig) -> None:
     if not done.ok:
         there = done.stdout.replace("[", "").replace("]", "").split()
         raise UnsupportedError(
-            f"The guest's kernel has no I/O scheduler {config.scheduler} for {disk} (it has: {', '.join(there)})."
+            f"The guest's kernel has no I/O scheduler {config.scheduler} for {disk} (it has: {', '.join(there)}).",
+            code="VM508",
         )
 
 
@@ -221,7 +224,9 @@ def _probe(machine: StartedGuest, shell: Shell, tools: Mapping[str, str], told: 
         if told is None:
             done = shell.run(["/bin/sh", "-c", PROBE], timeout_s=COMMAND_S)
             if not done.ok:
-                raise GuestError(f"The guest of {machine.config} could not be asked for its facts: {done.tail(1)}.")
+                raise GuestError(
+                    f"The guest of {machine.config} could not be asked for its facts: {done.tail(1)}.", code="VM506"
+                )
             told = done.stdout
         try:
             return read_facts(told, machine.config, tools)

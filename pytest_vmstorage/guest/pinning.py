@@ -140,6 +140,7 @@ class Pinner:
             raise HostError(
                 f"{self._where}: cpus has {format_cpus(lacking)}, and of the host's CPUs this user may have {has}.",
                 hint="List those on which QEMU may run.",
+                code="VM418",
             )
 
     def of(self, config: StorageConfig | None) -> Pinning:
@@ -151,7 +152,7 @@ class Pinner:
             return Pinning(within=self._within)
         chosen = choose(self._look(), vcpus=config.vcpus, iothreads=int(config.iothread))
         if chosen.why_not and self._strict:
-            raise UnsupportedError(f"--vm-pin is not possible: {chosen.why_not}.")
+            raise UnsupportedError(f"--vm-pin is not possible: {chosen.why_not}.", code="VM419")
         return chosen.model_copy(update={"within": self._within}) if chosen.why_not else chosen
 
     def _look(self) -> HostCpus:
@@ -177,7 +178,7 @@ def check_pinning(shell: Shell, guest: Monitor, pinning: Pinning) -> None:
         there = found.get(thread) or "unknown"
         if there != cpus:
             hint = f"{way_out}, or look at the cpuset that guests are started in."
-            raise AttestationError(f"the CPU of QEMU's {what}", asked=cpus, found=there, hint=hint)
+            raise AttestationError(f"the CPU of QEMU's {what}", asked=cpus, found=there, hint=hint, code="VM603")
 
 
 def _ids(answer: object) -> list[int]:

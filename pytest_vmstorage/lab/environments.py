@@ -301,7 +301,7 @@ class HostEnvironment(DiskEnvironment):
         if not has_program(self.shell, tool):
             host = self.identity.host
             raise UnsupportedError(
-                f"backing=native runs {tool} on the host, and {host} has none; install {tool} there."
+                f"backing=native runs {tool} on the host, and {host} has none; install {tool} there.", code="VM329"
             )
 
     def set_host(self) -> Mapping[str, str]:
@@ -404,6 +404,7 @@ class ForeignEnvironment(HostEnvironment):
             raise UnsupportedError(
                 f"The machine {self._listed.name} ({self._listed.target}) lacks {' and '.join(lacking)}.",
                 hint="Install it there; the plugin installs nothing on a machine that it did not make.",
+                code="VM440",
             )
 
     def set_host(self) -> Mapping[str, str]:

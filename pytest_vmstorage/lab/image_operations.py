@@ -87,7 +87,9 @@ def _tools(shell: Shell, host: str) -> Mapping[str, str]:
     """Versions of the tools; raises UnsupportedError where one is missing."""
     for tool, package in (("qemu-img", "qemu-utils"), ("qemu-io", "qemu-utils"), ("bash", "bash")):
         if not has_program(shell, tool):
-            raise UnsupportedError(f"Image operations need {tool}, and {host} has none.", hint=f"Install {package}.")
+            raise UnsupportedError(
+                f"Image operations need {tool}, and {host} has none.", hint=f"Install {package}.", code="VM329"
+            )
     return read_values(shell, _VERSIONS)
 
 

@@ -114,7 +114,9 @@ class Lab:
             return self._begin(config, say)
         if found.is_alive():
             return found
-        self._broken[config] = found.explain(GuestDiedError(f"The guest of {config} ended before this test."))
+        self._broken[config] = found.explain(
+            GuestDiedError(f"The guest of {config} ended before this test.", code="VM502")
+        )
         self.pool.drop()
         raise self._broken[config]
 

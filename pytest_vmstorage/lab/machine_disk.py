@@ -36,6 +36,7 @@ def check_tools(shell: Shell, listed: ListedMachine) -> None:
         raise HostError(
             f"The machine {listed.name} ({listed.target}) lacks {', '.join(missing)}.",
             hint="Install what has it there (on Debian coreutils, util-linux, findutils, mawk, sed).",
+            code="VM440",
         )
 
 
@@ -100,6 +101,7 @@ def _check_state(listed: ListedMachine, config: StorageConfig) -> None:
             f"{config} cannot be had: what the disk of {listed.name} held before is not known, so that none of its"
             " blocks is surely fresh.",
             hint='Use state="filled", or measure in a folder there.',
+            code="VM441",
         )
 
 
@@ -117,11 +119,13 @@ def _check_id(shell: Shell, listed: ListedMachine, disk: ListedDevice, source: s
         raise ConfigError(
             f"{what} another disk's after the next boot; on that machine it is {where} now.",
             hint=f'Write disk = "{names[0].removeprefix("by-id/")}" if all that is on it may be lost.',
+            code="VM221",
         )
     raise ConfigError(
         f"{what} another disk's after the next boot, and on that machine it has no other.",
         hint="Give that disk a serial number where it is made (on ESX disk.EnableUUID), or measure in a folder on it."
         f" {STABLE.format(key='disk')}",
+        code="VM221",
     )
 
 

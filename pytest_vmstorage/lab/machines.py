@@ -109,10 +109,13 @@ class Machines:
             raise ConfigError(
                 f"backing={config.backing} needs a machine of that name in {self._source}.",
                 hint=f'List it there: [machines.{name}] with ssh = "root@10.0.0.5" and disk or folder. {has}',
+                code="VM431",
             )
         if name == socket.gethostname():
             raise ConfigError(
-                f"{self._source}, [machines.{name}]: rows of this host bear that name.", hint="Name the machine anew."
+                f"{self._source}, [machines.{name}]: rows of this host bear that name.",
+                hint="Name the machine anew.",
+                code="VM222",
             )
         return self._asked_for.setdefault(name, there[name])
 

@@ -162,7 +162,9 @@ class NoHypervisor:
 
     def start(self, xml: str) -> Domain:  # noqa: ARG002 (as the protocol has it)
         """Raise UnsupportedError."""
-        raise UnsupportedError("No guest can be made: this run measures machines that the plugin did not make.")
+        raise UnsupportedError(
+            "No guest can be made: this run measures machines that the plugin did not make.", code="VM448"
+        )
 
     def restore(self, xml: str, path: str) -> Domain:  # noqa: ARG002 (as the protocol has it)
         """Raise UnsupportedError."""
@@ -300,7 +302,9 @@ def open_kept_guest(run_id: str) -> Iterator[Shell]:
     lease = next((lease for lease in kept if lease.run_id == run_id), None)
     if lease is None:
         there = ", ".join(lease.run_id for lease in kept) or "none"
-        raise ConfigError(f"No kept guest belongs to run {run_id}.", hint=f"Runs with a kept guest: {there}.")
+        raise ConfigError(
+            f"No kept guest belongs to run {run_id}.", hint=f"Runs with a kept guest: {there}.", code="VM445"
+        )
     hypervisor = LibvirtHypervisor(lease.uri) if lease.uri is not None else _embedded(lease)
     try:
         for domain_uuid in reversed(lease.domains):
@@ -309,7 +313,9 @@ def open_kept_guest(run_id: str) -> Iterator[Shell]:
                 yield AgentShell(domain)
                 return
         raise ConfigError(
-            f"The guest of run {run_id} no longer runs.", hint="`vmstorage reap --kept` removes its remains."
+            f"The guest of run {run_id} no longer runs.",
+            hint="`vmstorage reap --kept` removes its remains.",
+            code="VM445",
         )
     finally:
         hypervisor.close()

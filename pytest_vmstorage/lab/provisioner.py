@@ -87,7 +87,9 @@ class Provisioner:
         """The cell's guest, restored where it is meant to be; with `fresh` by a boot. Raises as `make` does."""
         services, factory = self.services, self.services.factory
         if config.is_null and (lacking := null_lacks(config.bus, self.libvirt)):
-            raise UnsupportedError(f"backing=null cannot be had on {config.bus} here: {lacking}. Measure it on nvme.")
+            raise UnsupportedError(
+                f"backing=null cannot be had on {config.bus} here: {lacking}. Measure it on nvme.", code="VM531"
+            )
         if config.emulator:
             check_emulator(services.shell, config.emulator, services.host.name)
         # a booted guest fills its own disk: that warms its fio, or the first round would take as much longer

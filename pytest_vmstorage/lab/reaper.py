@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pytest_vmstorage.config.inventory import LabHost
-from pytest_vmstorage.errors import ProvisionError, VmStorageError
+from pytest_vmstorage.errors import ProvisionError, VmStorageError, signed
 from pytest_vmstorage.guest.protocol import Hypervisor
 from pytest_vmstorage.host.lease import Lease, LeaseBook, is_dead
 from pytest_vmstorage.host.settings import set_back
@@ -67,7 +67,7 @@ def end_orphans(shell: Shell, run_id: str, *, look_only: bool = False) -> list[s
     """
     if _RUN.fullmatch(run_id) is None:
         # the id becomes part of a pattern, and its lease may be damaged
-        raise ProvisionError(f"{run_id!r} is not a run's id.")
+        raise ProvisionError(f"{run_id!r} is not a run's id.", code="VM447")
     done = shell.run(["sh", "-c", _SCRIPT, "sh", "look" if look_only else "end"], stdin=f"{run_id}\n".encode())
     found = [line.split(" ", 1) for line in done.stdout.splitlines()]
     said = [f"{name} (pid {pid})" for pid, name in found]
@@ -75,6 +75,7 @@ def end_orphans(shell: Shell, run_id: str, *, look_only: bool = False) -> list[s
         raise ProvisionError(
             f"a command of that run is still running: {', '.join(said)}.",
             hint="It may be another user's, or wait for a disk that does not answer: end it there.",
+            code="VM446",
         )
     return said
 
@@ -151,7 +152,8 @@ def _one(lease: Lease, book: LeaseBook, shell: Shell, guests: Guests, host: str,
     except VmStorageError as error:
         # a later run may be able to remove it; this run continues with its own work
         again = f"Its lease stays: `vmstorage reap{f' --host={host}' if host else ''}` tries again."
-        return Reaped(f"could not remove all that run {lease.run_id} left{on} {whose}: {error} {again}", is_clear=False)
+        said = f"could not remove all that run {lease.run_id} left{on} {whose}: {error.told} {again}"
+        return Reaped(signed(said, error.code), is_clear=False)
     book.drop(lease)
     return Reaped(f"removed what run {lease.run_id} left{on}: {', '.join(found)} {whose}")
 
@@ -253,6 +255,7 @@ class RemoteGuests:
             raise ProvisionError(
                 f"a guest of that run is still process {found[0]} there, and libvirt there does not know it.",
                 hint=f"Look at it, and end it with `kill {found[0]}` on that host.",
+                code="VM446",
             )
 
 
@@ -272,6 +275,7 @@ class LocalGuests:
             raise ProvisionError(
                 f"QEMU (pid {pids[0]}) is still there {_PATIENCE_S:.0f} s after SIGKILL.",
                 hint="It may wait for a disk that does not answer.",
+                code="VM446",
             )
 
     def _pids(self, lease: Lease) -> list[int]:
@@ -300,7 +304,9 @@ def _kill(pid: int) -> None:
     except ProcessLookupError:
         return
     except PermissionError:
-        raise ProvisionError(f"QEMU (pid {pid}) belongs to another user.", hint="Run this as that user.") from None
+        raise ProvisionError(
+            f"QEMU (pid {pid}) belongs to another user.", hint="Run this as that user.", code="VM446"
+        ) from None
 
 
 def _all_processes() -> list[int]:

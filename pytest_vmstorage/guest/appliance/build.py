@@ -123,10 +123,10 @@ def build(wanted: Recipe, folder: Path, shell: Shell, say: Progress = silent) ->
     Needs the Debian archive, about 1 GB of room for half a minute, and no root rights. Raises ProvisionError.
     """
     if platform.machine() != "x86_64":
-        raise UnsupportedError(f"The guest appliance is built for x86_64 only, not {platform.machine()}.")
+        raise UnsupportedError(f"The guest appliance is built for x86_64 only, not {platform.machine()}.", code="VM520")
     debian.require(_BUILD_TOOLS, shell)
     if not debian.KEYRING.is_file():
-        raise ProvisionError(f"{debian.KEYRING} is missing.", hint="apt install debian-archive-keyring")
+        raise ProvisionError(f"{debian.KEYRING} is missing.", hint="apt install debian-archive-keyring", code="VM521")
     with _scratch(folder) as scratch:
         made = scratch / "made"
         made.mkdir()
@@ -145,7 +145,9 @@ def _make(wanted: Recipe, made: Path, tree: Path, shell: Shell, say: Progress) -
     release = rootfs.kernel_release(tree)
     kernel = vmlinux((tree / f"boot/vmlinuz-{release}").read_bytes(), lambda packed: _unzstd(packed, tree, shell))
     if not has_pvh_entry(kernel):
-        raise ProvisionError(f"Debian's kernel {release} has no PVH entry, so QEMU cannot start it uncompressed.")
+        raise ProvisionError(
+            f"Debian's kernel {release} has no PVH entry, so QEMU cannot start it uncompressed.", code="VM522"
+        )
     (made / _KERNEL).write_bytes(kernel)
     modules = rootfs.read_modules(tree, wanted.modules)
     (made / _INITRD).write_bytes(rootfs.initrd(tree, modules, wanted))
@@ -198,7 +200,7 @@ def _verify(file: Path, wanted: FileRecord) -> None:
 
 
 def _damaged(folder: Path, what: str) -> ProvisionError:
-    return ProvisionError(f"The guest appliance in {folder} is damaged: {what}.")
+    return ProvisionError(f"The guest appliance in {folder} is damaged: {what}.", code="VM523")
 
 
 def _record(file: Path) -> FileRecord:
@@ -248,7 +250,7 @@ def _locked(place: Path, say: Progress) -> Iterator[None]:
         stream = place.with_suffix(".lock").open("ab")
     except OSError as why:
         hint = "Set VMSTORAGE_CACHE to a folder of yours."
-        raise ProvisionError(f"{place.parent} cannot be written: {why.strerror}.", hint=hint) from why
+        raise ProvisionError(f"{place.parent} cannot be written: {why.strerror}.", hint=hint, code="VM524") from why
     with stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -158,7 +158,9 @@ def require(programs: Mapping[str, str], shell: Shell) -> None:
     if missing:
         packages = " ".join(sorted({programs[name] for name in missing}))
         raise ProvisionError(
-            f"The guest appliance cannot be built without {', '.join(missing)}.", hint=f"apt install {packages}"
+            f"The guest appliance cannot be built without {', '.join(missing)}.",
+            hint=f"apt install {packages}",
+            code="VM521",
         )
 
 

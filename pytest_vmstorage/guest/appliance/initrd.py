@@ -73,7 +73,9 @@ def plain_module(data: bytes) -> bytes:
         data = zlib.decompress(data, wbits=31)
     if not data.startswith(_ELF):
         raise ProvisionError(
-            "A kernel module is compressed in an unknown way.", hint="Report this with the kernel's version."
+            "A kernel module is compressed in an unknown way.",
+            hint="Report this with the kernel's version.",
+            code="VM522",
         )
     if not data.endswith(_SIGNATURE_END):
         return data
@@ -124,7 +126,9 @@ def load_order(wanted: Sequence[str], modules: Mapping[str, Module]) -> tuple[st
         if name in path:
             circle = " -> ".join((*path, name))
             raise ProvisionError(
-                f"Kernel modules need each other: {circle}.", hint="Report this with the kernel's version."
+                f"Kernel modules need each other: {circle}.",
+                hint="Report this with the kernel's version.",
+                code="VM522",
             )
         if name in order or name not in modules:
             return
@@ -162,24 +166,28 @@ def vmlinux(image: bytes, unzstd: Callable[[bytes], bytes]) -> bytes:
     try:
         elf = _decompress(packed, unzstd)
     except (zlib.error, lzma.LZMAError) as why:
-        raise ProvisionError(f"The kernel image cannot be decompressed: {why}.", hint=_REPORT) from why
+        raise ProvisionError(f"The kernel image cannot be decompressed: {why}.", hint=_REPORT, code="VM522") from why
     if not elf.startswith(_ELF):
-        raise ProvisionError("The kernel image does not contain an ELF file.", hint=_REPORT)
+        raise ProvisionError("The kernel image does not contain an ELF file.", hint=_REPORT, code="VM522")
     return elf
 
 
 def payload(image: bytes) -> bytes:
     """The compressed kernel in a bzImage, with the four length bytes that the kernel's build may append."""
     if len(image) < _HEADER_BYTES or image[0x202:0x206] != b"HdrS":
-        raise ProvisionError("The kernel image is not a bzImage.", hint=_REPORT)
+        raise ProvisionError("The kernel image is not a bzImage.", hint=_REPORT, code="VM522")
     (version,) = struct.unpack_from("<H", image, 0x206)
     if version < _PAYLOAD_SINCE:
-        raise ProvisionError(f"The kernel image speaks boot protocol {version:#06x}, older than 2.08.", hint=_REPORT)
+        raise ProvisionError(
+            f"The kernel image speaks boot protocol {version:#06x}, older than 2.08.", hint=_REPORT, code="VM522"
+        )
     setup_sectors: int = image[0x1F1] or 4
     offset, length = struct.unpack_from("<II", image, 0x248)
     start = (setup_sectors + 1) * 512 + offset
     if start + length > len(image):
-        raise ProvisionError("The kernel image is cut short.", hint="Try again: the download may have been damaged.")
+        raise ProvisionError(
+            "The kernel image is cut short.", hint="Try again: the download may have been damaged.", code="VM522"
+        )
     return bytes(image[start : start + length])
 
 
@@ -196,4 +204,6 @@ def _decompress(packed: bytes, unzstd: Callable[[bytes], bytes]) -> bytes:
         return zlib.decompressobj(wbits=31).decompress(packed)
     if packed.startswith(b"\x28\xb5\x2f\xfd"):
         return unzstd(packed[:-4])
-    raise ProvisionError(f"The kernel image is compressed in an unknown way ({packed[:4].hex()}).", hint=_REPORT)
+    raise ProvisionError(
+        f"The kernel image is compressed in an unknown way ({packed[:4].hex()}).", hint=_REPORT, code="VM522"
+    )

@@ -59,7 +59,9 @@ def kernel_release(tree: Path) -> str:
     """The release, such as 6.1.0-18-amd64, of the one kernel in an extracted tree."""
     releases = [file.name.removeprefix("vmlinuz-") for file in tree.glob("boot/vmlinuz-*")]
     if len(releases) != 1:
-        raise ProvisionError(f"One kernel expected in the downloaded packages, found {releases or 'none'}.")
+        raise ProvisionError(
+            f"One kernel expected in the downloaded packages, found {releases or 'none'}.", code="VM522"
+        )
     return releases[0]
 
 

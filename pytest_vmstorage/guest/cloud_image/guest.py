@@ -44,11 +44,13 @@ def settle(shell: Shell, image: str, timeout_s: float) -> Mapping[str, str]:
         raise BootTimeoutError(
             f"cloud-init of {image} did not finish within {format_duration(timeout_s)}.",
             hint="Give it more time with --vm-timeout, or look into it with --vm-keep.",
+            code="VM511",
         )
     if done.returncode not in (0, 2):
         raise GuestError(
             f"cloud-init of {image} failed: {_errors(shell) or done.tail(1).strip('. ')}.",
             hint="Keep a guest with --vm-keep, and run `cloud-init status --long` in it with `vmstorage exec`.",
+            code="VM511",
         )
     check_programs(shell, image, _NEEDED)
     said = shell.run(["/bin/sh", "-c", _VERSIONS, "sh", *_PACKAGES.split()]).stdout
@@ -72,4 +74,5 @@ def check_programs(shell: Shell, image: str, programs: Iterable[str]) -> None:
         raise UnsupportedError(
             f"The image {image} lacks {' and '.join(missing) or 'a shell that answers'}.",
             hint="Install it in the image; the plugin changes nothing in it.",
+            code="VM512",
         )

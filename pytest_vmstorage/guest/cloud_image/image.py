@@ -67,6 +67,7 @@ def place_image(
             f"The image {image.path} does not match its checksum: it has {found[:16]}... instead of"
             f" {image.sha256[:16]}....",
             hint="Fetch it again, or write down the checksum of what you want to measure with.",
+            code="VM513",
         )
     kind = _kind(image.path)
     path = str(image.path) if host.is_local else _copied(host, shell, image, draft, say)
@@ -84,7 +85,7 @@ def _sum(path: Path) -> str:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise HostError(f"The image {path} cannot be read: {error.strerror}.") from None
+        raise HostError(f"The image {path} cannot be read: {error.strerror}.", code="VM514") from None
 
 
 def _kind(path: Path) -> Literal["qcow2", "raw"]:
@@ -94,12 +95,14 @@ def _kind(path: Path) -> Literal["qcow2", "raw"]:
         raise HostError(
             f"The image {path} is {told['format']}, and guests boot from qcow2 or raw.",
             hint=f"Make one of it: qemu-img convert -O qcow2 {path.name} IMAGE.qcow2",
+            code="VM514",
         )
     below = told.get("backing-filename") or told.get("format-specific", {}).get("data", {}).get("data-file")
     if below:
         raise HostError(
             f"The image {path} depends on another file, {below}, which its checksum does not cover.",
             hint=f"Make one file of both: qemu-img convert -O qcow2 {path.name} IMAGE.qcow2",
+            code="VM514",
         )
     return "qcow2" if told["format"] == "qcow2" else "raw"
 
@@ -145,4 +148,4 @@ def remove_boot(shell: Shell, image: PlacedImage, folder: str, name: str) -> Non
     made = boot_of(image, folder, name)
     done = shell.run(["rm", "-f", "--", made.overlay, made.seed])
     if not done.ok:
-        raise ProvisionError(f"The root disk of {name} cannot be removed: {done.tail(1)}.")
+        raise ProvisionError(f"The root disk of {name} cannot be removed: {done.tail(1)}.", code="VM443")

@@ -36,7 +36,9 @@ class ImageKeys:
                 subprocess.run([*argv, "-f", str(self.folder / name)], check=True, stdin=subprocess.DEVNULL)
             except (OSError, subprocess.CalledProcessError):
                 raise HostError(
-                    "Guests that are reached by ssh need ssh-keygen on this machine.", hint="apt install openssh-client"
+                    "Guests that are reached by ssh need ssh-keygen on this machine.",
+                    hint="apt install openssh-client",
+                    code="VM515",
                 ) from None
         kind, key, *_ = self.text("guest.pub").split()
         (self.folder / "known_hosts").write_text(f"{_ALIAS} {kind} {key}\n")

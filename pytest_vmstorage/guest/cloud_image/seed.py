@@ -63,6 +63,7 @@ def check_seed_tools() -> None:
         raise HostError(
             f"Guests from your own image need {' and '.join(missing)}, which this machine lacks.",
             hint="apt install mtools",
+            code="VM515",
         )
 
 

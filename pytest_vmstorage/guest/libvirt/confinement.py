@@ -52,12 +52,14 @@ def check_opens(config: StorageConfig, found: Confinement, host: str, *, is_bloc
             f"{config} is not possible on {host}: libvirt before 11.5 knows no NVMe disk, so the profile of the guest"
             f" ({found.profiles}) does not let QEMU open it.",
             hint='Measure another bus there, or set security_driver = "none" in its /etc/libvirt/qemu.conf.',
+            code="VM530",
         )
     if is_block and found.owner:
         raise UnsupportedError(
             f"{config} is not possible on {host}: libvirt before 11.5 knows no NVMe disk, so it does not give the block"
             f" device to QEMU's user ({found.owner}).",
             hint="Measure another bus there, or an image file.",
+            code="VM530",
         )
 
 

@@ -120,6 +120,7 @@ class Connection:
         return LostError(
             f"The connection to libvirt at {place} was lost during: {doing}{why}.",
             hint="Check the network to it, and whether libvirtd was restarted there (journalctl -u libvirtd).",
+            code="VM402",
         )
 
     def close(self) -> None:

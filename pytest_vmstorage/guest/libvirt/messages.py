@@ -40,13 +40,17 @@ def connection_error(uri: str, error: Any) -> HostError:
             return HostError(
                 f"libvirt's QEMU driver cannot start as root: {message}.",
                 hint="Install libvirt-daemon-system, or make the users and groups that it would make.",
+                code="VM405",
             )
         return HostError(
             f"libvirt's embedded QEMU driver cannot be used: {message}.",
             hint="Install qemu-system-x86, libvirt-daemon-driver-qemu and libvirt-daemon, or name a host by --vm-host.",
+            code="VM405",
         )
     what = f"libvirt at {uri.partition('?')[0]} cannot be reached: {message}."
-    return HostError(what, hint=next(hint for words, hint in _WHY_NO_CONNECTION if re.search(words, message)))
+    return HostError(
+        what, hint=next(hint for words, hint in _WHY_NO_CONNECTION if re.search(words, message)), code="VM405"
+    )
 
 
 def is_broken_channel(message: str) -> bool:

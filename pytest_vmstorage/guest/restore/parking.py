@@ -92,7 +92,7 @@ def end_parked_fio(shell: Shell) -> None:
     what = "Ending the fio that waits in the guest"
     check_time(done, what)
     if not done.ok:
-        raise WorkloadError(f"{what} failed.", output=done.tail())
+        raise WorkloadError(f"{what} failed.", output=done.tail(), code="VM516")
 
 
 PARK_S = 15.0
@@ -167,7 +167,7 @@ def park(shell: Shell) -> None:
     """Make a booted guest release its disk; raises GuestError where it does not."""
     done = shell.run(["/bin/sh", "-c", _PARK], timeout_s=PARK_S)
     if not done.ok:
-        raise GuestError(f"The guest to be saved does not release its disk: {done.tail(1)}.")
+        raise GuestError(f"The guest to be saved does not release its disk: {done.tail(1)}.", code="VM516")
 
 
 def wake(shell: AgentShell, *, fills: bool) -> None:
@@ -182,7 +182,7 @@ def wake(shell: AgentShell, *, fills: bool) -> None:
             return shell.write(_WAKE, f"{time.time():.6f} {'yes' if fills else 'no'}\n".encode())
         except HypervisorError as error:
             if time.monotonic() > deadline:
-                raise GuestError(f"The restored guest does not wake: {error.what}") from None
+                raise GuestError(f"The restored guest does not wake: {error.what}", code="VM516") from None
             time.sleep(0.02)
 
 
@@ -191,8 +191,8 @@ def wait_until_awake(shell: AgentShell) -> str:
     try:
         *lines, last = shell.follow(_SAID, _END, timeout_s=WAKE_S).splitlines() or [""]
     except HypervisorError as error:
-        raise GuestError(f"The restored guest says nothing: {error.what}") from None
+        raise GuestError(f"The restored guest says nothing: {error.what}", code="VM516") from None
     if last != _DONE:
         errors = shell.read(_ERRORS).strip().splitlines() or [f"it does not say so in {WAKE_S:.0f} s"]
-        raise GuestError(f"The restored guest does not find its disk: {errors[-1]}.")
+        raise GuestError(f"The restored guest does not find its disk: {errors[-1]}.", code="VM516")
     return "\n".join(lines)

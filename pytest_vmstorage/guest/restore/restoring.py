@@ -99,7 +99,7 @@ class Restoring:
 
     def _check_goes_on(self) -> None:
         if self._is_over:
-            raise HypervisorError("No guest is begun any more: the run ends.")
+            raise HypervisorError("No guest is begun any more: the run ends.", code="VM510")
 
     def _booted(self, spec: GuestSpec) -> Begun:
         self._check_goes_on()
@@ -189,4 +189,6 @@ class Restoring:
 
     def _wait(self, domain: Domain, which: str) -> None:
         if not domain.wait_for_agent(self._timeout_s):
-            raise BootTimeoutError(f"The guest {which} did not answer in {format_duration(self._timeout_s)}.")
+            raise BootTimeoutError(
+                f"The guest {which} did not answer in {format_duration(self._timeout_s)}.", code="VM501"
+            )

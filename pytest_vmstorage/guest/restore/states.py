@@ -173,7 +173,7 @@ class States:
         """Keep the run's own copy for later runs, and remove the oldest over the limit; raises ProvisionError."""
         state = self._read(name)
         if state is None:
-            raise ProvisionError(f"{self.path(name)} is not what libvirt saves a guest in.")
+            raise ProvisionError(f"{self.path(name)} is not what libvirt saves a guest in.", code="VM516")
         argv = ["sh", "-c", _KEEP, "sh", self._folder, name, state.path, str(self._kept_bytes), self._of_boot]
         # a state that another thread has half kept would be taken for one that a killed run left
         with self._keeping:
@@ -192,7 +192,7 @@ class States:
         try:
             head = state.head.with_xml(xml)
         except ValueError as error:
-            raise ProvisionError(f"{error}.") from None
+            raise ProvisionError(f"{error}.", code="VM516") from None
         argv = ["dd", f"of={state.path}", "bs=1M", "conv=notrunc", "iflag=fullblock", "status=none"]
         check(self._shell.run(argv, stdin=head), "naming a saved guest anew")
 

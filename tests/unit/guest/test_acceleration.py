@@ -63,7 +63,7 @@ def test_a_kvm_that_was_demanded_is_never_replaced(refused: str) -> None:
     with pytest.raises(HostError) as caught:
         choose_accel("kvm", kvm_refusal=lambda: refused, try_kvm=outcome("it died."))
     reason = refused or "KVM opens, but it died"
-    assert str(caught.value) == f"--vm-accel=kvm: {reason}. Use --vm-accel=auto or tcg, or a host whose KVM works."
+    assert caught.value.told == f"--vm-accel=kvm: {reason}. Use --vm-accel=auto or tcg, or a host whose KVM works."
 
 
 @pytest.mark.parametrize(

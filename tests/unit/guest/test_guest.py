@@ -143,7 +143,7 @@ def test_a_guest_that_never_answers_is_told_with_its_consoles_tail() -> None:
         connect(machine(FakeDomain(FakeShell(), boots=False)), timeout_s=7, tools={})
     assert str(caught.value) == (
         f"The guest of {CONFIG} did not answer within 7.0 s. "
-        "Give it more time with --vm-timeout, or keep it for a look with --vm-keep.\n"
+        "Give it more time with --vm-timeout, or keep it for a look with --vm-keep. [VM501]\n"
         "  the guest's console ended with:\n    | one\n    | [ 1.0] Kernel panic"
     )
 

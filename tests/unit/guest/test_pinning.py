@@ -108,7 +108,7 @@ def test_cpus_that_the_host_has_not_are_an_error_of_its_entry() -> None:
     shell = FakeShell().answer(re.compile("thread_siblings_list"), TWO_NODES)
     with pytest.raises(HostError) as caught:
         Pinner(shell, apart=False, within=(6, 7, 8, 9), where="f.toml, [hosts.lab01]").check()
-    assert str(caught.value) == (
+    assert caught.value.told == (
         "f.toml, [hosts.lab01]: cpus has 8-9, and of the host's CPUs this user may have 0-7."
         " List those on which QEMU may run."
     )

@@ -195,7 +195,7 @@ def test_what_cannot_be_removed_is_told_and_tried_again(tmp_path: Path, book: Le
     first, second = map(str, reap(book, shell))
     assert first.startswith(f"could not remove all that run {RUN} left (")
     assert f"removing {stuck.folder} failed: rm: Read-only file system" in first
-    assert first.endswith(" Its lease stays: `vmstorage reap` tries again.")
+    assert first.endswith(" Its lease stays: `vmstorage reap` tries again. [VM443]")
     assert second.startswith("removed what run zz")
     assert list(book) == [stuck]
 
@@ -278,7 +278,7 @@ def test_a_guest_that_its_libvirt_does_not_know_keeps_its_disk(
     assert sentence == (
         f"could not remove all that run {RUN} left on lab01 ({gone.owned_by}, gone): a guest of that run is still"
         " process 4711 there, and libvirt there does not know it. Look at it, and end it with `kill 4711` on that host."
-        " Its lease stays: `vmstorage reap --host=lab01` tries again."
+        " Its lease stays: `vmstorage reap --host=lab01` tries again. [VM446]"
     )
     assert len(list(book)) == 1
 

@@ -470,7 +470,7 @@ def test_one_that_does_not_wake_is_gone_before_another_is_booted(tmp_path: Path)
     assert not scene.begin().is_restored
     assert [one.destroyed for one in scene.domains] == [True]
     assert scene.booted == ["vms-r-1-saved", "vms-r-1"]
-    assert scene.said[-1].endswith("booted: The guest restored did not answer in 1.0 s.")
+    assert scene.said[-1].endswith("booted: The guest restored did not answer in 1.0 s. [VM501]")
 
 
 @pytest.mark.parametrize(
