@@ -72,7 +72,9 @@ def measure_images(
     done = {name: step for name, step in steps.items() if isinstance(step, OperationStep)}
     cannot = {name: step.why for name, step in steps.items() if isinstance(step, Impossible)}
     if not done:
-        raise WorkloadError(f"{workload.label} has nothing to time: {'; '.join(dict.fromkeys(cannot.values()))}.")
+        raise WorkloadError(
+            f"{workload.label} has nothing to time: {'; '.join(dict.fromkeys(cannot.values()))}.", code="VM713"
+        )
     watched = bench.watch()
     samples: list[Sample] = []
     round_ = None
@@ -225,7 +227,7 @@ class _Round:
             return done
         what = f"{operation} of {self._workload.label}"
         check_time(done, what)
-        raise WorkloadError(f"{what} failed with exit status {done.returncode}.", output=done.tail(15))
+        raise WorkloadError(f"{what} failed with exit status {done.returncode}.", output=done.tail(15), code="VM701")
 
     def _undo(self, step: OperationStep | None) -> None:
         for line in step.undo if step is not None else ():
@@ -264,4 +266,4 @@ class _Round:
         return int(image_chain(shell, self._bench.config.format, path)[0]["virtual-size"])
 
     def _invalid(self, operation: Operation, why: str) -> WorkloadError:
-        return WorkloadError(f"The figure of {operation}, {self._workload.label}, is INVALID: {why}.")
+        return WorkloadError(f"The figure of {operation}, {self._workload.label}, is INVALID: {why}.", code="VM703")

@@ -45,7 +45,7 @@ class OptionChecks:
         if check is None or check in self._done:
             return
         if why := self._checked(shell, f"{check.argv[0]} there", workload, check):
-            raise ConfigError(f"{workload.label} cannot run: {why}.", hint="Choose another ioengine.")
+            raise ConfigError(f"{workload.label} cannot run: {why}.", hint="Choose another ioengine.", code="VM320")
 
     def _checked(self, shell: Shell, who: str, workload: Workload, check: OptionCheck) -> str:
         """Run the check; returns why the tool could not judge, "" where it has passed the options."""
@@ -61,7 +61,9 @@ class OptionChecks:
             lines = [line for line in said if line]
             reason = ". ".join(lines[:_FIRST_LINES]) or f"exit status {done.returncode}"
             raise ConfigError(
-                f"{who} refuses the options of {workload.label}: {reason.rstrip('.?')}.", hint="Correct what it names."
+                f"{who} refuses the options of {workload.label}: {reason.rstrip('.?')}.",
+                hint="Correct what it names.",
+                code="VM319",
             )
         self._done.add(check)
         return ""

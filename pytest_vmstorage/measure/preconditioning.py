@@ -69,7 +69,7 @@ def write_disk(system: SystemUnderTest, argv: str, begin: int, end: int, plan: P
     filling = f"Filling {system.paths.disk} before the measurement"
     check_time(result, filling)
     if not result.ok:
-        raise WorkloadError(f"{filling} failed: exit status {result.returncode}.", output=result.tail(15))
+        raise WorkloadError(f"{filling} failed: exit status {result.returncode}.", output=result.tail(15), code="VM701")
 
 
 def _limited_s(config: StorageConfig, size_bytes: int, request_bytes: int) -> float:
@@ -111,17 +111,21 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes
         _check_needs_no_data(workload)
     if config.state == "fresh" and not workload.fresh_is_possible:
         raise ConfigError(
-            f"{workload.label} reads, and a fresh disk has nothing to read.", hint='Use state="filled" for it.'
+            f"{workload.label} reads, and a fresh disk has nothing to read.",
+            hint='Use state="filled" for it.',
+            code="VM308",
         )
     if config.subformat == "streamOptimized" and workload.writes:
         raise ConfigError(
             f"{workload.label} writes, and QEMU cannot write over what a streamOptimized vmdk holds.",
             hint="Measure reads there, or use another subformat.",
+            code="VM308",
         )
     if workload.expected_seconds > LONGEST_S:
         raise ConfigError(
             f"{workload.label} would take about {format_duration(workload.expected_seconds)} in each round.",
             hint="Give it less to do: up to 30 days.",
+            code="VM310",
         )
     rounds = plan.rounds if uses_untouched(config, workload) else 1
     if _makes_files_of_a_guest(config, workload):
@@ -134,6 +138,7 @@ def check_fits(config: StorageConfig, workload: Workload, plan: Plan, size_bytes
             + (f" ({rounds} untouched regions)" if rounds > 1 else "")
             + f", but the disk has {format_size(size)}.",
             hint=_TOO_SMALL,
+            code="VM306",
         )
 
 
@@ -148,7 +153,9 @@ def _check_bytes(workload: Workload, there: int, but: str, hint: str, *, rounds:
     if needed is not None and needed * rounds > there:
         each = f" in each of {rounds} rounds, which a fresh disk keeps" if rounds > 1 else ""
         raise ConfigError(
-            f"{workload.label} makes files of {format_about(needed)}{each}, but {but} {format_about(there)}.", hint=hint
+            f"{workload.label} makes files of {format_about(needed)}{each}, but {but} {format_about(there)}.",
+            hint=hint,
+            code="VM306",
         )
 
 
@@ -169,6 +176,7 @@ def _check_needs_no_data(workload: Workload) -> None:
         raise ConfigError(
             f"{workload.label} {does}, and the disk of backing=null keeps nothing and reads zeroes.",
             hint="Measure it on storage, or give backing=null a workload that needs no data.",
+            code="VM308",
         )
 
 
@@ -180,11 +188,13 @@ def check_folder(system: SystemUnderTest, workload: Workload) -> None:
         raise ConfigError(
             f"{workload.label} makes files, and the disk of {system.config} has no file system.",
             hint='Give it one with @pytest.mark.storage(guest_fs="ext4").',
+            code="VM307",
         )
     if system.config.state in ("rewritten", "aged"):
         raise ConfigError(
             f"{workload.label} makes files, for which state={system.config.state} leaves no room.",
             hint='Use state="filled" or "fresh".',
+            code="VM307",
         )
 
 
@@ -200,6 +210,7 @@ def check_zeros(system: SystemUnderTest, workload: Workload, plan: Plan) -> str:
             f"{workload.label} on {system.config} writes zeros, and there they are stored as nothing: {reason}.",
             hint='Write data that no layer can shrink: Fio(...) does, and Dd(if_="/dev/urandom"), which is slower than'
             " many disks; --vm-without=zero-check measures it as it is.",
+            code="VM309",
         )
     return "written like data: no layer here is known to store them as nothing"
 
@@ -280,7 +291,9 @@ def _make_way(system: SystemUnderTest, workload: Workload, plan: Plan) -> None:
     done = system.shell.run([*argv, str(regions.size_bytes)], timeout_s=plan.timeout_s)
     check_time(done, "emptying the test file")
     if not done.ok:
-        raise WorkloadError(f"The test file could not be emptied for {workload.label}.", output=done.tail(5))
+        raise WorkloadError(
+            f"The test file could not be emptied for {workload.label}.", output=done.tail(5), code="VM701"
+        )
     regions.written_bytes = 0
 
 
@@ -296,6 +309,7 @@ def _check_untouched(system: SystemUnderTest, workload: Workload, needed: int) -
             f"{workload.label} finds only {format_size(regions.size_bytes - regions.written_bytes)} that nothing"
             f" has written yet, and needs {format_size(needed)}: tests of this cell ran before.",
             hint="Make the disk larger with @pytest.mark.storage(size=...).",
+            code="VM331",
         )
 
 
@@ -356,7 +370,8 @@ def _aged_proof(system: SystemUnderTest) -> Proof:
         raise WorkloadError(
             f"The figure of {system.config} is INVALID: its disk was written in random order to be aged, but its data"
             f" lies in {pieces} pieces on the host, fewer than {least}: the host's cache or file system put them in"
-            " order."
+            " order.",
+            code="VM703",
         )
     return Proof(field="state", asked="aged", found=f"data in {pieces} pieces", status="proven", where=where)
 

@@ -55,9 +55,11 @@ def check_counts(by: str, rounds: object, warmup: object) -> None:
         if given is None and name == "rounds":
             continue
         if not isinstance(given, int) or isinstance(given, bool):
-            raise ConfigError(f"{by}({name}={quoted(given)}) is not a number of rounds.", hint=f"Write {name}=3.")
+            raise ConfigError(
+                f"{by}({name}={quoted(given)}) is not a number of rounds.", hint=f"Write {name}=3.", code="VM318"
+            )
         if given < least:
-            raise ConfigError(f"{by}({name}={given}): {name} must be {least} or more.")
+            raise ConfigError(f"{by}({name}={given}): {name} must be {least} or more.", code="VM318")
 
 
 def half_width(values: Sequence[float]) -> float | None:

@@ -177,7 +177,7 @@ class Measuring:
                 taken.around = watched()
                 changed = rechecking()
         if changed:
-            raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.")
+            raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.", code="VM703")
         self._warm = system.identity.boot
         self.seconds += time.monotonic() - begin
 
@@ -304,7 +304,7 @@ def forget_in_guest(system: SystemUnderTest, workload: Workload, target: Target,
     what = "Dropping the guest's cached pages of the disk"
     check_time(done, what)
     if not done.ok:
-        raise WorkloadError(f"{what} failed.", output=done.tail())
+        raise WorkloadError(f"{what} failed.", output=done.tail(), code="VM701")
 
 
 def forget_on_host(system: SystemUnderTest, hygiene: Hygiene) -> str:
@@ -343,7 +343,9 @@ def _run_all(
             said = done.tail(1)[:_SHOWN].rstrip(".")
             words = f": {said}" if said else ""
             output = done.tail(15)
-            raise WorkloadError(f"{what} failed with exit status {done.returncode}{words}.", output=output)
+            raise WorkloadError(
+                f"{what} failed with exit status {done.returncode}{words}.", output=output, code="VM701"
+            )
 
 
 def _look_within(system: SystemUnderTest, plan: Plan) -> Callable[[], Callable[[], Look]]:
@@ -379,7 +381,7 @@ def _round(
     kept = stored(moved) if system.config.is_null else unflushed(moved, system.config.cache)
     reason = impossible(moved, workload.moved_bytes(raw)) or kept
     if reason:
-        raise WorkloadError(f"The figure of {workload.label} is INVALID: {reason}.")
+        raise WorkloadError(f"The figure of {workload.label} is INVALID: {reason}.", code="VM703")
     return Sample(
         figures=figures,
         started=started.isoformat(),
@@ -411,5 +413,5 @@ def _raw_output(system: SystemUnderTest, workload: Workload, target: Target, res
         first = text.splitlines()[:_FIRST_LINES]
         last = [line for line in result.stderr.splitlines()[-_LAST_LINES:] if line not in first]
         said = workload.failure(f"{text}\n{result.stderr}") or _status(result, first)
-        raise WorkloadError(f"{workload.label} {said}.", output="\n".join([*first, *last]))
+        raise WorkloadError(f"{workload.label} {said}.", output="\n".join([*first, *last]), code="VM701")
     return text

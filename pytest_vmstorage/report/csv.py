@@ -26,7 +26,7 @@ HEADER = (
     *("nodeid", "host", "accel", *AXES, "size_bytes"),
     *("workload", "curve", "tool", "metric", "unit", "better", "primary"),
     *("median", "min", "max", "rounds", "baseline", "change", "verdict"),
-    *("native", "of_native", "null", "of_null", "outcome", "message", "failure"),
+    *("native", "of_native", "null", "of_null", "outcome", "message", "failure", "code"),
     *("command", "guest_kernel", "emulator_version", "tool_version"),
     *(*(f"host_{name}" for name in _HOST), "stated", "notes", "started"),
 )
@@ -37,6 +37,7 @@ HEADER = (
 `notes` come from the test's marks, with "; " between them.
 `emulator_version` is that of the QEMU that the cell names; other rows run under the host's own, `host_qemu`.
 `outcome` is the test's, in pytest's words, and `message` the first line of its reason.
+`code` is that of the refusal in it, which `vmstorage explain` knows.
 `command` is on one line: the line ends of a script are written as \\n; the JSON report has the command as it was run.
 Measurements of one `curve` in one cell are its points; `at_iodepth` is the position of each.
 """
@@ -60,7 +61,7 @@ def render_csv(run: Run, comparison: Comparison | None = None) -> str:
     for f in run.failures:
         reason = f.reason if f.outcome == "failed" else f"{f.outcome}: {f.reason}"
         first = f.reason.partition("\n")[0]
-        told = {"outcome": f.test_outcome or f.outcome, "message": first, "failure": reason}
+        told = {"outcome": f.test_outcome or f.outcome, "message": first, "failure": reason, "code": f.code}
         writer.writerow(_plain({**_cell(run, f), **told}))
     for test in run.rowless:
         writer.writerow(_plain({**test.model_dump(), "started": run.started}))
@@ -88,6 +89,7 @@ def _measured(
         "tool_version": m.guest.get(m.tool, ""),
         "outcome": m.outcome,
         "message": m.message,
+        "code": m.code,
         "notes": "; ".join(m.notes),
     }
     for metric in m.metrics:

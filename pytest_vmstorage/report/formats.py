@@ -28,6 +28,7 @@ def check_report_path(path: Path) -> None:
         raise ConfigError(
             f"the report format of {path.suffix or path.name!r} is not known.",
             hint=f"The file's name ends with one of: {', '.join(RENDERERS)}.",
+            code="VM213",
         )
     check_writable(path, "the report")
 
@@ -36,7 +37,7 @@ def check_writable(path: Path, what: str) -> None:
     """Raises ConfigError, one sentence that begins with `what`, for a file that cannot be written there."""
     try:
         if path.is_dir():
-            raise ConfigError(f"{what} {path} is a folder.", hint="Name a file in it.")
+            raise ConfigError(f"{what} {path} is a folder.", hint="Name a file in it.", code="VM214")
         # lstat raises for a name that is too long or has a NUL
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.lstat()
@@ -46,9 +47,11 @@ def check_writable(path: Path, what: str) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it has a NUL byte"
         hint = "Name another file."
-        raise ConfigError(f"{what} {str(path)[:_SHOWN]} cannot be written: {reason}.", hint=hint) from None
+        raise ConfigError(
+            f"{what} {str(path)[:_SHOWN]} cannot be written: {reason}.", hint=hint, code="VM214"
+        ) from None
     if not os.access(place, os.W_OK) or not (place == path or place.is_dir()):
-        raise ConfigError(f"{what} {path} cannot be written: {place} is not writable or no folder.")
+        raise ConfigError(f"{what} {path} cannot be written: {place} is not writable or no folder.", code="VM214")
 
 
 def write_report(path: Path, run: Run, comparison: Comparison | None = None, *, si: bool = False) -> None:

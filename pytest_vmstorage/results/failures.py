@@ -71,6 +71,21 @@ SILENT = "guest stopped answering"
 NO_DISK = "disk did not appear"
 LATE = "past its time limit"
 LOST = "host was lost"
+CODES = {
+    NO_SPACE: "VM541",
+    NO_SPACE_ON_DEVICE: "VM541",
+    NO_SPACE_IN_GUEST: "VM542",
+    READ_ONLY: "VM543",
+    IO_ERROR: "VM544",
+    ENDED: "VM502",
+    NO_ANSWER: "VM501",
+    SILENT: "VM503",
+    NO_DISK: "VM505",
+    LATE: "VM704",
+    LOST: "VM402",
+}
+"""The code of each outcome, in the place of that of the error by which it was noticed."""
+
 OUTCOMES = (
     *(NO_SPACE, NO_SPACE_ON_DEVICE, NO_SPACE_IN_GUEST, READ_ONLY, IO_ERROR),
     *(ENDED, NO_ANSWER, SILENT, NO_DISK, LATE, LOST),
@@ -112,12 +127,12 @@ def _is_full(error: VmStorageError, seen: Symptoms) -> bool:
 
 
 def named(error: VmStorageError, seen: Symptoms) -> VmStorageError:
-    """A copy of the error with its outcome's name before the sentence and the evidence behind it."""
+    """A copy of the error with its outcome's name before the sentence, the evidence behind it, and its code."""
     name = outcome_of(error, seen)
     if not name:
         return error.retold(error.what)
     what, evidence = f"{name}: {error.what}", "; ".join(_told(seen))
-    return error.retold(f"{what.rstrip('.')} ({evidence})." if evidence else what)
+    return error.retold(f"{what.rstrip('.')} ({evidence})." if evidence else what, code=CODES[name])
 
 
 def _told(seen: Symptoms) -> Iterator[str]:

@@ -51,6 +51,7 @@ class Journal:
             raise HostError(
                 f"A finished sample cannot be written to {self.path}: {error.strerror}.",
                 hint="Samples are kept below pytest's rootdir: make it writable, or set --rootdir.",
+                code="VM442",
             ) from None
 
     def close(self) -> None:

@@ -46,6 +46,7 @@ def _lzma() -> ModuleType:
         raise ConfigError(
             "this Python has no lzma module, by which samples and saved runs are compressed.",
             hint="Install liblzma-dev (xz-devel), build Python again, or use the distribution's.",
+            code="VM237",
         ) from None
     return lzma
 
@@ -68,10 +69,10 @@ def unpack(text: str) -> Any:
         reader = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_LARGEST_MEMORY)
         content = reader.decompress(base64.b64decode(text, validate=True), max_length=_LARGEST_BYTES)
         if not reader.eof:
-            raise ConfigError("its packed part is cut short, or larger than 1 GiB.")
+            raise ConfigError("its packed part is cut short, or larger than 1 GiB.", code="VM251")
         return json.loads(content)
     except (ValueError, TypeError, RecursionError, lzma.LZMAError):
-        raise ConfigError("its packed part cannot be read.") from None
+        raise ConfigError("its packed part cannot be read.", code="VM251") from None
 
 
 def pack_output(raw: str) -> str:
@@ -86,7 +87,7 @@ def unpack_output(text: str) -> str:
         content = unpack(text)
         return _Histograms(*content["histograms"]).put_in(content["output"])
     except (LookupError, TypeError, ValueError):
-        raise ConfigError("its packed part cannot be read.") from None
+        raise ConfigError("its packed part cannot be read.", code="VM251") from None
 
 
 # int() reads no more digits than 4300
@@ -154,11 +155,11 @@ def unpacked(document: Mapping[str, Any]) -> Mapping[str, Any]:
         outputs = {name: histograms.put_in(one) for name, one in whole.pop("outputs").items()}
         del whole["packed"]
         if any(_sum(text) != name for name, text in outputs.items()):
-            raise ConfigError("a raw output in it is not what was measured: its SHA-256 is another.")
+            raise ConfigError("a raw output in it is not what was measured: its SHA-256 is another.", code="VM251")
         for name in _ROWS:
             whole[name] = [_whole_row(row, outputs, proofs) for row in whole[name]]
     except (LookupError, TypeError, AttributeError, ValueError):
-        raise ConfigError("its packed part does not go with its rows.") from None
+        raise ConfigError("its packed part does not go with its rows.", code="VM251") from None
     return whole
 
 

@@ -252,7 +252,8 @@ class Measurement(Figures, BaseModel):
     `Provenance`); empty without a guest, and in earlier versions. `point` is its place on the curve `shape`, such as
     {"iodepth": 8, "numjobs": 1} on "fio randread 4k"; empty for a workload without a curve, and in earlier versions.
     With `on_host` no guest was part of it; `left_out` are metrics that the workload has elsewhere, and why not here.
-    `outcome` is that of its test, and `message` the first line of its reason, where it did not just pass.
+    `outcome` is that of its test, and `message` the first line of its reason, where it did not just pass; `code` is the
+    refusal's with which that line ends, "" where it is none of ours.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -284,6 +285,7 @@ class Measurement(Figures, BaseModel):
     made_from: Mapping[str, str] = {}
     outcome: Outcome = ""
     message: str = ""
+    code: str = ""
 
     _saved = model_validator(mode="before")(_with_its_cell)
 
@@ -363,6 +365,7 @@ class Failure(BaseModel):
     """A cell of the matrix that has no figure, and why in one sentence.
 
     `outcome` is the cell's, and `test_outcome` that of its test: a guest that cannot be made is an error to pytest.
+    `code` is that with which the reason ends, "" where it is no refusal of ours.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -371,6 +374,7 @@ class Failure(BaseModel):
     config: StorageConfig
     host: str
     reason: str
+    code: str = ""
     outcome: Literal["failed", "skipped"] = "failed"
     on_host: bool = False
     test_outcome: Outcome = ""
@@ -395,6 +399,7 @@ class RowlessTest(BaseModel):
     nodeid: str
     outcome: Outcome
     message: str = ""
+    code: str = ""
 
 
 class Run(BaseModel):

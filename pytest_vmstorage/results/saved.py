@@ -158,14 +158,16 @@ def _no_such(wanted: str, folder: Path, saved: Iterable[Path]) -> ConfigError:
         numbers.setdefault(name_of(path), []).append(path.stem.partition("_")[0])
     named = (f"{name} ({', '.join(those[-_SHOWN_NUMBERS:])})" for name, those in numbers.items())
     hint = f"There are: {', '.join(named)}." if numbers else "Save one with --vm-save=NAME."
-    return ConfigError(f"there is no baseline {wanted!r} in {folder}.", hint=hint)
+    return ConfigError(f"there is no baseline {wanted!r} in {folder}.", hint=hint, code="VM250")
 
 
 def _parse(path: Path) -> Mapping[str, Any]:
     try:
         content = parse_json(read_user_text(path, f"the baseline {path}"))
     except ValueError:
-        raise ConfigError(f"the baseline {path} is not JSON.", hint="Remove it or save it again.") from None
+        raise ConfigError(
+            f"the baseline {path} is not JSON.", hint="Remove it or save it again.", code="VM251"
+        ) from None
     return content if isinstance(content, dict) else {}
 
 
@@ -187,12 +189,14 @@ def _read(path: Path) -> Run:
         raise ConfigError(
             f"the baseline {path} holds no figures of ours: it was saved without pytest-vmstorage.",
             hint="Save it again with --vm-save=NAME.",
+            code="VM252",
         )
     version = block.get("schema_version", 0)
     if not isinstance(version, int) or version > SCHEMA:
         raise ConfigError(
             f"the baseline {path} has version {version}, but this pytest-vmstorage reads up to {SCHEMA}.",
             hint="Update pytest-vmstorage, or save the baseline again.",
+            code="VM253",
         )
     if "packed" in block:
         check_lzma()
@@ -205,4 +209,4 @@ def _read(path: Path) -> Run:
         flaw = plain_line(".".join(map(str, error.errors()[0]["loc"]))) + " cannot be read."
     except ConfigError as error:
         flaw = error.what
-    raise ConfigError(f"the baseline {path} is damaged: {flaw}", hint="Save it again.")
+    raise ConfigError(f"the baseline {path} is damaged: {flaw}", hint="Save it again.", code="VM251")

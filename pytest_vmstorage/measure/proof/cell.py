@@ -89,6 +89,7 @@ def conclude(config: StorageConfig, proofs: Iterable[Proof]) -> tuple[Proof, ...
             asked=first.asked,
             found=f"{first.found} ({first.where})",
             hint=f"Also: {also}." if also else "Leave the cell out, or use another host.",
+            code="VM601",
         )
     known = {proof.field for proof in there}
     silent = [unprovable(name, config, "no source here reports it") for name in has if name not in known]

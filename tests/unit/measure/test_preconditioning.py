@@ -184,7 +184,7 @@ def test_what_is_larger_than_the_disk_is_refused_with_both_sizes(sentence: str) 
     """By what the cell says, without a guest."""
     with pytest.raises(ConfigError) as caught:
         check_fits(FILES, TOO_LARGE[sentence], PLAN)
-    assert str(caught.value) == f"{sentence} {REMEDY}"
+    assert caught.value.told == f"{sentence} {REMEDY}"
 
 
 def test_a_fresh_disk_has_room_for_the_files_of_all_rounds() -> None:
@@ -246,7 +246,7 @@ def test_the_file_systems_room_is_asked_before_anything_is_made(
     assert tar.bytes_on_disk == 52428800
     with pytest.raises(ConfigError) as caught:
         prepare(subject, tar, PLAN, print)
-    assert str(caught.value).endswith(
+    assert caught.value.told.endswith(
         f"makes files of 50 MiB, but the file system in {folder} has room for 50 MiB. {remedy}"
     )
 

@@ -461,7 +461,7 @@ def test_zeros_are_refused_where_a_layer_stores_them_as_nothing() -> None:
     scene.system.zeros_vanish = lambda: "QEMU discards them"
     with pytest.raises(ConfigError) as caught:
         scene.measure(Zeros(), rounds=1)
-    assert str(caught.value) == (
+    assert caught.value.told == (
         f"tool write on {scene.system.config} writes zeros, and there they are stored as nothing: QEMU discards them."
         ' Write data that no layer can shrink: Fio(...) does, and Dd(if_="/dev/urandom"), which is slower than many'
         " disks; --vm-without=zero-check measures it as it is."
@@ -714,7 +714,7 @@ def test_a_fresh_disk_that_is_used_up_says_so() -> None:
     scene.measure(rounds=3)
     with pytest.raises(ConfigError) as caught:
         scene.measure(rounds=2)
-    assert str(caught.value) == (
+    assert caught.value.told == (
         "tool write finds only 16M that nothing has written yet, and needs 32M: tests of this cell ran before. "
         "Make the disk larger with @pytest.mark.storage(size=...)."
     )
@@ -759,7 +759,7 @@ def test_a_tool_that_fails_is_quoted_from_both_ends() -> None:
     with pytest.raises(WorkloadError) as caught:
         scene.measure(rounds=1)
     text = str(caught.value)
-    assert text.startswith("tool write failed with exit status 5: err 0.\n")
+    assert text.startswith("tool write failed with exit status 5: err 0. [VM701]\n")
     assert "| out 0\n" in text
     assert text.endswith("| err 29")
     assert scene.samples == []

@@ -17,7 +17,7 @@ from pytest_vmstorage.errors import (
     VmStorageError,
     WorkloadError,
 )
-from pytest_vmstorage.results.failures import OUTCOMES, Room, Symptoms, named, outcome_of
+from pytest_vmstorage.results.failures import CODES, OUTCOMES, Room, Symptoms, named, outcome_of
 
 FIO = WorkloadError("fio failed with exit status 1.")
 TAR = WorkloadError("tar failed.", output="tar: tree/f1: Cannot write: No space left on device")
@@ -119,5 +119,6 @@ def test_the_error_itself_stays_as_it_was() -> None:
         assert (str(error), type(other)) == (before, type(error))
         assert other.what.startswith("no space on the host: ")
         assert (other.hint, other.args) == (error.hint, (other.what,))
-        assert {**vars(other), "what": ""} == {**vars(error), "what": ""}
+        assert {**vars(other), "what": "", "code": ""} == {**vars(error), "what": ""}
+        assert other.code == CODES["no space on the host"]
         assert other.__traceback__ is error.__traceback__
