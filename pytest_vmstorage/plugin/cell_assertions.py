@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
 
-from pytest_vmstorage.errors import ConfigError, VmStorageError
+from pytest_vmstorage.errors import ConfigError, VmStorageError, signed
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import ASSERTED, DESELECTED, REFUSAL, asserts_between, is_storage_item
 
@@ -79,7 +79,9 @@ class Cells:
         def judge(scope: PairScope) -> Judgement:
             if beside is None and other_metric is not None:
                 raise ConfigError(
-                    f"other_metric={other_metric!r} is of no other workload.", hint="Name one by other_workload."
+                    f"other_metric={other_metric!r} is of no other workload.",
+                    hint="Name one by other_workload.",
+                    code="VM816",
                 )
             return ratio(scope, one, other, Bounds(at_least=at_least, at_most=at_most), metric, beside)
 
@@ -178,6 +180,7 @@ def put_last(items: list[pytest.Item]) -> None:
                 "A test cannot measure and assert between cells: it is run once in each cell, when others were not"
                 " measured yet.",
                 hint="Let another test, without `storage`, `guest` or `measure`, ask for `cells`.",
+                code="VM817",
             )
 
 
@@ -194,7 +197,8 @@ def _is_strict(config: pytest.Config, policy: Policy | None) -> bool:
     """Whether INCONCLUSIVE is a failure."""
     # the option may also be "suspect", which is about the gate: here there are no suspects
     if policy not in (None, "warn", "fail"):
-        raise pytest.fail.Exception(f"inconclusive={policy!r} is not known. It is one of: warn, fail.", pytrace=False)
+        said = f"inconclusive={policy!r} is not known. It is one of: warn, fail."
+        raise pytest.fail.Exception(signed(said, "VM818"), pytrace=False)
     return (policy or settings_of(config).gate_options.inconclusive) == "fail"
 
 

@@ -64,11 +64,13 @@ def declared_by(item: pytest.Item) -> tuple[Declared, ...]:
         found = [one for mark in marks for one in _of_mark(mark.args, mark.kwargs)]
         found += _of_mark((swept,), {}) if isinstance(swept, Workload) else ()
     except ConfigError as error:
-        raise ConfigError(f"{item.nodeid}: {error.what}", hint=error.hint) from None
+        raise ConfigError(f"{item.nodeid}: {error.what}", hint=error.hint, code=error.code) from None
     names = [one.name for one in found]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigError(
-            f"{item.nodeid} declares two workloads {twice[0]!r}.", hint='Name them: workload({"first": Fio(...), ...}).'
+            f"{item.nodeid} declares two workloads {twice[0]!r}.",
+            hint='Name them: workload({"first": Fio(...), ...}).',
+            code="VM321",
         )
     return tuple(found)
 
@@ -81,28 +83,34 @@ def check_declared(item: pytest.Item) -> None:
             raise ConfigError(
                 f"{item.nodeid} declares a workload, and nothing asks for its figures.",
                 hint="List `result`, or `results` for several, among the test's arguments.",
+                code="VM322",
             )
         return
     declared = declared_by(item)
     if not declared:
-        raise ConfigError(f"{item.nodeid} asks for the results of workloads, and declares none.", hint=_EXAMPLE)
+        raise ConfigError(
+            f"{item.nodeid} asks for the results of workloads, and declares none.", hint=_EXAMPLE, code="VM322"
+        )
     if uses(item, "result") and len(declared) > 1:
         names = ", ".join(one.name for one in declared)
         raise ConfigError(
             f"{item.nodeid} asks for `result`, and declares {len(declared)} workloads: {names}.",
             hint="Ask for `results`, which has each by its name.",
+            code="VM322",
         )
     _check_parameters(item, declared)
     if uses(item, "measure"):
         raise ConfigError(
             f"{item.nodeid} declares workloads and asks for `measure` too.",
             hint="Declare all that it measures, or measure all in its function.",
+            code="VM322",
         )
     if uses(item, "guest") and "guest" not in _arguments(item) and asks_for(item, "guest"):
         raise ConfigError(
             f"{item.nodeid} declares its workloads, and a fixture of it asks for `guest`: all rounds are taken before"
             " the test's fixtures are set up, so that none can prepare the guest.",
             hint="Measure in the function: ask for `measure` in place of `result`.",
+            code="VM323",
         )
 
 
@@ -117,6 +125,7 @@ def _check_parameters(item: pytest.Item, declared: Sequence[Declared]) -> None:
                 f" {name}={getattr(fields[0].workload, name)!r} in each of its tests.",
                 hint='Sweep the workload: @pytest.mark.parametrize("workload", Fio(...).over(iodepth=(1, 8))), with'
                 " `workload` and `result` among the test's arguments.",
+                code="VM324",
             )
 
 
@@ -130,7 +139,9 @@ def _of_mark(args: Sequence[object], options: Mapping[str, Any]) -> Iterator[Dec
     for name in options:
         if name not in _OPTIONS:
             meant = close_to(name, _OPTIONS)
-            raise ConfigError(f"the mark {MARK} has no {name!r}.", hint=f"{meant}It has: {', '.join(_OPTIONS)}.")
+            raise ConfigError(
+                f"the mark {MARK} has no {name!r}.", hint=f"{meant}It has: {', '.join(_OPTIONS)}.", code="VM321"
+            )
     check_counts(MARK, options.get("rounds"), options.get("warmup", 1))
     numbers = {word: options[word] for word in ("rounds", "warmup") if word in options}
     named: dict[object, object] = {}
@@ -138,10 +149,12 @@ def _of_mark(args: Sequence[object], options: Mapping[str, Any]) -> Iterator[Dec
         several = one if isinstance(one, tuple | list) else [one]
         named.update(one if isinstance(one, Mapping) else {_name_of(workload): workload for workload in several})
     if not named:
-        raise ConfigError(f"the mark {MARK} names no workload.", hint=_EXAMPLE)
+        raise ConfigError(f"the mark {MARK} names no workload.", hint=_EXAMPLE, code="VM321")
     for name, workload in cast("Mapping[str, object]", named).items():
         if not isinstance(name, str) or not isinstance(workload, Workload):
-            raise ConfigError(f"the mark {MARK} has {_name_of(workload)}, which is no workload.", hint=_EXAMPLE)
+            raise ConfigError(
+                f"the mark {MARK} has {_name_of(workload)}, which is no workload.", hint=_EXAMPLE, code="VM321"
+            )
         at_least, at_most = (_bounds(word, options.get(word, {}), workload) for word in ("at_least", "at_most"))
         yield Declared(name=name, workload=workload, at_least=at_least, at_most=at_most, **numbers)
 
@@ -155,7 +168,7 @@ def _name_of(workload: object) -> str:
 def _bounds(word: str, given: object, workload: Workload) -> Mapping[str, float]:
     if not isinstance(given, Mapping):
         example = f'Write {word}={{"{workload.primary}": 500}}.'
-        raise ConfigError(f"{word}={quoted(given)} names no metric.", hint=example)
+        raise ConfigError(f"{word}={quoted(given)} names no metric.", hint=example, code="VM325")
     units = {metric.name: metric.unit for metric in workload.metrics}
     for metric in given:
         if metric not in units:
@@ -163,6 +176,7 @@ def _bounds(word: str, given: object, workload: Workload) -> Mapping[str, float]
             raise ConfigError(
                 f"{word} names {quoted(metric)}, and {workload.label} has no such metric.",
                 hint=f"{meant}It has: {', '.join(units)}.",
+                code="VM325",
             )
     return {metric: _bound(word, metric, bound, units[metric]) for metric, bound in given.items()}
 
@@ -173,7 +187,9 @@ def _bound(word: str, metric: str, given: object, unit: str) -> float:
         return parse_duration(given)
     if isinstance(given, bool) or not isinstance(given, int | float):
         example = f'{{"{metric}": "5ms"}}, or 0.005 in seconds' if unit == "s" else f'{{"{metric}": 500}}, in {unit}'
-        raise ConfigError(f"{word} of {metric} is {quoted(given)}, no number.", hint=f"Write {word}={example}.")
+        raise ConfigError(
+            f"{word} of {metric} is {quoted(given)}, no number.", hint=f"Write {word}={example}.", code="VM325"
+        )
     return given
 
 

@@ -38,7 +38,9 @@ def storage(request: pytest.FixtureRequest) -> StorageConfig:
         raise pytest.fail.Exception(str(request.node.stash[REFUSAL]), pytrace=False)
     config = cell_of(request.node)
     if config is None:
-        raise pytest.fail.Exception(_TOO_LATE, pytrace=False)
+        from pytest_vmstorage.errors import signed
+
+        raise pytest.fail.Exception(signed(_TOO_LATE, "VM264"), pytrace=False)
     return config
 
 

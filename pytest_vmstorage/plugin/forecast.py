@@ -12,7 +12,7 @@ import pytest
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.matrix import listed
 from pytest_vmstorage.config.selection import Candidate, Choice, choose
-from pytest_vmstorage.errors import ConfigError
+from pytest_vmstorage.errors import ConfigError, signed
 from pytest_vmstorage.plugin.declared import declared_by
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, host_of, is_declared, is_skipped, measures, uses
@@ -131,10 +131,8 @@ def keep_within_budget(session: pytest.Session) -> None:
     choice = choose([cell.candidate for cell in cells], budget_s * hosts)
     if not choice.chosen and not hasattr(config, "workerinput"):
         least = min(cell.candidate.seconds for cell in cells)
-        raise pytest.UsageError(
-            f"--vm-budget={settings.budget} is not enough for one cell; the shortest takes about"
-            f" {format_duration(least)}. Give it more time."
-        )
+        what = f"--vm-budget={settings.budget} is not enough for one cell; the shortest takes about"
+        raise pytest.UsageError(signed(f"{what} {format_duration(least)}. Give it more time.", "VM261"))
     gone = [cell for n, cell in enumerate(cells) if n not in choice.chosen]
     items = {item for cell in gone for item in cell.items}
     config.stash[UNCOVERED] = uncovered(choice, [str(cell.config) for cell in gone], len(cells), budget_s, hosts)

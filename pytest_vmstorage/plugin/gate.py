@@ -13,6 +13,7 @@ from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import Loss
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.errors import signed, split_code
 from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.plugin.settings import Settings, settings_of
 from pytest_vmstorage.plugin.turns import Side, Turn, Turns
@@ -109,7 +110,8 @@ class Gate:
             reason = "the time limit came before (--vm-pairs-limit)"
         if not reason:
             return verdict
-        remark = f"{verdict.reason} No further pairs: {reason.rstrip('.')}."
+        said, code = split_code(reason)
+        remark = signed(f"{verdict.reason} No further pairs: {said.rstrip('.')}.", code)
         return verdict.model_copy(update={"reason": remark, "finding": verdict.finding.model_copy(update={"wants": 0})})
 
     def _wish(self, verdict: Verdict, nodeid: str, turn: Turn, other: Turn | None) -> bool:
@@ -169,11 +171,11 @@ class Gate:
         """Raise pytest's outcome for a test that passed and has these verdicts; nothing where it may pass."""
         for one in measured if self._is_on else ():
             if waiver := self.policy.expired_of(one.nodeid, one.workload):
-                raise pytest.fail.Exception(
+                said = (
                     f"The waiver of {waiver.cell} by {waiver.owner} expired on {waiver.expires} ({waiver.reason}). "
-                    "Take it out of the gate file, or let its owner answer for it anew.",
-                    pytrace=False,
+                    "Take it out of the gate file, or let its owner answer for it anew."
                 )
+                raise pytest.fail.Exception(signed(said, "VM805"), pytrace=False)
         if failed := [verdict.reason for verdict in verdicts if verdict.fails]:
             raise pytest.fail.Exception("\n".join(failed), pytrace=False)
         if unsure := [verdict.reason for verdict in verdicts if verdict.is_open]:

@@ -245,7 +245,9 @@ def marked(node: pytest.Item) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for mark in reversed(list(node.iter_markers("storage"))):
         if mark.args:
-            raise ConfigError("@pytest.mark.storage takes keywords only.", hint='Write storage(size="2G").')
+            raise ConfigError(
+                "@pytest.mark.storage takes keywords only.", hint='Write storage(size="2G").', code="VM110"
+            )
         values.update(mark.kwargs)
     return values
 
@@ -314,7 +316,7 @@ class MatrixSweep:
                 self._expansions[key] = self.matrix.expand(fixed)
             except ConfigError as error:
                 given = ", ".join(f"{name}={value!r}" for name, value in fixed.items())
-                raise ConfigError(f"with storage({given}), {error.what}", hint=error.hint) from None
+                raise ConfigError(f"with storage({given}), {error.what}", hint=error.hint, code=error.code) from None
         return self._expansions[key]
 
     def storage(self, item: pytest.Item) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import find_host
 from pytest_vmstorage.config.user_input import close_to
 from pytest_vmstorage.config.variant import Variant
-from pytest_vmstorage.errors import ConfigError, VmStorageError
+from pytest_vmstorage.errors import ConfigError, VmStorageError, signed
 from pytest_vmstorage.guest.emulator import check_emulator
 from pytest_vmstorage.host.shell import open_shell
 from pytest_vmstorage.measure.option_checks import OptionChecks
@@ -81,7 +81,7 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
         print_plan(config, items, lines)
         return True
     if config.getoption("benchmark_histogram", None) and importlib.util.find_spec("pygal") is None and not is_worker:
-        raise pytest.UsageError(_NO_PYGAL)
+        raise pytest.UsageError(signed(_NO_PYGAL, "VM236"))
     _open(config, items, lines)
     return None
 
@@ -178,15 +178,15 @@ def check_gate(config: pytest.Config, items: list[pytest.Item]) -> None:
     except VmStorageError as error:
         raise pytest.UsageError(str(error)) from None
     if variant is not None and not paired:
-        raise pytest.UsageError(
-            f"--vm-against={variant.text} has nothing to pair: no selected test runs a workload with `measure`."
-        )
+        said = f"--vm-against={variant.text} has nothing to pair: no selected test runs a workload with `measure`."
+        raise pytest.UsageError(signed(said, "VM803"))
     if baseline is not None and not baseline.nodeids & {item.nodeid for item in items}:
         example = min(baseline.nodeids, default="nothing")
-        raise pytest.UsageError(
+        said = (
             f"the baseline {baseline.name!r} has none of the selected tests, so nothing can be compared; it has for "
             f"example {example}. Run pytest in the folder that it was saved from, or save it anew with --vm-save."
         )
+        raise pytest.UsageError(signed(said, "VM804"))
 
 
 def _check_marks(item: pytest.Item) -> None:
@@ -194,15 +194,17 @@ def _check_marks(item: pytest.Item) -> None:
     if (mark := item.get_closest_marker(TOLERATED)) is not None:
         for name in mark.kwargs.keys() - {"percent"}:
             hint = f'{close_to(name, ["percent"])}Write @pytest.mark.{TOLERATED}("5%").'
-            raise ConfigError(f"{item.nodeid}: the mark {TOLERATED} takes no {name!r}.", hint=hint)
+            raise ConfigError(f"{item.nodeid}: the mark {TOLERATED} takes no {name!r}.", hint=hint, code="VM263")
         if len([*mark.args, *mark.kwargs]) > 1:
             hint = f'Write @pytest.mark.{TOLERATED}("5%").'
-            raise ConfigError(f"{item.nodeid}: the mark {TOLERATED} takes one percentage.", hint=hint)
+            raise ConfigError(f"{item.nodeid}: the mark {TOLERATED} takes one percentage.", hint=hint, code="VM263")
         parse_tolerated(tolerated_by(item), f"{item.nodeid}: the mark {TOLERATED}")
     for note in item.iter_markers(NOTE):
         if note.kwargs or len(note.args) != 1 or not isinstance(note.args[0], str) or not note.args[0].strip():
             raise ConfigError(
-                f"{item.nodeid}: the mark {NOTE} has no text.", hint=f'Write @pytest.mark.{NOTE}("ext4 is full here").'
+                f"{item.nodeid}: the mark {NOTE} has no text.",
+                hint=f'Write @pytest.mark.{NOTE}("ext4 is full here").',
+                code="VM263",
             )
 
 

@@ -98,6 +98,13 @@ def _outcome_of(report: pytest.TestReport) -> Outcome:
     return ""
 
 
+def _told(outcome: Outcome, message: str) -> dict[str, str]:
+    """An outcome and its reason as fields of a test's row; the code of a refusal has a field of its own too."""
+    from pytest_vmstorage.errors import split_code
+
+    return {"outcome": outcome, "message": message, "code": split_code(message)[1]}
+
+
 def _message(report: pytest.TestReport | pytest.CollectReport) -> str:
     """The first line of what the test failed with, or of why it was skipped."""
     why = getattr(report, "wasxfail", None)
@@ -143,7 +150,7 @@ class Recorder:
         if report.when == "teardown":
             outcome, message = self._outcomes.take(report)
             has_part = hasattr(report, ATTRIBUTE) or outcome in _RED
-            self._end_test(place, carried, {"outcome": outcome, "message": message}, has_part=has_part)
+            self._end_test(place, carried, _told(outcome, message), has_part=has_part)
 
     def _end_test(self, place: _Place, carried: dict[str, Any], told: dict[str, str], *, has_part: bool) -> None:
         """Take a test's outcome, with its measurements where it has any; `has_part` if it counts without a row."""
@@ -169,7 +176,7 @@ class Recorder:
             self._hosts.update({host["name"]: host for host in hosts})
             for one in measurements:
                 outcome, message = self._outcomes.of(one.nodeid)
-                self._unreported.append({**one.model_dump(mode="json"), "outcome": outcome, "message": message})
+                self._unreported.append({**one.model_dump(mode="json"), **_told(outcome, message)})
 
     @property
     def is_empty(self) -> bool:
@@ -205,12 +212,12 @@ class Recorder:
         """Each test or file that may have no row and has a part in the run's outcome."""
         yield from self._rowless.values()
         for nodeid, outcome, message in self._outcomes.crashed():
-            yield {"nodeid": nodeid, "outcome": outcome, "message": message}
+            yield {"nodeid": nodeid, **_told(outcome, message)}
         # collection was over before there was a recorder
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         for report in reporter.stats.get("error", ()) if reporter is not None else ():
             if isinstance(report, pytest.CollectReport):
-                yield {"nodeid": report.nodeid, "outcome": "error", "message": _message(report)}
+                yield {"nodeid": report.nodeid, **_told("error", _message(report))}
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """A test that the user left out is not missing from the run."""

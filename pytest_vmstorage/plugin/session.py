@@ -12,7 +12,7 @@ import pytest
 from pytest_vmstorage.analysis.gate.verdicts import Verdict
 from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import StorageConfig
-from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError
+from pytest_vmstorage.errors import ConfigError, UnsupportedError, VmStorageError, signed, split_code
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import open_lab, open_machines
 from pytest_vmstorage.lab.pool import Environment
@@ -178,7 +178,7 @@ class StorageSession:
                 if turn.error is None and turn.ended is None:
                     self._take(at, item, turn)
         except VmStorageError as error:
-            return str(error) if isinstance(error, UnsupportedError) else error.what
+            return _told(error)
         finally:
             self.live.clear()
             self._note_state(item, at)
@@ -282,6 +282,7 @@ class StorageSession:
                 raise ConfigError(
                     f"The rounds of {workload.label} were taken in {turn.cell}, and `storage` is {config} now.",
                     hint="A test with a `storage` fixture of its own measures in its function: it asks for `measure`.",
+                    code="VM327",
                 )
             if turn.ended is None:
                 self._come_to(at, item, turn, is_new=len(self.turns.of(*key)) > known)
@@ -322,7 +323,7 @@ class StorageSession:
         self, item: pytest.Item, config: StorageConfig, workload: Workload, rounds: int | None, warmup: int
     ) -> Turn:
         if workload.needs_image:
-            raise ConfigError(f"measure cannot run {workload.label}.", hint="Run it with measure_image.")
+            raise ConfigError(f"measure cannot run {workload.label}.", hint="Run it with measure_image.", code="VM315")
         rule = self.gate.first_rounds(self._rounds if rounds is None else Rounds(count=rounds))
         plan = self._plan(rule.least, warmup)
         # no guest is made for a workload that it could not run
@@ -378,7 +379,7 @@ class StorageSession:
         self, item: pytest.Item, config: StorageConfig, workload: ImageOperations, rounds: int | None, warmup: int
     ) -> Measurement:
         if not workload.needs_image:
-            raise ConfigError(f"measure_image cannot run {workload.label}.", hint="Run it with measure.")
+            raise ConfigError(f"measure_image cannot run {workload.label}.", hint="Run it with measure.", code="VM315")
         plan, lab, say = self._plan(self._rounds.least if rounds is None else rounds, warmup), self.lab(), self.live.say
         with lab.alone(say, config), lab.images(config, workload, say) as bench:
             keep_sample = self._keeper(item, workload, config)
@@ -396,12 +397,12 @@ class StorageSession:
         try:
             yield
         except UnsupportedError as error:
-            item.stash[FAILED] = str(error)
+            item.stash[FAILED] = _told(error)
             if self._settings.wishes.strict:
                 raise pytest.fail.Exception(f"--vm-strict: {error}", pytrace=False) from None
             raise pytest.skip.Exception(str(error)) from None
         except VmStorageError as error:
-            item.stash[FAILED] = error.what
+            item.stash[FAILED] = _told(error)
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
             self.live.clear()
@@ -438,7 +439,7 @@ class StorageSession:
         host = self._lab.facts_of(config).name if self._lab is not None else (self._settings.host or "local")
         on_host = uses(item, "measure_image") and not uses(item, "guest")
         cell = {"nodeid": item.nodeid, "config": config, "host": host, "outcome": outcome, "on_host": on_host}
-        return Failure.model_validate({**cell, "reason": reason}).model_dump(mode="json")
+        return Failure.model_validate({**cell, "reason": reason, "code": split_code(reason)[1]}).model_dump(mode="json")
 
     def close(self) -> None:
         """Remove all that this process made; says how to reach a guest that is kept."""
@@ -462,6 +463,11 @@ class StorageSession:
             )
 
 
+def _told(error: VmStorageError) -> str:
+    """The reason of a cell without a figure, with its code: a remedy only where the cell cannot be measured here."""
+    return str(error) if isinstance(error, UnsupportedError) else signed(error.what, error.code)
+
+
 @contextmanager
 def _making(item: pytest.Item) -> Iterator[None]:
     """While what the test is to run in is made; where that fails it stays noted."""
@@ -474,10 +480,14 @@ def check_workload(workload: object, rounds: object, warmup: object, by: str) ->
     """Raise ConfigError for an argument that is not a workload, and for rounds that are not a number."""
     if isinstance(workload, type) and issubclass(workload, Workload):
         name = workload.__name__
-        raise ConfigError(f"{by}({name}) has a class in place of a workload.", hint=f"Write {by}({name}(...)).")
+        raise ConfigError(
+            f"{by}({name}) has a class in place of a workload.", hint=f"Write {by}({name}(...)).", code="VM314"
+        )
     if isinstance(workload, tuple | list) and all(isinstance(one, Workload) for one in workload):
         hint = f"Measure each: [{by}(one) for one in Fio(...).over(iodepth=(1, 8))]."
-        raise ConfigError(f"{by}() has {len(workload)} workloads at once.", hint=hint)
+        raise ConfigError(f"{by}() has {len(workload)} workloads at once.", hint=hint, code="VM314")
     if not isinstance(workload, Workload):
-        raise ConfigError(f"{by}({quoted(workload)}) has no workload.", hint=f"Write for example {by}(Fio(rw=...)).")
+        raise ConfigError(
+            f"{by}({quoted(workload)}) has no workload.", hint=f"Write for example {by}(Fio(rw=...)).", code="VM314"
+        )
     check_counts(by, rounds, warmup)

@@ -59,7 +59,7 @@ class NamedPath(NamedTuple):
         try:
             return self.base / Path(self.text).expanduser()
         except (RuntimeError, ValueError):
-            raise ConfigError(f"{self} leads nowhere.", hint="Name a path on this machine.") from None
+            raise ConfigError(f"{self} leads nowhere.", hint="Name a path on this machine.", code="VM212") from None
 
 
 class Settings(BaseModel):
@@ -162,7 +162,9 @@ class Settings(BaseModel):
                 folder = str(self.folder.path.resolve())
             except (OSError, RuntimeError, ConfigError):
                 # RuntimeError is pathlib's for links in a circle
-                raise ConfigError(f"{self.folder} leads nowhere.", hint="Name a folder on a disk.") from None
+                raise ConfigError(
+                    f"{self.folder} leads nowhere.", hint="Name a folder on a disk.", code="VM212"
+                ) from None
         images = self.inventory.images if self.inventory else {}
         image: ListedImage | None = choose_image(
             self.image_file.text, self.image_sha256, self.image_reach, images, self.image_file.base
@@ -303,7 +305,9 @@ def _check_effect(config: pytest.Config) -> None:
     for name in (name for _, _, options in OPTIONS for name, *_ in options):
         # where the ini file has a value, an empty option takes it away
         if config.getoption(ini_name(name)) in ("", [""]) and not config.getini(ini_name(name)):
-            raise ConfigError(f"--vm-{name}= is empty and does nothing.", hint="Give it a value, or leave it out.")
+            raise ConfigError(
+                f"--vm-{name}= is empty and does nothing.", hint="Give it a value, or leave it out.", code="VM201"
+            )
     is_auto, is_paired = value(config, "rounds") == "auto", bool(value(config, "against"))
     for name, other, is_there in (
         ("precision", "--vm-rounds=auto", is_auto),
@@ -312,7 +316,9 @@ def _check_effect(config: pytest.Config) -> None:
     ):
         given = config.getoption(ini_name(name))
         if given is not None and not is_there:
-            raise ConfigError(f"--vm-{name}={given} does nothing without {other}.", hint="Add that, or leave it out.")
+            raise ConfigError(
+                f"--vm-{name}={given} does nothing without {other}.", hint="Add that, or leave it out.", code="VM202"
+            )
 
 
 def _not_axes(config: pytest.Config) -> tuple[str, ...]:
@@ -323,10 +329,13 @@ def _not_axes(config: pytest.Config) -> tuple[str, ...]:
             raise ConfigError(
                 f"{NOT_AXES}: {name} is an axis in every storage test.",
                 hint="Take the name away, and give the parameter of the test another one.",
+                code="VM209",
             )
         if not name.isidentifier():
             raise ConfigError(
-                f"{NOT_AXES}: {quoted(name)} is not the name of a parameter.", hint="Write for example fromat."
+                f"{NOT_AXES}: {quoted(name)} is not the name of a parameter.",
+                hint="Write for example fromat.",
+                code="VM209",
             )
     return tuple(names)
 
@@ -334,7 +343,7 @@ def _not_axes(config: pytest.Config) -> tuple[str, ...]:
 def _word(config: pytest.Config, name: str, example: str) -> str:
     given = str(value(config, name))
     if given and not given.replace("-", "").replace("_", "").isalnum():
-        raise ConfigError(f"--vm-{name}={given}: the option takes one word, such as {example}.")
+        raise ConfigError(f"--vm-{name}={given}: the option takes one word, such as {example}.", code="VM201")
     return given
 
 
@@ -346,7 +355,9 @@ def _rounds(config: pytest.Config) -> Rounds:
     if text == "auto":
         return Rounds(count=None, precision=precision, limit_s=limit_s)
     if not _is_number(text) or int(text) < 1:
-        raise ConfigError(f"--vm-rounds={text[:_SHOWN]} is not a number of rounds.", hint="Write 1 or more, or auto.")
+        raise ConfigError(
+            f"--vm-rounds={text[:_SHOWN]} is not a number of rounds.", hint="Write 1 or more, or auto.", code="VM201"
+        )
     return Rounds(count=int(text))
 
 
@@ -355,7 +366,7 @@ def _seed(config: pytest.Config) -> int:
     text = str(value(config, "seed"))
     if text and not _is_number(text):
         hint = "Write the one that an earlier report names."
-        raise ConfigError(f"--vm-seed={text[:_SHOWN]} is not a number.", hint=hint)
+        raise ConfigError(f"--vm-seed={text[:_SHOWN]} is not a number.", hint=hint, code="VM201")
     return int(text) if text else random.SystemRandom().randrange(10**6)
 
 
@@ -383,21 +394,27 @@ def _variant(config: pytest.Config, hygiene: Hygiene) -> Variant | None:
     if not text:
         return None
     if value(config, "baseline"):
-        raise ConfigError("--vm-against and --vm-baseline are two things to judge against.", hint="Give one of them.")
+        raise ConfigError(
+            "--vm-against and --vm-baseline are two things to judge against.", hint="Give one of them.", code="VM203"
+        )
     _check_turns(config, hygiene, "--vm-against takes its pairs in turns")
     if config.getoption(ini_name("rounds")) is not None:
         raise ConfigError(
-            "--vm-rounds is not used by --vm-against, whose pairs end when they have decided.", hint="Leave it out."
+            "--vm-rounds is not used by --vm-against, whose pairs end when they have decided.",
+            hint="Leave it out.",
+            code="VM203",
         )
     if value(config, "budget"):
         raise ConfigError(
             "--vm-budget does not count the pairs of --vm-against.",
             hint="Choose tests with -k or -m, and limit the time of each with --vm-pairs-limit.",
+            code="VM203",
         )
     if value(config, "max-regression") == HISTORY:
         raise ConfigError(
             f"--vm-max-regression={HISTORY} is learnt from saved days, and --vm-against has none.",
             hint="Write a percentage.",
+            code="VM203",
         )
     return parse_recipe(text)
 
@@ -407,7 +424,9 @@ def _confirm(config: pytest.Config, hygiene: Hygiene) -> bool:
     if not value(config, "confirm"):
         return False
     if not value(config, "baseline"):
-        raise ConfigError("--vm-confirm without a baseline has no suspects.", hint="Add --vm-baseline=NAME.")
+        raise ConfigError(
+            "--vm-confirm without a baseline has no suspects.", hint="Add --vm-baseline=NAME.", code="VM202"
+        )
     _check_turns(config, hygiene, "--vm-confirm takes fresh rounds in turns")
     return True
 
@@ -416,13 +435,17 @@ def _check_turns(config: pytest.Config, hygiene: Hygiene, clause: str) -> None:
     """Refuse what keeps rounds from being taken in turns; `clause` says what needs them."""
     for name in (debugger_of(config), "" if hygiene.has("turns") else "--vm-without=turns"):
         if name:
-            raise ConfigError(f"{clause}, and there are none with {name}.", hint="Leave one of the two out.")
+            raise ConfigError(
+                f"{clause}, and there are none with {name}.", hint="Leave one of the two out.", code="VM203"
+            )
 
 
 def _bisect(config: pytest.Config) -> bool:
     """Whether the exit status is for `git bisect run`."""
     if value(config, "bisect") and not (value(config, "baseline") or value(config, "against")):
-        raise ConfigError("--vm-bisect has nothing to judge against.", hint="Add --vm-baseline or --vm-against.")
+        raise ConfigError(
+            "--vm-bisect has nothing to judge against.", hint="Add --vm-baseline or --vm-against.", code="VM202"
+        )
     return bool(value(config, "bisect"))
 
 
@@ -433,17 +456,23 @@ def _save(config: pytest.Config) -> str:
         return ""
     if not hasattr(config.option, "benchmark_save"):
         hint = "Take away -p no:benchmark."
-        raise ConfigError("--vm-save needs pytest-benchmark, which is switched off here.", hint=hint)
+        raise ConfigError("--vm-save needs pytest-benchmark, which is switched off here.", hint=hint, code="VM205")
     other = config.option.benchmark_save
     if other and other != name:
-        raise ConfigError(f"--vm-save={name} and --benchmark-save={other} name one file.", hint="Give one of them.")
+        raise ConfigError(
+            f"--vm-save={name} and --benchmark-save={other} name one file.", hint="Give one of them.", code="VM203"
+        )
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
         hint = "Write letters, digits, '-', '_' and '.'."
-        raise ConfigError(f"--vm-save={name} cannot be the name of a file.", hint=hint)
+        raise ConfigError(f"--vm-save={name} cannot be the name of a file.", hint=hint, code="VM204")
     if len(name) > _LONGEST_NAME:
-        raise ConfigError(f"--vm-save={name[:20]}... is too long for a file's name.", hint="Write a shorter one.")
+        raise ConfigError(
+            f"--vm-save={name[:20]}... is too long for a file's name.", hint="Write a shorter one.", code="VM204"
+        )
     if name.isdecimal():
-        raise ConfigError(f"--vm-save={name} is a number, and each saved run has one.", hint="Write a name.")
+        raise ConfigError(
+            f"--vm-save={name} is a number, and each saved run has one.", hint="Write a name.", code="VM204"
+        )
     return name
 
 
@@ -452,7 +481,9 @@ def _one_of(config: pytest.Config, name: str, known: Sequence[Any], hint: str = 
     given = value(config, name)
     if given not in known:
         *others, last = known
-        raise ConfigError(f"--vm-{name}={given} is not known.", hint=hint or f"It is {', '.join(others)} or {last}.")
+        raise ConfigError(
+            f"--vm-{name}={given} is not known.", hint=hint or f"It is {', '.join(others)} or {last}.", code="VM201"
+        )
     return given
 
 
@@ -460,7 +491,7 @@ def _some_time(config: pytest.Config, name: str, flaw: str) -> float:
     """An option's duration in seconds, refused with `flaw` where it is 0."""
     seconds = parse_duration(value(config, name))
     if not seconds:
-        raise ConfigError(f"--vm-{name}=0 {flaw}.", hint='Write for example "90s" or "30m".')
+        raise ConfigError(f"--vm-{name}=0 {flaw}.", hint='Write for example "90s" or "30m".', code="VM201")
     return seconds
 
 

@@ -166,6 +166,7 @@ class Turns:
                 " place. It is entered once to learn what it measures, before its rounds are taken in turns, and once"
                 " with all of them; it must measure the same each time.",
                 hint="Decide what to measure before the test, or take its rounds in a row: --vm-without=turns.",
+                code="VM326",
             )
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vmstorage.errors import VmStorageError
+from pytest_vmstorage.errors import VmStorageError, signed
 from pytest_vmstorage.plugin.interleave import take_turns
 from pytest_vmstorage.plugin.preflight import check_gate
 from pytest_vmstorage.plugin.settings import debugger_of, settings_of
@@ -64,10 +64,10 @@ def use_workers(config: pytest.Config) -> None:
         return
     what = f"--vm-host={settings.host_names} is {count} hosts, and each is measured on by a process of its own"
     if not hasattr(option, "numprocesses"):
-        raise pytest.UsageError(f"{what}: leave out -p no:xdist, or name one host.")
+        raise pytest.UsageError(signed(f"{what}: leave out -p no:xdist, or name one host.", "VM260"))
     if debugger := debugger_of(config):
-        raise pytest.UsageError(f"{what}, which {debugger} cannot debug: name one host.")
+        raise pytest.UsageError(signed(f"{what}, which {debugger} cannot debug: name one host.", "VM260"))
     if option.numprocesses == 0:
-        raise pytest.UsageError(f"{what}: leave out -n 0, or name one host.")
+        raise pytest.UsageError(signed(f"{what}: leave out -n 0, or name one host.", "VM260"))
     if option.numprocesses is None:
         option.numprocesses = count
