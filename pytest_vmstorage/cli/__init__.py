@@ -1,1 +1,1 @@
-"""The command `vmstorage`: run, doctor, image, reap, exec, show, time and promote."""
+"""The command `vmstorage`: run, doctor, image, reap, exec, show, time, promote and explain."""

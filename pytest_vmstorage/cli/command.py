@@ -71,7 +71,7 @@ def _run(argv: Sequence[str] | None) -> int:
         arguments = parser.parse_args(words)
         return int(arguments.run(arguments))
     except VmStorageError as error:
-        print(f"vmstorage: {error}", file=sys.stderr)
+        _refuse(error)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -171,6 +171,11 @@ _TOLD = {
         "Saves a run under the name of a baseline too, which `pytest --vm-baseline=NAME` then judges against.",
         ("vmstorage promote nightly --as main", "vmstorage promote 0007 --as main"),
     ),
+    "explain": _Told(
+        "say what the code of a refusal means, and what to do",
+        "A sentence that refuses something ends with a code, such as [VM141]. This prints its entry of the reference.",
+        ("vmstorage explain VM141", "vmstorage explain                             # all codes"),
+    ),
 }
 """The subcommands in the order of the list, behind `run`, which has texts of its own."""
 
@@ -234,6 +239,9 @@ def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
     promoting.add_argument("saved", metavar="RUN", help="the run: its name, its number or its file")
     promoting.add_argument("--as", dest="name", metavar="NAME", required=True, help="the baseline's name, such as main")
     promoting.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
+    made["explain"].add_argument(
+        "code", metavar="CODE", nargs="?", help="the code, such as VM141 (default: list them all)"
+    )
 
 
 def _measure(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
@@ -257,7 +265,7 @@ def _measure(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
             )
         )
     except ConfigError as error:
-        print(f"vmstorage: {error}", file=sys.stderr)
+        _refuse(error)
         return _WRONG_USAGE
     if not arguments.print_test:
         sys.stdout.flush()
@@ -317,7 +325,7 @@ def _reap(arguments: argparse.Namespace) -> int:
 
 def _exec(arguments: argparse.Namespace) -> int:
     if not arguments.command:
-        raise ConfigError("There is no command to run.", hint="Write `vmstorage exec RUN uname -a`.")
+        raise ConfigError("There is no command to run.", hint="Write `vmstorage exec RUN uname -a`.", code="VM245")
     with open_kept_guest(arguments.run_id) as shell:
         done = shell.run(["/bin/sh", "-c", command_line(arguments.command)])
     for stream, text in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
@@ -355,6 +363,14 @@ def _width(otherwise: int = 116) -> int:
     return shutil.get_terminal_size((otherwise, 24)).columns
 
 
+def _explain(arguments: argparse.Namespace) -> int:
+    # the other subcommands need no entries
+    from pytest_vmstorage.cli.explain import entry_lines, find_entry, list_lines
+
+    print("\n".join(entry_lines(find_entry(arguments.code), _width(100)) if arguments.code else list_lines()))
+    return 0
+
+
 _COMMANDS = {
     "doctor": _doctor,
     "image": _image,
@@ -363,7 +379,15 @@ _COMMANDS = {
     "show": _show,
     "time": _time,
     "promote": _promote,
+    "explain": _explain,
 }
+
+
+def _refuse(error: VmStorageError) -> None:
+    """Say why not on stderr, and where more is said of it."""
+    print(f"vmstorage: {error}", file=sys.stderr)
+    if error.code:
+        print(f"vmstorage: `vmstorage explain {error.code}` says more", file=sys.stderr)
 
 
 def _say(sentence: str) -> None:

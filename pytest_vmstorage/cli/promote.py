@@ -26,12 +26,15 @@ def promote(run: str, name: str, storage_folder: Path) -> list[str]:
         raise ConfigError(
             f"{candidate.path} is a report, and no run that pytest-benchmark saved.",
             hint="Save the run with `pytest --vm-save=NAME`, then promote NAME.",
+            code="VM246",
         )
     is_there = any(name_of(path) == name for path in saved_files(storage_folder))
     before = load_baseline(name, storage_folder) if is_there else None
     if before is not None and before.path == candidate.path:
         raise ConfigError(
-            f"{candidate.path} is the newest run of {name!r} already.", hint="Name the run that is to take its place."
+            f"{candidate.path} is the newest run of {name!r} already.",
+            hint="Name the run that is to take its place.",
+            code="VM246",
         )
     folder = (before or candidate).path.parent
     numbers = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9]_*.json")]

@@ -32,6 +32,7 @@ def newest_run(folder: Path) -> Baseline:
         raise ConfigError(
             f"no saved run of pytest-vmstorage lies below {folder}.",
             hint="Save one with `pytest --benchmark-save=NAME`, or name a file that --vm-report=FILE.json wrote.",
+            code="VM247",
         )
     return max(saved, key=lambda one: one.run.started)
 
@@ -52,6 +53,7 @@ def timed_run(name: str | None, saved: Path, journals: Path) -> tuple[str, Seque
             raise ConfigError(
                 f"no run lies below {saved} or {journals}.",
                 hint="Run this in the folder that pytest was run in, or name a saved run or a journal.",
+                code="VM247",
             )
         if run is None or (newest is not None and newest.stat().st_mtime > run.path.stat().st_mtime):
             path = newest
@@ -64,7 +66,9 @@ def timed_run(name: str | None, saved: Path, journals: Path) -> tuple[str, Seque
         found = load_baseline(str(name), saved)
         path, timelines = found.path, found.run.timelines
     if not timelines:
-        raise ConfigError(f"{path} does not say where the time went.", hint="It was saved by an earlier version.")
+        raise ConfigError(
+            f"{path} does not say where the time went.", hint="It was saved by an earlier version.", code="VM249"
+        )
     return str(path), timelines
 
 
@@ -74,13 +78,15 @@ def raw_outputs(run: Run, cell: str, source: str) -> Sequence[str]:
     if outputs:
         return outputs
     if any(_is_named(f, cell) for f in run.failures):
-        raise ConfigError(f"{source} has no round of {cell!r}: it failed.", hint="Leave --raw out to see why.")
+        raise ConfigError(
+            f"{source} has no round of {cell!r}: it failed.", hint="Leave --raw out to see why.", code="VM248"
+        )
     raise _no_such(run, cell, source)
 
 
 def _no_such(run: Run, cell: str, source: str) -> ConfigError:
     there = dict.fromkeys([str(m.config) for m in run.measurements] + [str(f.config) for f in run.failures])
-    return ConfigError(f"{source} has no cell {cell!r}.", hint=f"It has: {', '.join(there) or 'none'}.")
+    return ConfigError(f"{source} has no cell {cell!r}.", hint=f"It has: {', '.join(there) or 'none'}.", code="VM248")
 
 
 def show_cell(run: Run, cell: str, source: str, width: int) -> Sequence[str]:

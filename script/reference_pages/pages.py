@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from pytest_vmstorage.cli.explain import errors_page
 from reference_pages.axes import axes_page
 from reference_pages.command import command_page
 from reference_pages.fixtures import fixtures_page, marks_page
@@ -27,6 +28,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "outcomes.md": outcomes_page,
     "hooks.md": hooks_page,
     "testing.md": testing_page,
+    "errors.md": errors_page,
 }
 """What makes each file, by its path below docs/reference."""
 

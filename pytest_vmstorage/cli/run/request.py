@@ -86,12 +86,18 @@ def read_request(
     swept, fixed = _axes(axes), _storage(storage)
     for name in swept:
         if name in fixed:
-            raise ConfigError(f"{name} is given by --axis and by --storage.", hint="Give it by one of them.")
+            raise ConfigError(
+                f"{name} is given by --axis and by --storage.", hint="Give it by one of them.", code="VM242"
+            )
     if swept and matrix:
-        raise ConfigError("--axis and --vm-matrix both say which cells there are.", hint="Give one of them.")
+        raise ConfigError(
+            "--axis and --vm-matrix both say which cells there are.", hint="Give one of them.", code="VM242"
+        )
     if not workloads:
         raise ConfigError(
-            "there is nothing to run.", hint='Give a workload, such as --fio "rw=randwrite bs=4k runtime=5".'
+            "there is nothing to run.",
+            hint='Give a workload, such as --fio "rw=randwrite bs=4k runtime=5".',
+            code="VM243",
         )
     measured = _with_thresholds(_named([_measured(option, text) for option, text in workloads]), at_least, at_most)
     cells, rows = _cells(swept, fixed, leaves_out=_leaves_out(impossible))
@@ -105,12 +111,12 @@ def _axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
     for text in texts:
         name, given = _field("--axis", text, "format=raw,qcow2")
         if name in found:
-            raise ConfigError(f"--axis {name} is given twice.", hint=f"Write --axis {name}=VALUE,VALUE.")
+            raise ConfigError(f"--axis {name} is given twice.", hint=f"Write --axis {name}=VALUE,VALUE.", code="VM242")
         values = [_value("--axis", name, value.strip()) for value in given.split(",")]
         ids = [axis_text(name, value) for value in values]
         for number, one in enumerate(ids):
             if one in ids[:number]:
-                raise ConfigError(f"--axis {text} has {one} twice.", hint="Take one of them away.")
+                raise ConfigError(f"--axis {text} has {one} twice.", hint="Take one of them away.", code="VM242")
         found[name] = tuple(values)
     return {name: found[name] for name in FIELDS if name in found}
 
@@ -120,7 +126,9 @@ def _storage(texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         name, given = _field("--storage", text, "size=2G")
         if name in found:
-            raise ConfigError(f"--storage {name} is given twice.", hint=f"Sweep it: --axis {name}=VALUE,VALUE.")
+            raise ConfigError(
+                f"--storage {name} is given twice.", hint=f"Sweep it: --axis {name}=VALUE,VALUE.", code="VM242"
+            )
         found[name] = _value("--storage", name, given)
     return {name: found[name] for name in FIELDS if name in found}
 
@@ -132,9 +140,9 @@ def _field(option: str, text: str, example: str) -> tuple[str, str]:
     if name not in FIELDS:
         what = "axis" if option == "--axis" else "field"
         hint = f"{close_to(name, FIELDS)}There are: {', '.join(FIELDS)}."
-        raise ConfigError(f"{option} {text}: there is no {what} {name!r}.", hint=hint)
+        raise ConfigError(f"{option} {text}: there is no {what} {name!r}.", hint=hint, code="VM241")
     if not all(part.strip() for part in given.split(",")):
-        raise ConfigError(f"{option} {text} lacks a value.", hint=f"Write it as in {option} {example}.")
+        raise ConfigError(f"{option} {text} lacks a value.", hint=f"Write it as in {option} {example}.", code="VM241")
     return name, given
 
 
@@ -148,7 +156,7 @@ def _value(option: str, name: str, text: str) -> Any:
         if _CANNOT not in error.what:
             known = _literals(StorageConfig.model_fields[name].annotation)
             hint = f"{close_to(text, known)}{error.hint}"
-            raise ConfigError(f"{option} {name}={text}: {error.what}", hint=hint) from None
+            raise ConfigError(f"{option} {name}={text}: {error.what}", hint=hint, code=error.code) from None
     return value
 
 
@@ -160,7 +168,7 @@ def _leaves_out(texts: Sequence[str]) -> bool:
     for text in texts:
         if text not in ("refuse", "leave-out"):
             hint = f"{close_to(text, ('refuse', 'leave-out'))}It is refuse or leave-out."
-            raise ConfigError(f"--impossible {text} is not known.", hint=hint)
+            raise ConfigError(f"--impossible {text} is not known.", hint=hint, code="VM241")
     return bool(texts) and texts[-1] == "leave-out"
 
 
@@ -170,7 +178,9 @@ def _cells(
     """The cells, and the values of each where combinations were left out, None where all are cells."""
     count = math.prod(map(len, axes.values()))
     if count > MOST_CELLS:
-        raise ConfigError(f"these axes have {count} combinations; {MOST_CELLS} are the most.", hint="Give fewer.")
+        raise ConfigError(
+            f"these axes have {count} combinations; {MOST_CELLS} are the most.", hint="Give fewer.", code="VM231"
+        )
     cells, rows, impossible = [], [], []
     for row in itertools.product(*axes.values()):
         values = dict(zip(axes, row, strict=True))
@@ -183,7 +193,7 @@ def _cells(
     if impossible and not (leaves_out and cells):
         groups = "; ".join(f"{listed(those, _SHOWN)}: {why}" for why, those in by_reason(impossible).items())
         hint = "--impossible=leave-out measures the others." if cells else "Give other values."
-        raise ConfigError(f"{len(impossible)} of {count} cells cannot be: {groups}.", hint=hint)
+        raise ConfigError(f"{len(impossible)} of {count} cells cannot be: {groups}.", hint=hint, code="VM232")
     return cells, tuple(rows) if impossible else None
 
 
@@ -211,7 +221,7 @@ def _options(kind: type[Workload], option: str, text: str) -> dict[str, Any]:
 
 def _retold(error: ConfigError, option: str, text: str) -> ConfigError:
     where = f"{option} {quoted(text)}" if text else option
-    return ConfigError(f"{where}: {error.what}", hint=error.hint)
+    return ConfigError(f"{where}: {error.what}", hint=error.hint, code=error.code)
 
 
 def _named(workloads: Sequence[Measured]) -> Iterator[Measured]:
@@ -222,7 +232,7 @@ def _named(workloads: Sequence[Measured]) -> Iterator[Measured]:
     met: dict[str, int] = {}
     for number, one in enumerate(workloads):
         if one in workloads[:number]:
-            raise ConfigError(f"{one.made.label} is given twice.", hint="Take one of them away.")
+            raise ConfigError(f"{one.made.label} is given twice.", hint="Take one of them away.", code="VM242")
         name = "test_" + re.sub(r"\W+", "_", one.made.label, flags=re.ASCII).strip("_")
         met[name] = met.get(name, 0) + 1
         yield one.model_copy(update={"test": name if met[name] == 1 else f"{name}_{met[name]}"})
@@ -235,12 +245,14 @@ def _with_thresholds(workloads: Iterable[Measured], at_least: Sequence[str], at_
         for text in texts:
             name, is_given, number = map(str.strip, text.partition("="))
             if not is_given or not number:
-                raise ConfigError(f"{option} {text} has no number.", hint=f"Write it as in {option} iops=500.")
+                raise ConfigError(
+                    f"{option} {text} has no number.", hint=f"Write it as in {option} iops=500.", code="VM244"
+                )
             kept = [_bounded(one, option, name, sign, number) for one in found]
             if kept == found:
                 there = list(dict.fromkeys(metric.name for one in found for metric in one.made.metrics))
                 hint = f"{close_to(name, there)}There are: {', '.join(there)}."
-                raise ConfigError(f"{option} {text}: no workload here has a metric {name!r}.", hint=hint)
+                raise ConfigError(f"{option} {text}: no workload here has a metric {name!r}.", hint=hint, code="VM244")
             found = kept
     return found
 
@@ -262,7 +274,7 @@ def _number(option: str, name: str, text: str, unit: str) -> float:
         number = math.nan
     if not math.isfinite(number):
         example = "as 0.005 or 5ms" if unit == "s" else f"in {unit}"
-        raise ConfigError(f"{option} {name}={text} is not a number.", hint=f"Write one {example}.")
+        raise ConfigError(f"{option} {name}={text} is not a number.", hint=f"Write one {example}.", code="VM241")
     return number
 
 
@@ -286,11 +298,13 @@ def _check_one(cell: StorageConfig, workload: Workload) -> None:
         raise ConfigError(
             f"{workload.label} makes files, and the disk of {cell} has no file system.",
             hint="Give it one: --storage guest_fs=ext4.",
+            code="VM307",
         )
     if needed > cell.size and cell.has_guest:
         raise ConfigError(
             f"{workload.label} needs {format_size(needed)}, and the disk of {cell} has {format_size(cell.size)}.",
             hint=f"Make it larger: --storage size={format_size(-(-needed // 2**30) * 2**30)}.",
+            code="VM306",
         )
     # of one round: how many there will be is pytest's to know
     check_fits(cell, workload, Plan(rounds=1))

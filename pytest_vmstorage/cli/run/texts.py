@@ -34,7 +34,7 @@ def fio_values(kind: type[Fio], text: str, where: str) -> dict[str, Any]:
     others = {name: field_value(kind, name, value or "1") for name, value in given.items() if name not in known}
     for name in others:
         if name not in _FIOS_OWN and (near := close_to(name, kind.model_fields)):
-            raise ConfigError(f"fio has no option {name!r}.", hint=near)
+            raise ConfigError(f"fio has no option {name!r}.", hint=near, code="VM241")
     return field_values(kind, known) | ({"extra": others} if others else {})
 
 
@@ -49,9 +49,11 @@ def parse_options(text: str) -> dict[str, str | None]:
         given, is_given, value = word.partition("=")
         name = given.strip("-").replace("-", "_")
         if not name:
-            raise ConfigError(f"{quoted(word)} is no option.", hint="Write NAME=VALUE, or NAME for a switch.")
+            raise ConfigError(
+                f"{quoted(word)} is no option.", hint="Write NAME=VALUE, or NAME for a switch.", code="VM241"
+            )
         if name in found:
-            raise ConfigError(f"{name} is given twice.", hint="Give it once.")
+            raise ConfigError(f"{name} is given twice.", hint="Give it once.", code="VM242")
         found[name] = value if is_given else None
     return found
 
@@ -60,7 +62,7 @@ def _words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
-        raise ConfigError(f"{quoted(text)} has a quote that does not end.", hint="Close it.") from None
+        raise ConfigError(f"{quoted(text)} has a quote that does not end.", hint="Close it.", code="VM241") from None
 
 
 def field_values(kind: type[BaseModel], options: Mapping[str, str | None]) -> dict[str, Any]:
@@ -83,7 +85,7 @@ def field_value(kind: type[BaseModel], name: str, text: str | None) -> Any:
     if bool in kinds:
         return _truth(name, text)
     if text is None:
-        raise ConfigError(f"{name} has no value.", hint=f"Write {name}=VALUE.")
+        raise ConfigError(f"{name} has no value.", hint=f"Write {name}=VALUE.", code="VM241")
     if tuple in kinds or name == "shown":
         return tuple(_number_or_text(part.strip(), kinds) for part in text.split(","))
     return _number_or_text(text, kinds)
@@ -104,7 +106,7 @@ def _truth(name: str, text: str | None) -> bool:
     if text is None:
         return True
     if text.lower() not in _TRUTHS:
-        raise ConfigError(f"{name}={text} is neither yes nor no.", hint=f"Write {name}=yes or {name}=no.")
+        raise ConfigError(f"{name}={text} is neither yes nor no.", hint=f"Write {name}=yes or {name}=no.", code="VM241")
     return _TRUTHS[text.lower()]
 
 

@@ -132,7 +132,7 @@ def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
             theirs += [word, *([rest.pop(0)] if follows and not rest[0].startswith("-") else [])]
         elif name in _VALUED or name in WORKLOADS:
             if not (is_given or follows or name in WORKLOADS):
-                raise ConfigError(f"{name} has no value.", hint=f"Write {name} {_VALUED[name].example}.")
+                raise ConfigError(f"{name} has no value.", hint=f"Write {name} {_VALUED[name].example}.", code="VM241")
             ours.append(f"{name}={rest.pop(0)}" if follows else word)
         elif word in _SWITCHES:
             ours.append(word)
@@ -152,7 +152,7 @@ def _unknown(word: str) -> ConfigError:
         f"{close_to(name, (*_VALUED, *WORKLOADS, *_SWITCHES))}Options of pytest stand behind --, as in `-- -k qcow2`."
     )
     kind = "option" if word.startswith("-") else "word"
-    return ConfigError(f"`vmstorage run` has no {kind} {name!r}.", hint=hint)
+    return ConfigError(f"`vmstorage run` has no {kind} {name!r}.", hint=hint, code="VM240")
 
 
 def has_matrix(words: Sequence[str]) -> bool:

@@ -146,7 +146,7 @@ def test_an_unknown_cell_is_an_error_that_lists_those_there_are() -> None:
     """One sentence."""
     with pytest.raises(ConfigError) as caught:
         show_cell(make_run(make_measurement(RAW), make_measurement(RAW)), "raw", "run.json", 116)
-    assert str(caught.value) == "run.json has no cell 'raw'. It has: raw-none-virtio-blk-off."
+    assert caught.value.told == "run.json has no cell 'raw'. It has: raw-none-virtio-blk-off."
 
 
 def save(path: Path, run: Run, started: str) -> None:
