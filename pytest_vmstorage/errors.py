@@ -48,6 +48,12 @@ def split_code(text: str) -> tuple[str, str]:
     return (text[: found.start()] + text[found.end() :], found[1]) if found else (text, "")
 
 
+def where_more(text: str) -> str:
+    """A sentence with the command that explains the codes in the text, "" where it has none."""
+    codes = dict.fromkeys(_CODE.findall(text))
+    return f"`vmstorage explain {next(iter(codes)) if len(codes) == 1 else 'CODE'}` says more." if codes else ""
+
+
 def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
 

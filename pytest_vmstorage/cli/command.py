@@ -22,7 +22,7 @@ from pytest_vmstorage.cli.show import newest_run, raw_outputs, show_cell, timed_
 from pytest_vmstorage.config.inventory import Inventory, find_host, find_inventory
 from pytest_vmstorage.config.inventory_file import read_inventory
 from pytest_vmstorage.config.settings import LabSettings
-from pytest_vmstorage.errors import ConfigError, VmStorageError
+from pytest_vmstorage.errors import ConfigError, VmStorageError, where_more
 from pytest_vmstorage.guest.appliance import build
 from pytest_vmstorage.host.shell import LocalShell
 from pytest_vmstorage.lab.opening import find_leftover_hosts, open_kept_guest, reap_host
@@ -386,8 +386,8 @@ _COMMANDS = {
 def _refuse(error: VmStorageError) -> None:
     """Say why not on stderr, and where more is said of it."""
     print(f"vmstorage: {error}", file=sys.stderr)
-    if error.code:
-        print(f"vmstorage: `vmstorage explain {error.code}` says more", file=sys.stderr)
+    if more := where_more(str(error)):
+        print(f"vmstorage: {more}", file=sys.stderr)
 
 
 def _say(sentence: str) -> None:

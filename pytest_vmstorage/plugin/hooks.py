@@ -126,8 +126,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
     """Give each of several hosts a process; with --vm-bisect end with a status that `git bisect run` understands."""
     if not value(config, "bisect"):
-        _use_workers(config)
-        return (yield)
+        try:
+            _use_workers(config)
+            return (yield)
+        except pytest.UsageError as error:
+            from pytest_vmstorage.errors import where_more
+
+            # pytest prints each of the arguments as an error of its own
+            error.args = (f"{error}\n{where_more(str(error))}".rstrip(),)
+            raise
     from pytest_vmstorage.plugin.gate import SKIP, bisect_status
 
     try:

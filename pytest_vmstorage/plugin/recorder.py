@@ -239,6 +239,7 @@ class Recorder:
             # which may be failed tests by now
             run = self.run()
         self._note_strange(session, run)
+        self._note_codes(run)
         self._note_columns(run)
         if settle_tables(self._config):
             self._notes.append(WHICH_IS_WHICH)
@@ -295,6 +296,13 @@ class Recorder:
             return
         self._notes.append(f"the baseline {baseline.name!r} has none of the tests that were run: nothing was compared")
         session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
+
+    def _note_codes(self, run: Run) -> None:
+        """Say once where the codes of cells without a figure are explained."""
+        from pytest_vmstorage.errors import where_more
+
+        if more := where_more("\n".join(failure.reason for failure in run.failures)):
+            self._notes.append(f"the code at the end of a reason: {more.rstrip('.')}")
 
     def _note_columns(self, run: Run) -> None:
         """Say which columns the user chose and nothing had: what a workload measures is known when it is."""

@@ -74,13 +74,14 @@ def test_a_refusal_is_seen_with_its_code_through_each_door(project, capsys, monk
     marks = "\n".join(f"@pytest.mark.storage({said})\ndef test_{code}(measure): ..." for code, said in CELLS.items())
     project.write(test_cells=f"import pytest\n{marks}\n", broken__toml="[axes", odd__toml='[axis]\nbus = ["ide"]\n')
     text = text_of(project.run("test_cells.py"))
+    assert "`vmstorage explain CODE` says more." in text
     seen = {code for code in CELLS if re.search(rf"::test_{code}: .* \[{code}\]$", text, re.MULTILINE)}
     assert seen == {*CELLS}
 
     project.write(test_plain="def test_it(measure): ...")
     for code, option in OPTIONS.items():
         text = text_of(project.run("test_plain.py", option))
-        assert re.search(rf"ERROR: .* \[{code}\]$", text, re.MULTILINE), (option, text)
+        assert re.search(rf"ERROR: .* \[{code}\]\n`vmstorage explain {code}` says more\.$", text, re.MULTILINE), text
 
     monkeypatch.chdir(project.path)
     capsys.readouterr()
@@ -102,6 +103,7 @@ def test_a_cell_without_a_figure_has_the_code_in_text_and_reports(project, worke
     report = json.loads((project.path / "out.json").read_text())
     found = {one["nodeid"].partition("::test_")[2]: one["code"] for one in report["failures"]}
     assert found == {code: code for code in CALLS}
+    assert text.count("`vmstorage explain CODE` says more") == 1
     for code in CALLS:
         assert text.count(f" [{code}]") >= 2, (code, text)
     header, *rows = (project.path / "out.csv").read_text().splitlines()

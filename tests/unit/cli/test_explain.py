@@ -17,7 +17,7 @@ from pytest_vmstorage.cli.command import main
 from pytest_vmstorage.cli.explain import AREAS, entries, entry_lines, errors_page, find_entry, list_lines
 from pytest_vmstorage.config.cell import make_config
 from pytest_vmstorage.config.rules import RULES, broken_rules
-from pytest_vmstorage.errors import ConfigError, VmStorageError, signed, split_code
+from pytest_vmstorage.errors import ConfigError, VmStorageError, signed, split_code, where_more
 from pytest_vmstorage.results.failures import CODES, OUTCOMES
 
 PACKAGE = Path(pytest_vmstorage.__file__).parent
@@ -144,7 +144,7 @@ def test_a_code_that_there_is_not_is_refused_with_one_that_is_near(capsys: pytes
     assert main(["explain", "VM1411"]) == 1
     said = capsys.readouterr().err
     assert "no refusal has the code 'VM1411'. Did you mean 'VM" in said
-    assert "[VM262]\nvmstorage: `vmstorage explain VM262` says more\n" in said
+    assert "[VM262]\nvmstorage: `vmstorage explain VM262` says more.\n" in said
 
 
 def test_a_code_is_put_on_and_taken_off() -> None:
@@ -154,6 +154,13 @@ def test_a_code_is_put_on_and_taken_off() -> None:
     assert split_code("No [x]. [VM141]") == ("No [x].", "VM141")
     assert split_code("Ended. [VM502]\n  | panic") == ("Ended.\n  | panic", "VM502")
     assert split_code("Not [VM141] here.") == ("Not [VM141] here.", "")
+
+
+def test_where_more_is_said_names_the_code_or_that_there_are_several() -> None:
+    """Nothing where no line ends with a code."""
+    assert where_more("No. [VM141]\n") == "`vmstorage explain VM141` says more."
+    assert where_more("No. [VM141]\nNor so. [VM141]\nNor that. [VM142]") == "`vmstorage explain CODE` says more."
+    assert where_more("No [VM141] here.") == ""
 
 
 def test_the_page_has_each_entry_under_an_anchor() -> None:
