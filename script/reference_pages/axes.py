@@ -116,7 +116,8 @@ def _section(name: str, told: str) -> str:
 def _rule(rule: Rule) -> str:
     return (
         f"### Rule {rule.name}\n\n{escaped(sentence(rule.reason))}\n\n"
-        f"- **Source:** {escaped(rule.source)}\n- **Axes:** {codes(fields_of(rule))}"
+        f"- **Source:** {escaped(rule.source)}\n- **Axes:** {codes(fields_of(rule))}\n"
+        f"- **Code:** [{rule.code}](errors.md#{rule.code.lower()})"
     )
 
 

@@ -65,11 +65,24 @@ def first_paragraph(thing: object) -> str:
     return " ".join(contract(thing).partition("\n\n")[0].split())
 
 
-def read_sections(name: str, **filled: str) -> Mapping[str, str]:
+class Sections(dict[str, str]):
+    """Texts about things by the names of these, from a template; one that is missing is told with its place."""
+
+    def __init__(self, template: str, texts: Mapping[str, str]) -> None:
+        super().__init__(texts)
+        self._template = template
+
+    def __missing__(self, name: str) -> str:
+        raise LookupError(
+            f"{TEMPLATES.name}/{self._template} has no section {name!r}: write what that is, below ## {name}"
+        )
+
+
+def read_sections(name: str, **filled: str) -> Sections:
     """The sections of a template that consists of texts about things, by the names of these."""
     text = _PLACE.sub(lambda found: filled[found[1]], (TEMPLATES / name).read_text(encoding="utf-8"))
     _, *parts = _SECTION.split(text)
-    return dict(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
+    return Sections(name, dict(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True)))
 
 
 def fill(name: str, **parts: str) -> str:

@@ -42,9 +42,9 @@ def workloads_page() -> str:
         table=table(("workload", "what it runs", "from the shell"), map(_overview, kinds.values())),
         workloads="\n\n".join(map(_section, kinds.values())),
         job=contract(FioJob),
-        steady=_more_of_fio({"steadystate": "iops:5%", "ss_dur": 10, "time_based": True, "runtime": 60}),
-        syncs=_more_of_fio({"rw": "randwrite", "fsync": 1}),
-        mixed=_more_of_fio({"rw": "randrw"}),
+        steady=_more_of_fio(_STEADY),
+        syncs=_more_of_fio(_SYNCS),
+        mixed=_more_of_fio(_MIXED),
     )
 
 
@@ -164,16 +164,26 @@ def _role(name: str, primary: str, shown: Sequence[str]) -> str:
     return "primary, column" if name == primary else "column" if name in shown else ""
 
 
+_STEADY = {"steadystate": "iops:5%", "ss_dur": 10, "time_based": True, "runtime": 60}
+_SYNCS = {"rw": "randwrite", "fsync": 1}
+_MIXED = {"rw": "randrw"}
+"""Options because of which a job has further metrics."""
+
+
 def _more_of_fio(options: Mapping[str, Any]) -> str:
+    return codes(_more_metrics(options))
+
+
+def _more_metrics(options: Mapping[str, Any]) -> list[str]:
     """The metrics that a job has because of these options."""
     usual = {one.name for one in Fio(rw="randread").metrics}
-    metrics = Fio(**{"rw": "randread", **options}).metrics
-    return codes(one.name for one in metrics if one.name not in usual)
+    made = {"rw": "randread", **options}
+    return [one.name for one in Fio(**made).metrics if one.name not in usual]
 
 
 def metric_names() -> set[str]:
     """All metrics that the page names, without those of iozone, whose names have sizes."""
-    found: set[str] = set()
+    found = {name for options in (_STEADY, _SYNCS, _MIXED) for name in _more_metrics(options)}
     for name in ORDER:
         if name != "Iozone":
             found |= {one.name for one in getattr(names, name)(**NEEDED.get(name, {})).metrics}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pytest_vmstorage.analysis.gate.by_days import compare
 from pytest_vmstorage.analysis.gate.policy import GatePolicy
-from pytest_vmstorage.config.cell import AXES, StorageConfig
-from pytest_vmstorage.report.csv import HEADER, render_csv
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.report.csv import render_csv
 from pytest_vmstorage.report.formats import render_json
 from pytest_vmstorage.results.run import Run
 from pytest_vmstorage.results.saved import Baseline
@@ -96,10 +96,3 @@ def test_a_failed_cell_is_a_row_without_a_metric() -> None:
     """Nothing is dropped, and reasons with commas and line ends survive."""
     (row,) = rows(make_run(failures=[make_failure(reason='No, "none".\nconsole')]))
     assert pick(row, "format metric median failure") == ["raw", "", "", 'No, "none".\nconsole']
-
-
-def test_the_document_names_every_column_and_field() -> None:
-    """Axes and facts of the host as ranges; of JSON what a run has."""
-    text = (Path(__file__).parents[3] / "docs/reference/reports.md").read_text()
-    for name in (*HEADER, *Run.model_fields):
-        assert f"`{name}`" in text or name in AXES or name.startswith("host_"), name
