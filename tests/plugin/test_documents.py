@@ -40,10 +40,7 @@ from pytest_vmstorage.config.inventory_file import load_inventory
 from pytest_vmstorage.config.matrix import load_matrix
 from pytest_vmstorage.errors import ConfigError
 
-NOT_YET = ("README.md",)
-"""Pages that are being written anew."""
-
-PAGES = [page for page in pages() if page not in NOT_YET]
+PAGES = pages()
 TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 PRINTED_AT = re.compile(
     r"printed at [0-9a-f]{7,12}(?P<where>, under software emulation \(TCG\)|, under KVM|, without a guest)?"
