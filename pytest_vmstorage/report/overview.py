@@ -26,6 +26,8 @@ MOST_ROWS = 30
 
 ROWS_THAT_MATTER = 10
 
+TO_SEE_ALL = "--vm-details (or -v), --vm-report=FILE"
+
 MOST_CAUTIONS = 3
 
 _MOST_LINES = 10
@@ -63,9 +65,16 @@ def overview_blocks(run: Run, comparison: Comparison | None, table: Table) -> li
         Block("native", list(_yardsticks(run))),
         Block("cautions", caution_lines(run)),
         Block("notes", list(map(_whole, note_lines(run.measurements)))),
-        Block("time", [Line(table.time.removeprefix("time: "))] if table.time else []),
+        Block("time", list(_time(table.time))),
     ]
     return [block for block in blocks if block.lines]
+
+
+def _time(told: str) -> Iterator[Line]:
+    """The time of the run with the steps that took most of it."""
+    if told:
+        most, *others = told.removeprefix("time: ").replace("; ", ", ").split(", ")
+        yield Line(most, others, is_counted=False)
 
 
 def _whole(text: str) -> Line:
@@ -161,7 +170,7 @@ def _standout(one: _Ranked) -> Line:
     near = sum(_overlap(first, cell) for _, cell in one.cells[1:])
     values = sorted(abs(cell.value or 0.0) for cell in (first, last))
     ratio = f", {values[1] / values[0]:.2f}x the worst" if values[0] else ""
-    others = f" and {near} within its spread" if near else ""
+    others = f" (and {near} alike)" if near else ""
     text = f"{one.title}: {first.figure} on {best}{others}{ratio}"
     return Line(text, [f"worst {last.figure} on {worst}"], is_counted=False)
 
@@ -169,7 +178,7 @@ def _standout(one: _Ranked) -> Line:
 def effect_lines(run: Run) -> Iterator[Line]:
     """A line for each workload that an axis moves by more than its spread, the largest first, then the others' number.
 
-    A ratio has its 95 % interval, and the number of couples of cells that it is the median of.
+    A ratio has its interval of 95 %.
     """
     moved = [one for one in effects(run) if one.effects]
     hosts = {one.host for one in moved}
@@ -195,7 +204,7 @@ def _effect(effect: Effect) -> str:
     said = f"{effect.axis} {effect.fastest} {effect.ratio:.2f}x as fast as {effect.slowest}"
     if effect.interval is None:
         return said
-    return f"{said} ({effect.interval.low:.2f}x to {effect.interval.high:.2f}x, n={effect.couples})"
+    return f"{said} ({effect.interval.low:.2f}x to {effect.interval.high:.2f}x)"
 
 
 def _yardsticks(run: Run) -> Iterator[Line]:
@@ -289,7 +298,8 @@ def most_important(table: Table, most: int = ROWS_THAT_MATTER) -> tuple[Table, s
     kept = tuple(row for name, row in zip(names, table.rows, strict=True) if name in chosen)
     counts = [f"{len(found)} {what}" for what, found in urgent.items() if found]
     said = ", ".join([*counts, "best and worst of each workload"])
-    return table.model_copy(update={"rows": kept}), f"{len(kept)} of {len(names)} rows ({said})"
+    which = f"{len(kept)} of {len(names)} rows: {said}; the others: {TO_SEE_ALL}"
+    return table.model_copy(update={"rows": kept}), which
 
 
 _URGENT: Mapping[str, frozenset[str]] = {

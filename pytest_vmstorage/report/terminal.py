@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
-from pytest_vmstorage.report.overview import Block, Line, caution_lines, most_important, overview_blocks
+from pytest_vmstorage.report.overview import TO_SEE_ALL, Block, Line, caution_lines, most_important, overview_blocks
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import overview_parts, point_parts, render_text
 from pytest_vmstorage.results.run import Run
@@ -19,7 +19,7 @@ from pytest_vmstorage.text import plain
 _MOST_POINTS = 30
 """A curve or map of more rows is no overview."""
 
-_MORE = "proof, cost, layers, guests, hosts, hygiene: --vm-details (or -v), --vm-report=FILE"
+_MORE = "proof, cost, layers, guests, hosts, hygiene"
 
 
 class Detail(IntEnum):
@@ -47,15 +47,17 @@ def render_end(run: Run, comparison: Comparison | None, detail: Detail, width: i
     if detail is Detail.ALL:
         return render_text(table, width).splitlines()
     shown, which = most_important(table)
-    parts, hidden = overview_parts(shown, width), list[str]()
+    parts = overview_parts(shown, width)
+    parts[-1] += "".join(f"\n{line}" for line in _hanging(which, width, "", 2))
     blocks = [Block("cautions", caution_lines(run))]
     if detail is Detail.OVERVIEW:
         small = [points for points in table.point_tables if len(points.rows) <= _MOST_POINTS]
+        large = [points.title for points in table.point_tables if points not in small]
         parts += point_parts(small, width)
-        blocks = overview_blocks(run, comparison, table)
-        hidden = [points.title for points in table.point_tables if points not in small] + [_MORE]
-    if more := "; ".join(filter(None, [which, *hidden])):
-        blocks.append(Block("more", [Line(more)]))
+        blocks = [
+            *overview_blocks(run, comparison, table),
+            Block("more", [Line(", ".join([*large, _MORE]) + f": {TO_SEE_ALL}")]),
+        ]
     parts.append("\n".join(_laid_out([block for block in blocks if block.lines], width)))
     return plain("\n\n".join(filter(None, parts))).splitlines()
 
@@ -67,12 +69,19 @@ def _laid_out(blocks: Sequence[Block], width: int) -> Iterator[str]:
         label = f"{block.label}:"
         for line in block.lines:
             text = _filled(line, width - indent)
-            lines = textwrap.wrap(
-                text, width, initial_indent=label.ljust(indent), subsequent_indent=" " * (indent + 2),
-                break_long_words=False, break_on_hyphens=False,
-            )  # fmt: skip
+            lines = _hanging(text, width, label.ljust(indent), indent + 2)
+            if max(map(len, lines)) > width:
+                # a word that is too long for what the label leaves
+                lines = _hanging(text, width, f"{label} ", 4)
             yield from lines
             label = ""
+
+
+def _hanging(text: str, width: int, first: str, indent: int) -> list[str]:
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=" " * indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def _filled(line: Line, room: int) -> str:
@@ -81,7 +90,8 @@ def _filled(line: Line, room: int) -> str:
     for place, clause in enumerate(clauses):
         longer, left = f"{text}; {clause}", len(clauses) - place - 1
         if len(longer) + (len(f"; {left} more") if left else 0) > room:
-            return f"{text}; {left + 1} more" if is_counted else text
+            more = f"; {left + 1} more" if is_counted else ""
+            return f"{text}{more}" if len(text) + len(more) <= room else text
         text = longer
     return text
 
