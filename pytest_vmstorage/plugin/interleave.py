@@ -89,7 +89,6 @@ def take_turns(session: pytest.Session, own: list[pytest.Item], first: pytest.It
         raise pytest.UsageError(str(error)) from None
     storage.interleaver = Interleaver(session, storage, items)
     storage.interleaver.begin(first)
-    storage.live.expect(len({item.stash[CONFIG] for item in items}))
 
 
 Visit = tuple[pytest.Item, Pass]
@@ -246,11 +245,8 @@ class Interleaver:
         before = {item: self._rounds(item) for item in items}
         cells = list(dict.fromkeys(item.stash[CONFIG] for item in items))
         self._random.shuffle(cells)
-        if self._number == 1 or self._number > self._least:
-            storage.live.expect(len(cells) * (self._least if self._number == 1 else 1))
-        storage.announce(f"round {self._number}, {count_text(len(cells), 'cell')} in turns")
+        storage.announce(f"round {self._number}, {count_text(len(cells), 'cell')} in turns, {storage.time_left}")
         self._visit_all([visit for cell in cells for visit in self._visits(cell, items)])
-        storage.live.end_cell()
         if self._is_over:
             return []
         # a test that got no round of its turn, such as one whose guest cannot be made anew, gets none in the next

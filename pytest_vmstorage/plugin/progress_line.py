@@ -1,11 +1,13 @@
-"""Sentences that are printed while cells run, and on a terminal a live line with cell, step and time to go."""
+"""Sentences that are printed while cells run, and on a terminal a live line: rounds done, time left, cell and step."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-import time
-from typing import TYPE_CHECKING, TextIO
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import pytest
 
@@ -18,50 +20,42 @@ if TYPE_CHECKING:
 
 _SAVE, _RESTORE, _ERASE = "\x1b7", "\x1b8", "\x1b[K"
 _LEAST_COLUMNS = 24
+_TICK_S = 1.0
 
 
-class LiveLine:
-    """Written behind what pytest has on its line, and erased before pytest goes on."""
+class Shown(NamedTuple):
+    """What a process is at: rounds that are `done` of all, the seconds left, the cell and the step that it is in."""
 
-    def __init__(self, config: pytest.Config, cells: int) -> None:
-        reporter = config.pluginmanager.get_plugin("terminalreporter")
-        self._reporter: TerminalReporter | None = reporter if _on_terminal(config, reporter) else None
+    done: int
+    rounds: int
+    left_s: float
+    cell: str
+    step: str
+
+
+class TerminalLine:
+    """A line behind what pytest has on its own; nothing is written where there is no terminal."""
+
+    def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self.expect(cells)
+        # the line is written anew by a thread of its own, too
+        self._lock = threading.RLock()
 
-    def expect(self, cells: int) -> None:
-        """So many turns of cells are ahead; one that comes several times counts so often."""
-        self._cells = cells
-        self._begun = 0
-        self._begin = time.monotonic()
-        self._cell = ""
+    @functools.cached_property
+    def _reporter(self) -> TerminalReporter | None:
+        # a controller of xdist is made before it
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        return reporter if _on_terminal(self._config, reporter) else None
 
-    def begin_cell(self, cell: str) -> None:
-        """A test of another cell begins."""
-        if cell != self._cell:
-            self._cell = cell
-            self._begun += 1
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a terminal."""
+        return self._reporter is not None
 
-    def end_cell(self) -> None:
-        """The next cell counts as a turn of its own, also where it is the same cell."""
-        self._cell = ""
-
-    def say(self, step: str) -> None:
-        """Show the step that the cell at hand is in."""
-        if self._reporter is not None:
-            self._write(status_line(self._cell, step, self._begun, self._cells, self._seconds_left()))
-
-    def clear(self) -> None:
-        """Erase the line."""
-        if self._reporter is not None:
-            self._write("")
-
-    def _seconds_left(self) -> float | None:
-        done = self._begun - 1
-        return (time.monotonic() - self._begin) / done * (self._cells - done) if done > 0 else None
-
-    def _write(self, text: str) -> None:
-        assert self._reporter is not None
+    def show(self, text: str) -> None:
+        """Show the text in place of what was shown before."""
+        if self._reporter is None:
+            return
         writer = self._reporter._tw  # noqa: SLF001 (the only way to the column the cursor is in)
         room = writer.fullwidth - writer.width_of_current_line - 3
         if room < _LEAST_COLUMNS:
@@ -69,9 +63,63 @@ class LiveLine:
         capture = self._config.pluginmanager.get_plugin("capturemanager")
         stream: TextIO = writer._file  # noqa: SLF001
         shown = f"  {plain_line(text)[:room]}" if text else ""
-        with capture.global_and_fixture_disabled() if capture is not None else contextlib.nullcontext():
+        with self._lock, capture.global_and_fixture_disabled() if capture is not None else contextlib.nullcontext():
             stream.write(f"{_SAVE}{_ERASE}{shown}{_RESTORE}")
             stream.flush()
+
+    @contextlib.contextmanager
+    def erased(self) -> Iterator[None]:
+        """Nothing is shown in the block."""
+        with self._lock:
+            self.show("")
+            yield
+
+
+class LiveLine:
+    """What the cell at hand is at, told to `tell` at each step, and "" as the step where it is at nothing.
+
+    `so_far` says how many rounds are done, of how many, and how many seconds are left; without `tell` it is not asked.
+    """
+
+    def __init__(self, so_far: Callable[[], tuple[int, int, float]], tell: Callable[[Shown], None] | None) -> None:
+        self._so_far, self._tell = so_far, tell
+        self._cell = self._step = ""
+
+    def begin_cell(self, cell: str) -> None:
+        """A test of that cell begins, or goes on."""
+        self._cell = cell
+
+    def say(self, step: str) -> None:
+        """Tell the step that the cell at hand is in."""
+        self._step = step
+        if self._tell is not None:
+            self._tell(Shown(*self._so_far(), self._cell, step))
+
+    def clear(self) -> None:
+        """Tell that nothing is being done."""
+        self._step = ""
+        if self._tell is not None:
+            self._tell(Shown(*self._so_far(), self._cell, ""))
+
+    @contextlib.contextmanager
+    def counting_down(self) -> Iterator[None]:
+        """Tell the step at hand each second of the block, in which no code of a user runs."""
+        if self._tell is None:
+            yield
+            return
+        is_over = threading.Event()
+        thread = threading.Thread(target=self._count, args=(is_over,), name="vmstorage-live", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    def _count(self, is_over: threading.Event) -> None:
+        while not is_over.wait(_TICK_S):
+            if self._step:
+                self.say(self._step)
 
 
 def write_sentence(config: pytest.Config, sentence: str) -> None:
@@ -94,10 +142,28 @@ def count_text(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def status_line(cell: str, step: str, number: int, cells: int, seconds_left: float | None) -> str:
-    """The text of the line."""
-    left = "" if seconds_left is None else f", about {format_duration(seconds_left)} left"
-    return f"[{number}/{cells} {cell}] {step}{left}"
+def status_line(shown: Shown) -> str:
+    """The text of the line, what matters most first: a narrow terminal cuts its end."""
+    if not shown.step:
+        return ""
+    return f"[{shown.done}/{count_text(shown.rounds, 'round')}, {time_words(shown.left_s)}] {shown.cell}: {shown.step}"
+
+
+def time_words(seconds: float) -> str:
+    """The time that is left, in words: "about 3 min 20 s left"."""
+    return f"about {format_duration(max(1, round(seconds)))} left".replace(".0 s", " s")
+
+
+def together(shown: Mapping[str, Shown]) -> Shown:
+    """What several processes are at, by host: all rounds, the longest time, and the step that was told last."""
+    host, last = next(((host, one) for host, one in reversed(shown.items()) if one.step), next(iter(shown.items())))
+    return Shown(
+        done=sum(one.done for one in shown.values()),
+        rounds=sum(one.rounds for one in shown.values()),
+        left_s=max(one.left_s for one in shown.values()),
+        cell=f"{host}: {last.cell}" if len(shown) > 1 else last.cell,
+        step=last.step,
+    )
 
 
 def _on_terminal(config: pytest.Config, reporter: TerminalReporter | None) -> bool:

@@ -26,7 +26,14 @@ from pytest_vmstorage.plugin.declared import Results, declared_by, unmet
 from pytest_vmstorage.plugin.ending import journal_path
 from pytest_vmstorage.plugin.gate import Gate
 from pytest_vmstorage.plugin.interleave import Interleaver, cells_alike, measures_once
-from pytest_vmstorage.plugin.progress_line import LiveLine, write_sentence
+from pytest_vmstorage.plugin.progress_line import (
+    LiveLine,
+    Shown,
+    TerminalLine,
+    status_line,
+    time_words,
+    write_sentence,
+)
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import (
     BEGUN,
@@ -41,10 +48,11 @@ from pytest_vmstorage.plugin.stash import (
     tolerated_by,
     uses,
 )
+from pytest_vmstorage.plugin.time_left import Ahead, TimeLeft
 from pytest_vmstorage.plugin.timing import recorder_of
 from pytest_vmstorage.plugin.turns import Pass, Side, Turn, Turns, pass_of
 from pytest_vmstorage.plugin.xdist.channel import post_of
-from pytest_vmstorage.results.journal import Journal
+from pytest_vmstorage.results.journal import ROUND_S, WARMUP_ROUNDS, Journal
 from pytest_vmstorage.results.run import Failure, Measurement, Sample
 from pytest_vmstorage.results.spans import span
 from pytest_vmstorage.text import quoted
@@ -72,7 +80,9 @@ class StorageSession:
         self._journal = Journal(journal_path(config), recorder_of(config).unwritten)
         self.own: list[pytest.Item] = []
         self.reported: set[str] = set()
-        self.live = LiveLine(config, len(set(cells)))
+        self._time, self._line, post = TimeLeft(), TerminalLine(config), post_of(config)
+        tell = self._show if self._line.is_there else None
+        self.live = LiveLine(self._so_far, post.tell_progress if post is not None and post.is_live else tell)
         self.interleaver: Interleaver | None = None
         self.has_begun = False
         self._calls: dict[object, int] = {}
@@ -98,8 +108,43 @@ class StorageSession:
         if (post := post_of(self._config)) is not None:
             post.say(sentence)
             return
-        self.live.clear()
-        write_sentence(self._config, sentence)
+        with self._line.erased():
+            write_sentence(self._config, sentence)
+
+    def _show(self, shown: Shown) -> None:
+        self._line.show(status_line(shown))
+
+    def _so_far(self) -> tuple[int, int, float]:
+        """The rounds that are done, those and the ones ahead, and the seconds left."""
+        ahead = list(self._ahead())
+        return self._time.done, self._time.done + sum(one.rounds for one in ahead), self._time.seconds(ahead)
+
+    @property
+    def time_left(self) -> str:
+        """The time that the rounds ahead take, in words."""
+        return time_words(self._so_far()[2])
+
+    def _ahead(self) -> Iterator[Ahead]:
+        """The rounds that this process's tests are still to take, as far as is known what they measure."""
+        sides: tuple[Side, ...] = ("own", "other") if self.gate.variant else ("own",)
+        alike: dict[object, Sequence[Turn]] = {}
+        waiting = []
+        for item in self.own:
+            is_to_measure = (measures(item) or uses(item, "measure_image")) and item.nodeid not in self.reported
+            for side in sides if is_to_measure else ():
+                if turns := self.turns.of(item.nodeid, side):
+                    alike.setdefault(getattr(item, "function", None), turns)
+                    if not self.turns.failed(item.nodeid):
+                        yield from (_ahead_of(one) for one in turns)
+                else:
+                    waiting.append((item, side))
+        for item, side in waiting:
+            cell, count = self.gate.cell_on(side, item.stash[CONFIG]), self.gate.first_rounds(self._rounds).least
+            known = alike.get(getattr(item, "function", None), ())
+            for one in known:
+                yield _ahead_of(one)._replace(cell=cell, rounds=one.rule.least, warmup=one.measuring.warmup)
+            if not known:
+                yield Ahead(cell, "", count, WARMUP_ROUNDS, ROUND_S)
 
     def environment(self, item: pytest.Item, config: StorageConfig, *, settled: bool = True) -> Environment:
         """The environment of the test's cell; `settled` if earlier ones are gone."""
@@ -108,6 +153,7 @@ class StorageSession:
 
     def _environment(self, item: pytest.Item, config: StorageConfig, *, settled: bool) -> Environment:
         self.live.begin_cell(str(config))
+        self._time.begin(config)
         # a guest that boots, or is torn down, takes CPU time from another process's measurement: it takes its turn
         with _making(item), self.lab().alone(self.live.say, config):
             environment = self.lab().environment(config, self.live.say)
@@ -174,13 +220,15 @@ class StorageSession:
     def take_round(self, item: pytest.Item, at: Pass) -> str:
         """Take the rounds that are due in that pass, outside of the test's function; returns why there are none."""
         try:
-            for turn in self.turns.of(item.nodeid, at.side):
-                if turn.error is None and turn.ended is None:
-                    self._take(at, item, turn)
+            with self.live.counting_down():
+                for turn in self.turns.of(item.nodeid, at.side):
+                    if turn.error is None and turn.ended is None:
+                        self._take(at, item, turn)
         except VmStorageError as error:
             return _told(error)
         finally:
             self.live.clear()
+            self._time.end()
             self._note_state(item, at)
         return ""
 
@@ -329,16 +377,24 @@ class StorageSession:
         # no guest is made for a workload that it could not run
         check_fits(config, workload, plan)
         with _making(item):
-            measuring = Measuring(workload, plan, keep_sample=self._keeper(item, workload, config))
+            measuring = Measuring(workload, plan, keep_sample=self._keeper(item, workload, config, warmup))
         if not config.is_machine:
             self._option_checks.on_host(self.lab().shell, self.lab().host.name, workload, self.announce)
         attempt = self.turns.attempt((item.nodeid, "own"))
         return Turn(item.nodeid, rule, measuring, tolerated_by(item), notes_on(item), config, attempt)
 
-    def _keeper(self, item: pytest.Item, workload: Workload, config: StorageConfig) -> Callable[[Sample], None]:
-        """A function that puts a sample of that measurement into the journal."""
-        host = self.lab().facts_of(config).name
-        return lambda sample: self._journal.write(item.nodeid, workload.label, config, host, sample)
+    def _keeper(
+        self, item: pytest.Item, workload: Workload, config: StorageConfig, warmup: int
+    ) -> Callable[[Sample], None]:
+        """A function that puts a sample of that measurement into the journal; before the first are warm-ups."""
+        host, ahead = self.lab().facts_of(config).name, Ahead(config, workload.label, 1, 0, workload.expected_seconds)
+        rounds = [ahead._replace(warmup=warmup)]
+
+        def keep(sample: Sample) -> None:
+            self._time.took(rounds.pop() if rounds else ahead, sample.seconds)
+            self._journal.write(item.nodeid, workload.label, config, host, sample)
+
+        return keep
 
     def _take(self, at: Pass, item: pytest.Item, turn: Turn) -> None:
         """Take the rounds of the turn that are due in that pass."""
@@ -382,7 +438,7 @@ class StorageSession:
             raise ConfigError(f"measure_image cannot run {workload.label}.", hint="Run it with measure.", code="VM315")
         plan, lab, say = self._plan(self._rounds.least if rounds is None else rounds, warmup), self.lab(), self.live.say
         with lab.alone(say, config), lab.images(config, workload, say) as bench:
-            keep_sample = self._keeper(item, workload, config)
+            keep_sample = self._keeper(item, workload, config, warmup)
             measured = measure_images(bench, workload, plan, say=say, keep_sample=keep_sample)
         said = {"nodeid": item.nodeid, "tolerated": tolerated_by(item), "notes": notes_on(item)}
         return measured.model_copy(update=said)
@@ -466,6 +522,14 @@ class StorageSession:
 def _told(error: VmStorageError) -> str:
     """The reason of a cell without a figure, with its code: a remedy only where the cell cannot be measured here."""
     return str(error) if isinstance(error, UnsupportedError) else signed(error.what, error.code)
+
+
+def _ahead_of(turn: Turn) -> Ahead:
+    """The rounds that a measurement still wants, as far as it is known."""
+    workload = turn.measuring.workload
+    rounds = 0 if turn.ended is not None else max(1, turn.rule.least - turn.rounds)
+    warmup = 0 if turn.rounds else turn.measuring.warmup
+    return Ahead(turn.cell, workload.label, rounds, warmup, workload.expected_seconds)
 
 
 @contextmanager

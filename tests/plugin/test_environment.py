@@ -13,7 +13,7 @@ import signal
 import sys
 
 import pytest
-from projects import RANDOM_WRITE, text_of
+from projects import RANDOM_WRITE, TWO_CELLS, text_of
 
 BLOCKER = """
 import sys
@@ -274,27 +274,48 @@ def on_a_terminal(project, *args):
 
 
 def test_the_live_line(two_cells, monkeypatch):
-    """On a terminal it shows cell, step, how many and how long, and is gone when pytest goes on."""
+    """On a terminal it shows rounds, time left, cell and step, counts down, and is gone when pytest goes on."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.chdir(two_cells.path)
+    two_cells.wish(round_s=1.2)
     screen = Screen(on_a_terminal(two_cells))
     shown = [state for state in screen.states if "  [" in state]
-    steps = [state.partition("] ")[2] for state in shown if "raw-none-virtio-blk-off] " in state]
-    steps = [step.partition(", about")[0] for step in steps]
-    assert list(dict.fromkeys(steps)) == [
+    steps = [state.partition("] ")[2] for state in shown if "] raw-none-virtio-blk-off: " in state]
+    assert list(dict.fromkeys(step.partition(": ")[2] for step in steps)) == [
         "making disk",
         "booting",
         "filling the disk",
         "warming up fio",
         *(f"measuring fio randwrite 4k qd32, round {number}/3" for number in (1, 2, 3)),
     ]
-    turns = list(dict.fromkeys(found[0] for state in shown if (found := re.search(r"\[(\d)/6 ", state))))
-    assert turns == [f"[{number}/6 " for number in range(1, 7)]
-    assert any(re.search(r"\[2/6 \S+\] booting, about \d\.\d s left$", line) for line in shown)
+    found = [re.search(r"\[(\d)/6 rounds, about (?:(\d+) min )?(\d+) s left\] \S+: ", state) for state in shown]
+    assert all(found)
+    done = [int(one[1]) for one in found]
+    assert list(dict.fromkeys(done)) == [0, 1, 2, 3, 4, 5]
+    left = [60 * int(one[2] or 0) + int(one[3]) for one in found]
+    # two guests of 5 s and eight windows of 6 s are foreseen; all 8 take 1.2 s here, and the guests nothing
+    assert 55 < left[0] <= 61
+    assert all(seconds <= 10 for seconds, number in zip(left, done, strict=True) if number >= 2)
+    assert left[-1] <= 2
+    # within a round, too: while its tool runs nothing else happens
+    assert len(shown) > len(dict.fromkeys(shown)) or len(set(left)) > 6
     final = "\n".join(screen.lines)
     assert not [state for state in screen.others if "/6 " in state]
     assert re.search(r"^test_two.py \.\. +\[100%\]$", final, re.MULTILINE)
+    assert re.search(r"^vmstorage: round 1, 2 cells in turns, about (1 min 0\d|5\d) s left$", final, re.MULTILINE)
     assert "10k IOPS" in final
+
+
+def test_the_live_line_of_several_hosts(project, monkeypatch):
+    """Workers tell the controller, which shows all rounds, the longest time and who does what."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.chdir(project.path)
+    project.write(test_two=TWO_CELLS.replace('"qcow2"]', '"qcow2", "vdi", "qed"]'))
+    screen = Screen(on_a_terminal(project, "--vm-host=lab01,lab02"))
+    shown = [found for state in screen.states if (found := re.search(r"\[(\d+)/12 rounds, .* left\] (\w+): ", state))]
+    assert {one[2] for one in shown} == {"lab01", "lab02"}
+    assert max(int(one[1]) for one in shown) >= 10
+    assert "10k IOPS" in "\n".join(screen.lines)
 
 
 @pytest.mark.parametrize("how", ["file", "quiet", "dumb"])

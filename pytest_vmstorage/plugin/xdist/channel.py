@@ -17,6 +17,7 @@ from pytest_vmstorage.lab.division import Work
 if TYPE_CHECKING:
     import execnet
 
+    from pytest_vmstorage.plugin.progress_line import Shown
     from pytest_vmstorage.results.run import Measurement
 
 
@@ -31,13 +32,14 @@ _POST: pytest.StashKey[Post | None] = pytest.StashKey()
 class Post:
     """A worker's end: `host` is the one it measures on, "" for none; `hosts` are those of all workers.
 
-    `journal` is the file for the samples of the whole run.
+    `journal` is the file for the samples of the whole run; `is_live` says whether the controller shows what workers do.
     """
 
     def __init__(self, content: dict[str, Any]) -> None:
         self.host: str = content["host"]
         self.hosts: tuple[str, ...] = tuple(content["hosts"])
         self.journal: str = content["journal"]
+        self.is_live: bool = content["is_live"]
         self._channel: execnet.Channel = content["channel"]
         self._told: dict[tuple[str, int], int] = {}
 
@@ -56,6 +58,10 @@ class Post:
     def tell_running(self, nodeid: str) -> None:
         """Tell which test is run out of its order, such as for a round of its turn; "" where none is."""
         self._send("running", nodeid)
+
+    def tell_progress(self, shown: Shown) -> None:
+        """Tell what this process is at, for the controller to show."""
+        self._send("progress", tuple(shown))
 
     def tell_rounds(self, measured: Iterable[Measurement], hosts: Sequence[dict[str, Any]]) -> None:
         """Tell what a test measured in its turns so far, each round once: should the process die, it is not lost."""

@@ -14,7 +14,14 @@ from pytest_vmstorage.config.inventory import LOCAL, find_host
 from pytest_vmstorage.errors import VmStorageError
 from pytest_vmstorage.lab.division import Work, divide
 from pytest_vmstorage.plugin.ending import journal_path
-from pytest_vmstorage.plugin.progress_line import count_text, write_sentence
+from pytest_vmstorage.plugin.progress_line import (
+    Shown,
+    TerminalLine,
+    count_text,
+    status_line,
+    together,
+    write_sentence,
+)
 from pytest_vmstorage.plugin.recorder import ATTRIBUTE
 from pytest_vmstorage.plugin.settings import Settings
 from pytest_vmstorage.plugin.timing import OUTPUT
@@ -40,6 +47,8 @@ class Controller:
         except VmStorageError as error:
             raise pytest.UsageError(str(error)) from None
         self._free = list(self._hosts)
+        self._line = TerminalLine(config)
+        self._shown: dict[str, Shown] = {}
         self._journal = str(journal_path(config))
         self._host_of: dict[WorkerController, str] = {}
         self._cells: dict[WorkerController, list[Work]] = {}
@@ -58,7 +67,13 @@ class Controller:
         channel = node.gateway.newchannel()
         channel.setcallback(partial(self._receive, node))
         count: int = node.workerinput["workercount"]
-        content = {"host": host, "hosts": list(self._hosts[:count]), "journal": self._journal, "channel": channel}
+        content = {
+            "host": host,
+            "hosts": list(self._hosts[:count]),
+            "journal": self._journal,
+            "is_live": self._line.is_there,
+            "channel": channel,
+        }
         node.workerinput[INPUT] = content
 
     @pytest.hookimpl(optionalhook=True)
@@ -90,8 +105,10 @@ class Controller:
             )
             setattr(report, ATTRIBUTE, {"failure": failure.model_dump(mode="json")})
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A test that was reported has its rounds in its report."""
+        """A test that was reported has its rounds in its report; pytest writes of it where the live line is."""
+        self._line.show("")
         if report.when not in ("setup", "call"):
             self._rounds.pop(report.nodeid, None)
 
@@ -110,6 +127,11 @@ class Controller:
             self._facts |= {host["name"]: host for host in hosts}
             before = self._rounds.setdefault(row["nodeid"], {}).get(place, {}).get("samples", [])
             self._rounds[row["nodeid"]][place] = row | {"samples": [*before[:told], *new]}
+        elif kind == "progress":
+            host, shown = self._host_of[node], Shown(*content)
+            self._shown.pop(host, None)
+            self._shown[host] = shown
+            self._line.show(status_line(together(self._shown)))
         elif kind == "refused":
             self.refused = content
         elif kind == "running":
@@ -177,4 +199,5 @@ class Controller:
             self._say(f"--dist={dist} divides nothing here: each cell goes to its host's worker")
 
     def _say(self, sentence: str) -> None:
-        write_sentence(self._config, sentence)
+        with self._line.erased():
+            write_sentence(self._config, sentence)
