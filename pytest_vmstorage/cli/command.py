@@ -1,4 +1,7 @@
-"""The `vmstorage` command: its subcommands, their options, and its exit status."""
+"""The `vmstorage` command: its subcommands, their options, and its exit status.
+
+PYTHON_ARGCOMPLETE_OK: where argcomplete is set up for all commands, it looks for these words.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:
+        from pytest_vmstorage.cli.completion import answer_shell
+
+        answer_shell(parser)
     if not words:
         parser.print_help(sys.stderr)
         return 2

@@ -8,6 +8,7 @@ pytest calls the hooks of the plugin that came last first.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Generator
@@ -45,7 +46,13 @@ MARKERS = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options."""
-    add_options(parser)
+    if "_ARGCOMPLETE" not in os.environ:
+        add_options(parser)
+        return
+    # a shell wants words: see pytest's own _argcomplete
+    from pytest_vmstorage.plugin.completion import completing
+
+    add_options(parser, completing())
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

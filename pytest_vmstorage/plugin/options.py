@@ -8,7 +8,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import argparse
+    from collections.abc import Callable, Iterator
     from typing import Any, Literal
 
     import pytest
@@ -107,8 +108,13 @@ VERBOSITY = "verbosity_vmstorage"
 _CHECKED_LATER = ("details", "keep", "pin", "strict", "plan")
 
 
-def add_options(parser: pytest.Parser) -> None:
-    """Declare the options to pytest, a group of its help for each of ours."""
+def add_options(
+    parser: pytest.Parser, completing: Callable[[str, str], str | type[argparse.Action]] | None = None
+) -> None:
+    """Declare the options to pytest, a group of its help for each of ours.
+
+    Where a shell wants to complete words, `completing` gives an option's action by its name and its usual action.
+    """
     for group_name, title, options in OPTIONS:
         group = parser.getgroup(f"vmstorage-{group_name}", f"VM storage: {title}")
         for name, kind, metavar, default, text in options:
@@ -119,7 +125,9 @@ def add_options(parser: pytest.Parser) -> None:
             if kind == "bool":
                 group.addoption(f"--vm-{name}", dest=attribute, action="store_true", default=None, help=shown)
             else:
-                action = "append" if kind == "linelist" else "store"
+                action: Any = "append" if kind == "linelist" else "store"
+                if completing is not None:
+                    action = completing(name, action)
                 group.addoption(
                     f"--vm-{name}", dest=attribute, metavar=metavar, action=action, default=None, help=shown
                 )

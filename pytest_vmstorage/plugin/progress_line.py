@@ -156,7 +156,7 @@ def time_words(seconds: float) -> str:
 
 def together(shown: Mapping[str, Shown]) -> Shown:
     """What several processes are at, by host: all rounds, the longest time, and the step that was told last."""
-    host, last = next(((host, one) for host, one in reversed(shown.items()) if one.step), next(iter(shown.items())))
+    host, last = next(((host, one) for host, one in reversed([*shown.items()]) if one.step), next(iter(shown.items())))
     return Shown(
         done=sum(one.done for one in shown.values()),
         rounds=sum(one.rounds for one in shown.values()),

@@ -25,6 +25,11 @@ _NEEDED = {"hdparm": {"t": True, "T": True}}
 """Options, by tool, without which a workload does not have all its metrics."""
 
 
+def known_names() -> set[str]:
+    """The names of all metrics of shipped workloads, as far as they do not depend on options."""
+    return {name for found in _shipped().values() for name in found} | {*_names_of(_FIO), *_names_of(_MIXED)}
+
+
 def check_known(columns: Columns) -> None:
     """Raise ConfigError, with the known names, for a name that no workload can have.
 
