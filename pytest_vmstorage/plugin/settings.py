@@ -278,6 +278,7 @@ def _verbosity(config: pytest.Config) -> int:
         raise ConfigError(
             f"{VERBOSITY}={quoted(config.getini(VERBOSITY))} is not a verbosity.",
             hint="Write a number as pytest counts: 1 is -v, -1 is -q, -2 is -qq; or auto, for pytest's own.",
+            code="VM201",
         ) from None
 
 

@@ -117,7 +117,7 @@ def test_what_a_host_cannot_do_is_skipped(two_cells):
     result = two_cells.run("-rs")
     result.assert_outcomes(passed=1, skipped=1)
     reason = "qcow2: no such thing here. Use another host."
-    result.stdout.fnmatch_lines([f"SKIPPED*{reason}"])
+    result.stdout.fnmatch_lines([f"SKIPPED*{reason} [[]VM329]"])
     assert flat(result).count(reason) == 2
 
 

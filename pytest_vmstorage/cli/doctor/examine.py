@@ -134,6 +134,7 @@ def check_needs(needs: Sequence[str]) -> None:
             raise ConfigError(
                 f"--need={need} is nothing that can be needed.",
                 hint=f"{close_to(axis, AXES)}Write {KVM}, or a value of an axis, such as bus=nvme.",
+                code="VM265",
             )
 
 
@@ -158,6 +159,7 @@ def lacks(found: Diagnosis, needs: Sequence[str]) -> Iterator[str]:
             raise ConfigError(
                 f"--need={need} is no value that is looked at.",
                 hint=f"Of {axis} there are: {', '.join(one.value for one in found.findings if one.axis == axis)}.",
+                code="VM265",
             )
 
 
