@@ -16,7 +16,13 @@ from pytest_vmstorage.analysis.gate.kinds import KINDS, Kind
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
 from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.report.details import amount, share_of
-from pytest_vmstorage.report.sections import cells_without_figure, failed_lines, note_lines, summary_lines
+from pytest_vmstorage.report.sections import (
+    cells_without_figure,
+    failed_lines,
+    left_out_lines,
+    note_lines,
+    summary_lines,
+)
 from pytest_vmstorage.report.table import Table, TableCell, TableRow
 from pytest_vmstorage.results.cautions import CACHED, OTHERS, SETTING, Caution
 from pytest_vmstorage.results.run import Measurement, Run
@@ -59,6 +65,7 @@ def overview_blocks(run: Run, comparison: Comparison | None, table: Table) -> li
     blocks = [
         Block("failed", _some(map(_whole, _failed(run, comparison)), "more")),
         Block("skipped", _some(map(_whole, _skipped(run)), "more reasons")),
+        Block("left out", list(map(_whole, left_out_lines(run)))),
         Block("verdicts", list(map(_whole, _verdicts(comparison)) if comparison else ())),
         Block("best/worst", list(standouts(table))),
         Block("effects", list(effect_lines(run))),
@@ -259,7 +266,10 @@ def _is_wide(m: Measurement) -> bool:
 
 
 _OF_ROUNDS = (
-    (CACHED, "one round each, whose spread is unknown", "--vm-rounds=3", lambda m: len(m.samples) == 1),
+    (
+        CACHED, "one round each, whose spread is unknown", "--vm-rounds=3",
+        lambda m: len(m.samples) == 1 and m.ended.reason == "count",
+    ),
     (OTHERS, f"rounds differ by more than ±{_WIDE:.0%}", "a quiet host, --vm-rounds=auto", _is_wide),
     (
         OTHERS, "rounds rise or fall (not steady)", "a longer runtime=, more rounds",

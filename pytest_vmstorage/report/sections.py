@@ -166,7 +166,7 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
         ("skipped cells", cells_without_figure(run, "skipped")),
         ("failed tests", failed_lines(run, comparison)),
         *(_comparison(comparison) if comparison else ()),
-        ("left out", _left_out(run)),
+        ("left out", left_out_lines(run)),
         ("notes", note_lines(measured)),
         ("what moves what", effect_lines(run)),
         *(_host(run, host_of(run, name)) for name in host_names(run)),
@@ -218,7 +218,7 @@ def _comparison(comparison: Comparison) -> Iterator[tuple[str, Iterable[str]]]:
     yield "measured before and not in this run", [f"{m.about} ({function_of(m.nodeid)})" for m in comparison.missing]
 
 
-def _left_out(run: Run) -> Iterator[str]:
+def left_out_lines(run: Run) -> Iterator[str]:
     """A line for operations that rows do not have because nothing there can do them, with the reason."""
     rows: dict[tuple[str, str], dict[str, None]] = {}
     for m in run.measurements:

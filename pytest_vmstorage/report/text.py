@@ -219,10 +219,10 @@ def _span(cells: Sequence[TableCell], *, is_named: bool) -> str:
 
 def _turned(grid: _Grid, width: int) -> _Lines:
     """A row for each metric, and a column for each configuration."""
-    usual, (_, *texts) = _words(grid.names, grid.rows)
+    usual, (heading, *texts) = _words(grid.names, grid.rows)
     titles = [" ".join(title) for title in grid.titles]
     first = ["", *("" if index and titles[index - 1] == title else title for index, title in enumerate(titles))]
-    metrics = ["", *(metric.replace(_TOGETHER, " ") for metric in grid.metrics)]
+    metrics = [" ".join(heading), *(metric.replace(_TOGETHER, " ") for metric in grid.metrics)]
     columns = [
         _Columns([" ".join(words).strip()], [_part("", cells, 1, [""] * len(cells), is_named=False)])
         for words, cells in zip(texts, zip(*grid.columns, strict=True), strict=True)

@@ -282,7 +282,9 @@ def test_a_plan_and_a_collection_run_none(project):
 
 def test_effects_stand_in_the_report(project):
     """Of both forms."""
-    result = project_with(project, speed=SLOW).run(ROUNDS, "--vm-report=r.md", "--deselect=test_it.py::test_ratio")
+    result = project_with(project, speed=SLOW).run(
+        ROUNDS, "--vm-report=r.md", "--vm-details", "--deselect=test_it.py::test_ratio"
+    )
     basis = "raw fastest, qcow2 slowest; 1 couple, 95 % interval 1.25x to 1.25x"
     said = f"format moves fio randwrite 4k qd32 by 1.25x ({basis})"
     assert f"what moves what: {said}" in flat(result)

@@ -37,7 +37,7 @@ def six(project):
 @pytest.fixture
 def divided(six):
     """What a run of six cells on two hosts printed, which was saved as `main`; `six` is the folder as it left it."""
-    return six.begin_with(TWO, "--vm-seed=3", "--vm-save=main", "--vm-report=r.json", own_process=True)
+    return six.begin_with(TWO, "--vm-seed=3", "--vm-save=main", "--vm-report=r.json", "--vm-details", own_process=True)
 
 
 def run_of(project, name="r.json"):
@@ -146,7 +146,7 @@ def test_more_workers_than_hosts(six):
     result.assert_outcomes(passed=14)
     assert "4 workers for 2 hosts: 2 take tests without a cell only, for one measurement at a time" in flat(result)
     assert opened(six) == {"lab01": 1, "lab02": 1}
-    alone = six.run("-n2", "test_it.py", "--vm-report=r.json")
+    alone = six.run("-n2", "test_it.py", "--vm-report=r.json", "--vm-details")
     alone.assert_outcomes(passed=6)
     assert "2 workers for this machine alone: 1 idles, for one measurement at a time runs on a host" in flat(alone)
     assert len({line.partition(" ")[0] for line in six.log()}) == 1

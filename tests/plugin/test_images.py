@@ -33,8 +33,7 @@ def test_no_guest_is_made(images):
     result.assert_outcomes(passed=2)
     assert images.events == ["open", "images raw-none-virtio-blk-off", "images qcow2-none-virtio-blk-off", "close"]
     said = flat(result)
-    assert "snapshot [s]" in said
-    assert "left out: raw has…" in said
+    assert "snapshot ms ↓ left out 500 ±0" in said
     assert "snapshot, rollback of raw-none-virtio-blk-off: raw has no internal snapshots" in said
     run = json.loads((images.path / "m.json").read_text())
     assert [len(one["samples"]) for one in run["measurements"]] == [3, 3]
@@ -67,7 +66,7 @@ def test_under_xdist(images):
     """Figures come from the workers."""
     result = images.run("-n1")
     result.assert_outcomes(passed=2)
-    assert "snapshot [s]" in flat(result)
+    assert "snapshot ms ↓ left out 500 ±0" in flat(result)
 
 
 def test_the_plan_counts_no_guest(images):

@@ -37,7 +37,7 @@ def guests(project):
 def test_quiet_pairs_pass_at_the_first_look(two_cells):
     """Six of them, each side in a guest of its own, in an order of chance; both sides are saved with the recipe."""
     two_cells.wish()
-    result = two_cells.run(AGAINST, SEED, "--vm-report=r.json")
+    result = two_cells.run(AGAINST, SEED, "--vm-report=r.json", "--vm-details")
     result.assert_outcomes(passed=2)
     assert result.ret == pytest.ExitCode.OK
     assert "against the same with cache=writeback: 2 PASS" in flat(result)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import time
 import xml.etree.ElementTree as ET
@@ -34,8 +35,7 @@ def test_report_files(project, workers):
     result = project.run(*FILES, *workers, "--benchmark-save=x", own_process=bool(workers))
     result.assert_outcomes(passed=8)
     assert text_of(result).count(" VM storage ") == 1
-    for suffix in ("md", "csv", "json"):
-        assert f"wrote {project.path}/out/r.{suffix}" in text_of(result)
+    assert f"wrote {project.path}/out/r.md, .csv, .json\n" in text_of(result)
     run = json.loads((project.path / "out/r.json").read_text())
     assert len({one["nodeid"] for one in run["measurements"]}) == len(run["measurements"]) == 8
     with (project.path / "out/r.csv").open() as stream:
@@ -60,7 +60,7 @@ def test_a_report_that_cannot_be_written_in_the_end(project):
     (project.path / "place").mkdir()
     result = project.run("--vm-report=place/r.md", "--vm-report=r.csv")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "10k IOPS" in text_of(result)
+    assert "10000 ±1" in text_of(result)
     assert "place/r.md was not written: " in text_of(result)
     assert "INTERNALERROR" not in text_of(result)
     assert (project.path / "r.csv").exists()
@@ -130,7 +130,7 @@ def test_a_red_run_looks_red(project, workers):
     assert any(line.startswith("- test\\_threshold on qcow2-none-virtio-blk-off 1G, fakehost:") for line in markdown)
     said = text_of(result).partition(" VM storage ")[2].splitlines()
     assert said[1] == "4 passed, 1 FAILED, 1 ERROR, 1 skipped, 1 xfailed"
-    assert "10k IOPS ±0.5 % FAIL" in flat(result)
+    assert "10000 ±0.5 FAIL" in flat(result)
     assert "FAIL its test failed" in flat(result)
 
 
@@ -483,7 +483,7 @@ def test_the_hook_adds_to_the_report(two_cells):
         "    assert comparison is None\n    lines.append(f'{len(run.measurements)} cells, bought in 2019')\n"
     )
     result = two_cells.run()
-    assert "10k IOPS" in text_of(result)
+    assert "raw     10000 ±1" in text_of(result)
     assert "2 cells, bought in 2019" in text_of(result)
 
 
@@ -493,6 +493,7 @@ def test_the_hook_replaces_the_report(two_cells):
     result = two_cells.run()
     assert "nothing to see" in text_of(result)
     assert "IOPS" not in text_of(result)
+    assert "±" not in text_of(result)
 
 
 def test_a_killed_worker_loses_no_finished_result(project):
@@ -530,14 +531,16 @@ def test_an_interrupted_run(project):
     out = project.path / "out.txt"
     with out.open("w") as stream:
         process = project.pytester.popen(
-            (*project.pytester._getpytestargs(), "--vm-report=r.csv", "--vm-seed=7"), stdout=stream, stderr=stream
+            (*project.pytester._getpytestargs(), "--vm-report=r.csv", "--vm-seed=7", "--vm-details"),
+            stdout=stream,
+            stderr=stream,
         )
         wait_for(project.path / "events", "hang ", process)
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(60) == pytest.ExitCode.INTERRUPTED
     text = out.read_text()
     assert "no tests ran" in text
-    assert "10k IOPS" in text
+    assert re.search(r"^raw +(9950|10000|10100) +±", text, re.MULTILINE)
     assert "in turns with 1 other cell, --vm-seed=7, interrupted" in " ".join(text.split())
     assert "KeyboardInterrupt" in text
     assert "INTERNALERROR" not in text
@@ -633,8 +636,8 @@ def test_rates_in_mb(project):
     """In the terminal and Markdown; CSV keeps the base unit."""
     project.write(test_it=RANDOM_WRITE + "def test_x(measure): measure(Dd(count=64))\n")
     result = project.run("--vm-units=si", *FILES)
-    assert "bw [MB/s]" in text_of(result)
-    assert "210 MB/s" in text_of(result)
+    assert "bw MB/s ↑" in flat(result)
+    assert "210 ±" in text_of(result)
     markdown, table = ((project.path / f"out/r.{suffix}").read_text() for suffix in ("md", "csv"))
     assert "bw \\[MB/s\\]" in markdown
     assert "210 MB/s" in markdown
@@ -657,7 +660,7 @@ def test_columns_do_not_change_what_is_decided(two_cells):
     two_cells.wish(speed={"qcow2-*": 0.5})
     result = two_cells.run("--vm-columns=usr_cpu", "--vm-baseline=main", "--vm-day-spread=3%", "--vm-report=r.json")
     result.assert_outcomes(passed=1, failed=1)
-    assert "usr_cpu [%]" in text_of(result)
+    assert "usr_cpu % ↓" in flat(result)
     told = {one["config"]["format"]: one for one in json.loads((two_cells.path / "r.json").read_text())["measurements"]}
     assert told["qcow2"]["verdict"] == "SUSPECT"
     assert told["qcow2"]["shown"] == ["usr_cpu"]
@@ -666,12 +669,66 @@ def test_columns_do_not_change_what_is_decided(two_cells):
 def test_what_was_left_out_stands_in_the_report(two_cells):
     """By command line and ini file, with commas; the tool's warm-up is not run."""
     two_cells.write(pytest__ini="[pytest]\nvm_without =\n    warmup\n    guest-caches\n")
-    result = two_cells.run()
+    result = two_cells.run("--vm-details")
     result.assert_outcomes(passed=2)
     assert "warm-up rounds: 0 (--vm-without=warmup)" in flat(result)
     assert "guest caches: written back, not dropped (--vm-without=guest-caches)" in flat(result)
-    stronger = flat(two_cells.run("--vm-without=steady-state,cache-size", "--vm-without=host-caches"))
+    stronger = flat(two_cells.run("--vm-without=steady-state,cache-size", "--vm-without=host-caches", "--vm-details"))
     assert "warm-up rounds: 1" in stronger
     assert "steady state: not judged (--vm-without=steady-state)" in stronger
     assert "not held against memory (--vm-without=cache-size)" in stronger
     assert "host caches: written back, not dropped (--vm-without=host-caches)" in stronger
+
+
+ALL = ("effects:", "best/worst:", "cautions:", "time:", "more:")
+
+
+@pytest.mark.parametrize(
+    ("args", "ini", "there", "absent"),
+    [
+        (["-qq", "--vm-report=r.md"], "", ["wrote "], [" VM storage ", "10000 ±1", *ALL]),
+        (["--no-summary", "--vm-report=r.md"], "", ["wrote "], [" VM storage ", "10000 ±1", *ALL]),
+        (
+            ["-q", "--vm-report=r.md"],
+            "",
+            ["wrote ", "10000 ±1", "host fakehost, tcg (emulated", "cautions:"],
+            ["time:"],
+        ),
+        ([], "", ["10000 ±1", "no difference beyond spread", *ALL], ["proof, before the first I/O"]),
+        (["-v"], "", ["10000 ±1", "proof, before the first I/O", "before each round:", "what moves what:"], ["more:"]),
+        (["-q", "--vm-details"], "", ["proof, before the first I/O"], ["more:"]),
+        ([], "verbosity_vmstorage = 1", ["proof, before the first I/O"], ["more:"]),
+        (["-v"], "verbosity_vmstorage = -1", ["10000 ±1"], ["proof, before the first I/O", "time:"]),
+        (["-v"], "vm_details = true\nverbosity_vmstorage = auto", ["proof, before the first I/O"], []),
+    ],
+)
+def test_how_much_is_printed_follows_the_verbosity(two_cells, args, ini, there, absent):
+    """pytest's own, one of ours in the ini file, or all by --vm-details; without a summary the files alone."""
+    two_cells.wish(accel="tcg")
+    two_cells.write(
+        pytest__ini=f"[pytest]\n{ini}\n", test_two=TWO_CELLS.replace("measure(FIO)", "measure(FIO, rounds=3)")
+    )
+    result = two_cells.run("--vm-without=turns", *args)
+    assert result.ret == 0
+    assert [word for word in there if word not in text_of(result)] == []
+    assert [word for word in absent if word in text_of(result)] == []
+
+
+def test_a_verbosity_that_is_none_is_refused(two_cells):
+    """Before anything is made."""
+    two_cells.write(pytest__ini="[pytest]\nverbosity_vmstorage = loud\n")
+    assert_refused(two_cells.run(), "verbosity_vmstorage='loud' is not a verbosity. Write a number as pytest counts:")
+    assert two_cells.events == []
+
+
+def test_colour_follows_pytests_own(two_cells):
+    """With --color=yes words bear one; without its codes the text is the same."""
+    two_cells.wish(speed={"qcow2-*": 0.01})
+    coloured, plain = (
+        text_of(two_cells.run(f"--color={wish}", "--vm-seed=1", "-p", "no:cacheprovider")).partition(" VM storage ")[2]
+        for wish in ("yes", "no")
+    )
+    assert "\x1b[31m\x1b[1m1 FAILED\x1b[0m" in coloured
+    assert "\x1b" not in plain.partition("time:")[0]
+    stripped = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert stripped.partition("time:")[0].splitlines()[1:] == plain.partition("time:")[0].splitlines()[1:]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from projects import RANDOM_WRITE, text_of
+from projects import RANDOM_WRITE, flat, text_of
 
 SPREAD = "measured: 9900 IOPS to 10.1k IOPS in 3 rounds; higher is better"
 WHERE = "where: fio randwrite 4k qd32 on qcow2-none-virtio-blk-off 1G, fakehost"
@@ -63,10 +65,11 @@ def test_plain():
 def test_a_failed_threshold_loses_no_figure(two_cells):
     """What a failing test measured is in the matrix like the rest, and counts as no failed cell."""
     two_cells.wish(speed={"qcow2-*": 0.01})
-    result = two_cells.run()
+    result = two_cells.run("--vm-report=r.json")
     result.assert_outcomes(passed=1, failed=1)
-    assert "100 IOPS ±1 %" in text_of(result)
-    assert "failed cells" not in text_of(result)
+    assert "qcow2     100 ±1 ▼ FAIL" in text_of(result)
+    assert "on qcow2-none-virtio-blk-off 1G, fakehost: " in flat(result)
+    assert json.loads((two_cells.path / "r.json").read_text())["failures"] == []
 
 
 def test_a_fixture_may_measure(project):

@@ -22,7 +22,7 @@ def spans_of(timeline, step):
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
 def test_every_round_has_its_spans(two_cells, workers):
     """Three rounds and a warm-up of each cell, in the run that is saved and by the process that took them."""
-    result = two_cells.run("--vm-report=r.json", "--vm-timeline=out/t.json", *workers)
+    result = two_cells.run("--vm-report=r.json", "--vm-timeline=out/t.json", "--vm-details", *workers)
     result.assert_outcomes(passed=2)
     timelines = unpacked(json.loads((two_cells.path / "r.json").read_text()))["timelines"]
     assert {one["process"] for one in timelines} == ({"gw0", "gw1"} if workers else {"pytest"})

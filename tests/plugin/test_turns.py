@@ -56,7 +56,7 @@ def test_the_seed_decides_the_order(project):
         project.run(f"--vm-seed={seed}", "--vm-report=r.json", "--vm-rounds=4").assert_outcomes(passed=3)
         orders.append(turns(project))
     assert orders[0] == orders[1] != orders[2]
-    assert flat(project.run()).count("--vm-seed=") == 1
+    assert flat(project.run("--vm-details")).count("--vm-seed=") == 1
 
 
 def test_a_test_prints_once(project):
@@ -74,7 +74,7 @@ def test_one_round_or_one_cell_takes_no_turns(project):
     """There is nobody to take turns with."""
     project.write(test_it=TURNS)
     for args in (["--vm-rounds=1"], ["-k", "raw"]):
-        result = project.run(*args)
+        result = project.run(*args, "--vm-details")
         assert "in turns" not in text_of(result)
         assert "rounds: in a row" in flat(result)
 
@@ -82,7 +82,7 @@ def test_one_round_or_one_cell_takes_no_turns(project):
 def test_turns_can_be_left_out(project):
     """By the name that a mismatch between runs of a test hints at."""
     project.write(test_it=TURNS)
-    result = project.run("--vm-without=turns")
+    result = project.run("--vm-without=turns", "--vm-details")
     result.assert_outcomes(passed=3)
     assert "vmstorage: round" not in text_of(result)
     assert "rounds: in a row" in flat(result)
@@ -98,7 +98,7 @@ def test_guests_that_have_all_their_rounds_go(project):
 def test_a_debugger_gets_each_test_once(project):
     """With --pdb rounds are taken in a row: nobody wants to be asked in a run that is not reported."""
     project.write(test_it=TURNS)
-    assert "rounds: in a row" in flat(project.run("--pdb"))
+    assert "rounds: in a row" in flat(project.run("--pdb", "--vm-details"))
 
 
 def test_a_guest_asked_for_by_name_is_there_in_every_entry(project):
@@ -191,7 +191,7 @@ def test_rounds_of_its_own(project):
 def test_auto_goes_on_until_figures_are_narrow_enough(project):
     """The fake's rounds are within 1 %, so six suffice; the report says so."""
     project.write(test_it=TURNS)
-    result = project.run("--vm-rounds=auto", "--vm-report=r.json")
+    result = project.run("--vm-rounds=auto", "--vm-report=r.json", "--vm-details")
     result.assert_outcomes(passed=3)
     assert {len(rows) for rows in samples(project).values()} == {6}
     assert "3 figures narrow enough after 6 rounds: 95 % interval within 1.0% of the median" in flat(result)
@@ -201,7 +201,7 @@ def test_auto_goes_on_until_figures_are_narrow_enough(project):
 def test_auto_ends_at_its_time_limit(project, cells):
     """In turns or in a row, with the interval that was reached."""
     project.write(test_it=TURNS)
-    result = project.run("--vm-rounds=auto", "--vm-precision=0.01%", "--vm-rounds-limit=1ms", *cells)
+    result = project.run("--vm-rounds=auto", "--vm-precision=0.01%", "--vm-rounds-limit=1ms", "--vm-details", *cells)
     assert "time limit after 1 rounds, no 95 % interval" in flat(result)
 
 
@@ -226,7 +226,7 @@ def test_options_are_checked_before_anything_is_made(project, option, sentence):
 def test_turns_under_xdist(project):
     """A worker is given all of its host's cells at once."""
     project.write(test_it=TURNS)
-    result = project.run("-n1", SEED)
+    result = project.run("-n1", SEED, "--vm-details")
     result.assert_outcomes(passed=3)
     assert "rounds: in turns with 2 other cells, --vm-seed=3" in flat(result)
 
