@@ -41,6 +41,9 @@ _MOST_LINES = 10
 
 _MOST_WORKLOADS = 6
 
+_NAMED = 4
+"""So many workloads without a difference have their names."""
+
 _WIDE = 0.20
 """Half the range of the rounds, as a fraction of their median, from which a figure is no more than a hint."""
 
@@ -169,7 +172,9 @@ def standouts(table: Table) -> Iterator[Line]:
             yield _standout(one)
     alike = dict.fromkeys(one.title for one in ranked if not one.is_apart)
     if alike:
-        yield Line(f"no difference beyond spread: {', '.join(alike)}")
+        few = len(alike) <= _NAMED
+        said = ", ".join(alike) if few else f"{len(alike)} of {len({one.title for one in ranked})} workloads"
+        yield Line(f"no difference beyond spread: {said}")
 
 
 def _standout(one: _Ranked) -> Line:

@@ -6,6 +6,7 @@ import pytest
 
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.units import (
+    common_scale,
     format_about,
     format_duration,
     format_figure,
@@ -130,3 +131,26 @@ def test_a_duration_for_a_sentence(seconds: float, text: str) -> None:
 def test_a_figure_is_scaled_to_be_read(value: float, unit: str, text: str) -> None:
     """Three significant digits, the suffix that fits, no exponent form."""
     assert format_figure(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "heading", "numbers"),
+    [
+        ([14200.0, 900.0, 512345.0], "IOPS", "IOPS", ["14200", "900", "512345"]),
+        ([5e5, 300.0, 2e6], "IOPS", "k IOPS", ["500", "0.300", "2000"]),
+        ([0.0142, 0.0091, 1.3, 0.00001], "s", "ms", ["14.2", "9.10", "1300", "0.0100"]),
+        ([0.001, 0.002], "s", "ms", ["1", "2"]),
+        ([2.0e-6, 1.5e-6], "s", "us", ["2.00", "1.50"]),
+        ([1e-10], "s", "ns", ["0.100"]),
+        ([0.0], "s", "s", ["0"]),
+        ([2.0**30, 5 * 2.0**29], "B", "GiB", ["1.00", "2.50"]),
+        ([0.0, 0.0], "B", "B", ["0", "0"]),
+        ([99.97, 100.4], "MiB/s", "MiB/s", ["100", "100"]),
+        ([-1.5, 2.0], "%", "%", ["-1.50", "2.00"]),
+        ([], "s", "s", []),
+    ],
+)
+def test_figures_of_a_column_share_a_unit(values: list[float], unit: str, heading: str, numbers: list[str]) -> None:
+    """That in which most of them read best; each has three digits, and whole numbers are written as such."""
+    scale = common_scale(values, unit)
+    assert (scale.unit, scale.numbers(values)) == (heading, numbers)

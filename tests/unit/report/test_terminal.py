@@ -73,7 +73,7 @@ def demo_run() -> Run:
 
 
 def red_run() -> tuple[Run, Comparison]:
-    """A cell that failed, a test that failed, and a regression."""
+    """Two cells that failed, a test that failed, and a regression."""
     cells = CELLS[:6]
     speeds = [500 if cell == CELLS[1] else 1000 for cell in cells]
     now = [
@@ -83,7 +83,10 @@ def red_run() -> tuple[Run, Comparison]:
     now = [m.model_copy(update={"outcome": "passed", "fresh": 12 if m.config == CELLS[1] else 0}) for m in now]
     now[2] = now[2].model_copy(update={"outcome": "failed", "message": "AssertionError: too slow"})
     then = [make_measurement(cell, iops=[1000 * (1 + 0.01 * (n % 3)) for n in range(18)]) for cell in cells]
-    failures = [make_failure(CELLS[7], reason="disk did not appear: no /dev/vda.\nthe console")]
+    failures = [
+        make_failure(CELLS[6]),
+        make_failure(CELLS[7], reason="disk did not appear: no /dev/vda.\nthe console"),
+    ]
     run = make_run(*now, against=then, recipe="cache=writeback", failures=failures)
     return run, compare_pairs(run, GatePolicy())
 
@@ -99,6 +102,23 @@ def large_run() -> Run:
     measured[50] = make_measurement(cells[52], iops=(5000, 5001, 5002))
     measured[60] = make_measurement(cells[62], iops=(50, 51, 52))
     return make_run(*measured, failures=[make_failure(cell) for cell in cells[:2]])
+
+
+def wide_run(rows: int) -> Run:
+    """Ten tests of two metrics each, in so many cells."""
+    return make_run(
+        *(
+            make_measurement(
+                cell,
+                workload=f"fio randread {2**n}k",
+                test=f"t.py::test_{n}",
+                iops=[5000.0 + n] * 3,
+                clat_p99=[0.001] * 3,
+            )
+            for n in range(10)
+            for cell in CELLS[:rows]
+        )
+    )
 
 
 def printed(run: Run, detail: Detail = Detail.OVERVIEW, width: int = 100, comparison: Comparison | None = None) -> str:
@@ -192,11 +212,12 @@ def test_a_red_run_says_why() -> None:
     run, comparison = red_run()
     text = printed(run, comparison=comparison)
     flat = " ".join(text.split())
-    assert text.startswith("5 passed, 2 FAILED\n")
+    assert text.startswith("5 passed, 3 FAILED\n")
     assert "writeback  virtio-scsi  full      failed: disk did not appear" in text
     assert "1010 ±1   +0.0 %            FAIL\n" in text
     assert "505 ±1 ▼ -50.0 % REGRESSED\n" in text
-    assert "failed: test_random_write on raw-writeback-virtio-scsi-full 1G, local: disk did not appear: no" in flat
+    assert "failed: test_random_write on raw-writeback-virtio-scsi-off 1G, local: The guest did not answer" in flat
+    assert " test_random_write on raw-writeback-virtio-scsi-full 1G, local: disk did not appear: no" in flat
     assert "the console" not in text
     assert "test_random_write on raw-none-virtio-scsi-off 1G, local: AssertionError: too slow" in flat
     assert "verdicts: against the same with cache=writeback: 1 REGRESSED, 5 PASS" in flat
@@ -219,6 +240,28 @@ def test_a_large_run_shows_ten_rows() -> None:
     )
     assert said in " ".join(" ".join(lines).split())
     assert len(render_end(run, None, Detail.ALL, 100)) > 200
+
+
+def test_a_wide_table_keeps_a_test_in_one_block() -> None:
+    """Its columns stand side by side, in as few blocks as the width needs."""
+    for width, blocks in ((80, 5), (100, 4), (160, 2)):
+        lines = printed(wide_run(12), width=width).splitlines()
+        rules = [number for number, line in enumerate(lines) if line.startswith("---")]
+        assert len(rules) == blocks
+        # a metric in each block for each other one: no test is torn
+        heads = [lines[number - 1] for number in rules]
+        assert all(head.count("IOPS ↑") == head.count("ms ↓") for head in heads)
+
+
+def test_few_cells_with_many_metrics_are_columns() -> None:
+    """A row for each metric then, with its unit, where that takes fewer lines; the axes stand above."""
+    lines = printed(wide_run(3), width=80).splitlines()
+    (rule,) = [number for number, line in enumerate(lines) if line.startswith("---")]
+    assert lines[rule - 2].split() == ["bus,", "preallocation", "virtio-blk", "virtio-blk", "virtio-scsi"]
+    assert " ".join(lines[rule + 1].split()) == "fio randread 1k IOPS ↑ 5000 ±0 5000 ±0 5000 ±0"
+    assert " ".join(lines[rule + 2].split()) == "clat_p99 ms ↓ 1 ±0 1 ±0 1 ±0"
+    assert "no difference beyond spread: 10 of 10 workloads" in "\n".join(lines)
+    assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize("width", WIDTHS)
