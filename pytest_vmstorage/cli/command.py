@@ -21,7 +21,7 @@ from typing import NamedTuple, TextIO
 from pytest_vmstorage.cli.doctor.examine import check_needs, diagnosis_lines, examine, lacks
 from pytest_vmstorage.cli.promote import promote
 from pytest_vmstorage.cli.run import words as run_words
-from pytest_vmstorage.cli.show import newest_run, raw_outputs, show_cell, timed_run
+from pytest_vmstorage.cli.show import WIDEST, newest_run, raw_outputs, show_cell, timed_run
 from pytest_vmstorage.config.inventory import Inventory, find_host, find_inventory
 from pytest_vmstorage.config.inventory_file import read_inventory
 from pytest_vmstorage.config.settings import LabSettings
@@ -36,9 +36,6 @@ from pytest_vmstorage.text import plain
 _RUN = "run"
 _SAVED = ".benchmarks"
 _JOURNALS = ".vmstorage"
-_ONE_LINE = 10_000
-"""A width in which no row is wrapped, for grep and the like."""
-
 _WRONG_USAGE = 4
 """pytest's exit status for it; 2 is that of an interrupted run."""
 
@@ -349,7 +346,7 @@ def command_line(words: Sequence[str]) -> str:
 def _show(arguments: argparse.Namespace) -> int:
     saved = load_baseline(arguments.file, Path(_SAVED)) if arguments.file else newest_run(Path(_SAVED))
     named = (saved.run, arguments.cell, str(saved.path))
-    lines = raw_outputs(*named) if arguments.raw else show_cell(*named, _width(_ONE_LINE))
+    lines = raw_outputs(*named) if arguments.raw else show_cell(*named, _width(WIDEST))
     print(plain("\n".join(lines)))
     return 0
 

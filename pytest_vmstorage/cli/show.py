@@ -89,7 +89,11 @@ def _no_such(run: Run, cell: str, source: str) -> ConfigError:
     return ConfigError(f"{source} has no cell {cell!r}.", hint=f"It has: {', '.join(there) or 'none'}.", code="VM248")
 
 
-def show_cell(run: Run, cell: str, source: str, width: int) -> Sequence[str]:
+WIDEST = 10_000
+"""A width in which no row is wrapped, for grep and the like."""
+
+
+def show_cell(run: Run, cell: str, source: str, width: int = WIDEST) -> Sequence[str]:
     """The lines to print for every measurement and failure of that cell, figures first; `width` is the terminal's.
 
     Raises ConfigError where there is no such cell.
@@ -109,7 +113,7 @@ def show_cell(run: Run, cell: str, source: str, width: int) -> Sequence[str]:
         lines += _layer_lines(m, width)
     for m in named:
         details = [part for line in detail_lines(m) for part in _wrapped(line, width)]
-        lines += ["", f"{m.config.label} on {m.host}, {m.workload}, beside the figures", *details] if details else []
+        lines += ["", f"{m.config.label} on {m.host}, {m.workload}, beside the figure", *details] if details else []
     return lines
 
 
