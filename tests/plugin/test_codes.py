@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import pytest
 from projects import RANDOM_WRITE, text_of
@@ -91,6 +92,30 @@ def test_a_refusal_is_seen_with_its_code_through_each_door(project, capsys, monk
         assert re.search(rf"^vmstorage: .* \[{code}\]\n.*`vmstorage explain {code}`", said, re.MULTILINE), said
     assert len({*CELLS, *OPTIONS, *CALLS, *COMMANDS}) > 30
     assert entries().keys() >= {*CELLS, *OPTIONS, *CALLS, *COMMANDS}
+
+
+IN_CONTEXT = ("VM226", "VM236", "VM246", "VM248", "VM249", "VM251", "VM252", "VM253")
+"""Codes whose example is refused so only beside a certain file, or without a certain package."""
+
+
+def test_the_examples_of_options_and_of_the_command_are_refused_with_their_code(project, capsys, monkeypatch):
+    """What an entry shows is what is refused with it."""
+    project.write(test_it="from pytest_vmstorage import Fio\ndef test_it(measure): measure(Fio(rw='read', runtime=1))")
+    monkeypatch.chdir(project.path)
+    tried = 0
+    for code, entry in entries().items():
+        if code in IN_CONTEXT or code[:3] not in ("VM1", "VM2"):
+            continue
+        if entry.example.startswith("vmstorage "):
+            assert main(shlex.split(entry.example)[1:]) in (1, 4)
+            text = capsys.readouterr().err
+        elif entry.example.startswith("-"):
+            text = text_of(project.run("test_it.py", *shlex.split(entry.example)))
+        else:
+            continue
+        tried += 1
+        assert re.search(rf" \[{code}\]$", text, re.MULTILINE), (entry, text)
+    assert tried >= 30
 
 
 @pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["one process", "xdist"])
