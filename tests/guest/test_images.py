@@ -158,10 +158,10 @@ def test_a_run_with_the_fixture(tmp_path: Path) -> None:
     )  # fmt: skip
     said = " ".join(done.stdout.split())
     assert done.returncode == 0, done.stdout
-    assert "snapshot [s]" in said
-    assert "left out: raw has…" in said
+    assert "snapshot" in said
+    assert "left out" in said
     assert "clone of raw-none-virtio-blk-off: raw has no backing files, and" in said
-    assert "say nothing about performance" not in said
+    assert "say nothing about" not in said
     assert len(json.loads((tmp_path / "b.json").read_text())["benchmarks"]) == 3
     assert len(json.loads((tmp_path / "m.json").read_text())["measurements"]) == 3
     assert list((tmp_path / "disks").iterdir()) == []

@@ -122,7 +122,7 @@ def in_the_middle(process: subprocess.Popen[str], folder: Path) -> None:
 
 def test_ctrl_c_among_waiting_guests(tmp_path: Path) -> None:
     """All guests go, paused or not; what was measured stands in the report."""
-    process = start(tmp_path, "--vm-rounds=20", "--vm-report=r.csv")
+    process = start(tmp_path, "--vm-rounds=20", "--vm-report=r.csv", "--vm-details")
     in_the_middle(process, tmp_path)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGCONT)
