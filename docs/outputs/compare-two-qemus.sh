@@ -7,6 +7,6 @@ cp "$(readlink -f "$(command -v qemu-system-x86_64)")" old/bin/qemu-system-x86_6
 block python how-to/compare-two-qemus.md 1 | grep -v parametrize > test_disk.py
 export PYTEST_ADDOPTS=--vm-against=emulator=$folder/old/bin/qemu-system-x86_64
 measured -vv test_disk.py |
-    paragraphs 'iops .IOPS|^against the same' | sed "s|$folder/old|/opt/qemu-old|g"
+    paragraphs 'IOPS ↑|^against the same' | sed "s|$folder/old|/opt/qemu-old|g"
 # what libvirt keeps of a QEMU that is gone
-grep -rl "$folder" "${XDG_CACHE_HOME:-$HOME/.cache}/pytest-vmstorage" --include='*.xml' | xargs -r rm
+grep -rl "$folder" "${XDG_CACHE_HOME:-$HOME/.cache}/pytest-vmstorage" --include='*.xml' | xargs -r rm || true

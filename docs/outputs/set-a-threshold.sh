@@ -5,4 +5,4 @@ block python how-to/set-a-threshold.md 2 > test_slow.py
 measured test_slow.py > said
 grep -m 1 'is not at least' said | folded
 echo
-paragraphs 'iops .IOPS' < said
+paragraphs 'IOPS ↑' < said
