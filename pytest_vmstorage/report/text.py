@@ -331,7 +331,10 @@ def _rows_height(columns: Sequence[_Lines]) -> int:
 def _axis(name: str, values: Sequence[str]) -> _Lines:
     """An axis with its name above, broken in two where it is much wider than its values."""
     room = max(8, *map(len, values))
-    return [f"{name[:7]}-\n{name[7:]}" if len(name) > room else name, *values]
+    if len(name) <= room:
+        return [name, *values]
+    first, underscore, second = name.rpartition("_")
+    return [f"{first}_\n{second}" if underscore else f"{name[:7]}-\n{name[7:]}", *values]
 
 
 def _aligned(cells: Sequence[TableCell]) -> _Lines:
