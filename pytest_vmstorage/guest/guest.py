@@ -101,6 +101,7 @@ def set_scheduler(shell: Shell, disk: str, config: StorageConfig) -> None:
         there = done.stdout.replace("[", "").replace("]", "").split()
         raise UnsupportedError(
             f"The guest's kernel has no I/O scheduler {config.scheduler} for {disk} (it has: {', '.join(there)}).",
+            hint="Choose one of those, or an image whose kernel has it.",
             code="VM508",
         )
 

@@ -152,7 +152,9 @@ class Pinner:
             return Pinning(within=self._within)
         chosen = choose(self._look(), vcpus=config.vcpus, iothreads=int(config.iothread))
         if chosen.why_not and self._strict:
-            raise UnsupportedError(f"--vm-pin is not possible: {chosen.why_not}.", code="VM419")
+            raise UnsupportedError(
+                f"--vm-pin is not possible: {chosen.why_not}.", hint="Leave it out, or use another host.", code="VM419"
+            )
         return chosen.model_copy(update={"within": self._within}) if chosen.why_not else chosen
 
     def _look(self) -> HostCpus:

@@ -159,7 +159,11 @@ class HostSettings:
         done = self._shell.run(["sh", "-c", _QUEUES, "sh", path, self._sysfs])
         files = _look_at(self._shell, done.stdout.split()) if done.ok else {}
         if not files:
-            raise HostError(f"{option} has no device to be set on: none can be seen below {path}.", code="VM415")
+            raise HostError(
+                f"{option} has no device to be set on: none can be seen below {path}.",
+                hint="Leave it out.",
+                code="VM415",
+            )
         for file, lines in files.items():
             offered = lines[0].replace("[", "").replace("]", "").split()
             if name not in offered:

@@ -59,7 +59,11 @@ def check_counts(by: str, rounds: object, warmup: object) -> None:
                 f"{by}({name}={quoted(given)}) is not a number of rounds.", hint=f"Write {name}=3.", code="VM318"
             )
         if given < least:
-            raise ConfigError(f"{by}({name}={given}): {name} must be {least} or more.", code="VM318")
+            raise ConfigError(
+                f"{by}({name}={given}): {name} must be {least} or more.",
+                hint=f"Write {name}={max(least, 1)}.",
+                code="VM318",
+            )
 
 
 def half_width(values: Sequence[float]) -> float | None:

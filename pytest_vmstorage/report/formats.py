@@ -51,7 +51,11 @@ def check_writable(path: Path, what: str) -> None:
             f"{what} {str(path)[:_SHOWN]} cannot be written: {reason}.", hint=hint, code="VM214"
         ) from None
     if not os.access(place, os.W_OK) or not (place == path or place.is_dir()):
-        raise ConfigError(f"{what} {path} cannot be written: {place} is not writable or no folder.", code="VM214")
+        raise ConfigError(
+            f"{what} {path} cannot be written: {place} is not writable or no folder.",
+            hint="Name another file.",
+            code="VM214",
+        )
 
 
 def write_report(path: Path, run: Run, comparison: Comparison | None = None, *, si: bool = False) -> None:

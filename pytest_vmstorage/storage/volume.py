@@ -137,7 +137,9 @@ def _check_device_mapper(shell: Shell) -> None:
     probe = "grep -q ' device-mapper$' /proc/misc || modprobe dm_mod 2>/dev/null; grep -q ' device-mapper$' /proc/misc"
     if not shell.run(["sh", "-c", probe]).ok:
         raise UnsupportedError(
-            "The kernel of this host has no device mapper, so LVM volumes cannot be made.", code="VM421"
+            "The kernel of this host has no device mapper, so LVM volumes cannot be made.",
+            hint="`modprobe dm_mod` there tells why.",
+            code="VM421",
         )
 
 

@@ -87,7 +87,11 @@ class Hdparm(Workload):
         Raises UnsupportedError where the target is a file on no block device: hdparm asks a device for its size.
         """
         if not target.block_device:
-            raise UnsupportedError(f"{self.label} times block devices, and {target.path} is a file.", code="VM330")
+            raise UnsupportedError(
+                f"{self.label} times block devices, and {target.path} is a file.",
+                hint="Leave guest_fs out.",
+                code="VM330",
+            )
         if target.offset_bytes:
             raise ConfigError(
                 f"{self.label} cannot begin at byte {target.offset_bytes}.",

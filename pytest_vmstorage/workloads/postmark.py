@@ -134,7 +134,9 @@ class Postmark(FileWorkload):
         try:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError) as error:
-            raise ConfigError(f"postmark's settings {path} cannot be read: {error}.", code="VM215") from None
+            raise ConfigError(
+                f"postmark's settings {path} cannot be read: {error}.", hint="Name a text file.", code="VM215"
+            ) from None
         options: dict[str, Any] = dict.fromkeys(("number", "transactions"), 500) | dict.fromkeys(("read", "write"), 512)
         options |= {"size": (500, 10000), "subdirectories": 0, "buffering": True}
         for number, line in enumerate(lines, 1):

@@ -146,7 +146,9 @@ class Web(FileWorkload):
             )
         if self.duration < 1 or self.duration != int(self.duration):
             raise ConfigError(
-                f"Web(duration={self.duration:g}) is not whole seconds, which is all wrk takes.", code="VM302"
+                f"Web(duration={self.duration:g}) is not whole seconds, which is all wrk takes.",
+                hint="Give 1 or more.",
+                code="VM302",
             )
         return self
 

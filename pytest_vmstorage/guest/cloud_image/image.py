@@ -85,7 +85,9 @@ def _sum(path: Path) -> str:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise HostError(f"The image {path} cannot be read: {error.strerror}.", code="VM514") from None
+        raise HostError(
+            f"The image {path} cannot be read: {error.strerror}.", hint="Name an image that you may read.", code="VM514"
+        ) from None
 
 
 def _kind(path: Path) -> Literal["qcow2", "raw"]:
