@@ -7,4 +7,4 @@ folder = "$folder"
 label = {format = "vmfs", bus = "pvscsi"}
 END
 block python how-to/measure-a-machine-of-yours.md 1 > test_disk.py
-measured test_disk.py | paragraphs 'IOPS'
+measured test_disk.py | paragraphs 'IOPS ↑'
