@@ -42,7 +42,9 @@ from pytest_vmstorage.plugin.stash import (
     FAILED,
     MAKING,
     MEASURED,
+    has_turns,
     is_declared,
+    is_skipped,
     measures,
     notes_on,
     tolerated_by,
@@ -130,8 +132,10 @@ class StorageSession:
         alike: dict[object, Sequence[Turn]] = {}
         waiting = []
         for item in self.own:
-            is_to_measure = (measures(item) or uses(item, "measure_image")) and item.nodeid not in self.reported
-            for side in sides if is_to_measure else ():
+            # a plain test may have a `measure` of its own
+            is_ours = has_turns(item) or (CONFIG in item.stash and uses(item, "measure_image") and not is_skipped(item))
+            is_over = item.nodeid in self.reported or self.has_ended(item)
+            for side in sides if is_ours and not is_over else ():
                 if turns := self.turns.of(item.nodeid, side):
                     alike.setdefault(getattr(item, "function", None), turns)
                     if not self.turns.failed(item.nodeid):

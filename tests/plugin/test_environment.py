@@ -306,6 +306,25 @@ def test_the_live_line(two_cells, monkeypatch):
     assert "raw     10000 ±1" in final
 
 
+def test_the_time_left_counts_tests_with_a_cell_only(project):
+    """A plain test may have a `measure` of its own, and a test that is skipped takes no round."""
+    project.write(
+        test_it=TWO_CELLS
+        + """
+@pytest.mark.parametrize("measure", [1, 2])
+def test_plain(measure): ...
+
+@pytest.mark.skip(reason="not now")
+@pytest.mark.parametrize("format", ["raw", "qcow2"])
+def test_skipped(measure): measure(FIO)
+"""
+    )
+    result = project.run()
+    result.assert_outcomes(passed=4, skipped=2)
+    # two guests of 5 s, a warm-up and three rounds of 6 s each
+    assert "vmstorage: round 1, 2 cells in turns, about 1 min 00 s left" in text_of(result)
+
+
 def test_the_live_line_of_several_hosts(project, monkeypatch):
     """Workers tell the controller, which shows all rounds, the longest time and who does what."""
     monkeypatch.setenv("TERM", "xterm")
