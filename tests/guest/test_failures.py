@@ -317,7 +317,7 @@ def test_what_qemu_refuses_is_a_sentence(lab: Lab) -> None:
     with pytest.raises(HypervisorError) as caught:
         domain.monitor("no-such-command")
     sentence = "monitor command no-such-command failed: The command no-such-command has not been found."
-    assert str(caught.value) == sentence
+    assert caught.value.told == sentence
 
 
 def test_a_guest_that_floods_its_console_is_ended(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,18 +10,22 @@ import pytest
 from laboratory import IMAGES, Host, Laboratory, key
 from project import Project
 
+from pytest_vmstorage.errors import split_code
+
 
 def refused(project: Project, *options: str, within_s: float = 20) -> str:
-    """What a run on lab01 says that ends as a usage error, on one line."""
+    """What a run on lab01 says that ends as a usage error, on one line, without its code."""
     begin = time.monotonic()
-    code, text = project.run("--vm-host=lab01", *options)
+    status, text = project.run("--vm-host=lab01", *options)
     assert time.monotonic() - begin < within_s
-    assert code == pytest.ExitCode.USAGE_ERROR, text
+    assert status == pytest.ExitCode.USAGE_ERROR, text
     assert "Traceback" not in text
     assert " passed" not in text
     assert " error" not in text
     (line,) = (line for line in text.splitlines() if line.startswith("ERROR: "))
-    return line.removeprefix("ERROR: ")
+    said, code = split_code(line.removeprefix("ERROR: "))
+    assert code.startswith("VM4")
+    return said
 
 
 def test_an_unknown_host_key_is_no_question(lab: Laboratory, project: Project) -> None:
