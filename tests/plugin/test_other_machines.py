@@ -62,7 +62,7 @@ def test_a_machine_is_measured_where_nothing_runs_guests(alone, monkeypatch):
         if found := shutil.which(tool):
             (bare / tool).symlink_to(found)
     monkeypatch.setenv("PATH", str(bare))
-    result = alone.run("--vm-report=run.json")
+    result = alone.run("--vm-report=run.json", "--vm-details")
     result.assert_outcomes(passed=1)
     text = flat(result)
     assert "backing=machine:here: this machine, a file of 16 MiB is made in" in text
