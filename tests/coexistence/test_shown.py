@@ -57,4 +57,7 @@ def test_set_ups_are_shown_on_lines_of_their_own(project):
     lines = [line.strip() for line in result.outlines]
     assert lines.count("SETUP    F measure (fixtures used: storage)") == 4
     assert lines.count("TEARDOWN F measure") == 4
-    assert [f"vmstorage: round {number}, 2 cells in turns" in lines for number in (1, 2, 3)] == [True] * 3
+    said = [line for line in lines if line.startswith("vmstorage: round ")]
+    assert [line.partition(", about ")[0] for line in said] == [
+        f"vmstorage: round {number}, 2 cells in turns" for number in (1, 2, 3)
+    ]
