@@ -181,10 +181,10 @@ def _standout(one: _Ranked) -> Line:
     (best, first), (worst, last) = one.cells[0], one.cells[-1]
     near = sum(_overlap(first, cell) for _, cell in one.cells[1:])
     values = sorted(abs(cell.value or 0.0) for cell in (first, last))
-    ratio = f", {values[1] / values[0]:.2f}x the worst" if values[0] else ""
+    ratio = [f"{values[1] / values[0]:.2f}x the worst"] if values[0] else []
     others = f" (and {near} alike)" if near else ""
-    text = f"{one.title}: {first.figure} on {best}{others}{ratio}"
-    return Line(text, [f"worst {last.figure} on {worst}"], is_counted=False)
+    text = f"{one.title}: {first.figure} on {best}{others}"
+    return Line(text, [*ratio, f"worst {last.figure} on {worst}"], is_counted=False)
 
 
 def effect_lines(run: Run) -> Iterator[Line]:

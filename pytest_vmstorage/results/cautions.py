@@ -155,5 +155,5 @@ def _past(holder: str, config: StorageConfig, host_memory: int | None) -> str:
     memory = config.memory if holder == GUEST_MEMORY else host_memory
     larger = f"size= above {format_about(memory or 0)}"
     if holder == ARC:
-        return f"{larger}, or primarycache=metadata"
-    return f"{larger}, or {'cache=none' if holder == HOST_CACHE and config.has_guest else 'direct I/O'}"
+        return f"{larger}, primarycache=metadata"
+    return f"{larger}, {'cache=none' if holder == HOST_CACHE and config.has_guest else 'direct I/O'}"

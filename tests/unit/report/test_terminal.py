@@ -168,8 +168,8 @@ def test_the_overview_says_what_matters() -> None:
     )
     assert "no difference beyond spread: dd write 1M direct" in text
     told = text.partition("best/worst:")[2].split("\n")
-    assert told[0].strip() == "fio randwrite 4k qd32: 6666 IOPS on qcow2 none virtio-scsi full, 1.60x the worst"
-    assert told[1].strip().startswith("hdparm -t: 451 MiB/s on raw none virtio-blk off (and 7 alike), 1.50x the")
+    assert told[0].strip() == "fio randwrite 4k qd32: 6666 IOPS on qcow2 none virtio-scsi full; 1.60x the worst"
+    assert told[1].strip().startswith("hdparm -t: 451 MiB/s on raw none virtio-blk off (and 7 alike); 1.50x the worst")
     assert "effects:     hdparm -t: cache none 1.50x as fast as writeback (1.50x to 1.50x)\n" in text
     assert " 8 other effects within the spread\n" in text
     doubts = text.partition("cautions:")[2].partition("time:")[0].strip().splitlines()

@@ -116,7 +116,7 @@ def test_files_of_a_tools_own_are_no_more_than_the_disk() -> None:
         Caution(
             says="the guest's memory lies in the way and can hold the whole disk that tar works on",
             brief="the guest's memory can hold all data",
-            remedy="size= above 512 MiB, or direct I/O",
+            remedy="size= above 512 MiB, direct I/O",
             weight=CACHED,
         )
     ]
