@@ -1,5 +1,7 @@
 #!/bin/bash
 # The matrix of two lab hosts: namespaces of this machine, made as root by the tests' laboratory.
+# the laboratory has a /tmp of its own
+export TMPDIR=/var/tmp
 . docs/outputs/lib
 block python tutorials/first-lab-host.md 1 > test_disks.py
 block toml tutorials/first-lab-host.md 1 > vmstorage.toml
