@@ -70,6 +70,12 @@ COMMANDS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _shipped_workloads_alone(monkeypatch):
+    """Workloads that other tests of this process define are no user's own, with metrics that nobody knows."""
+    monkeypatch.setattr("pytest_vmstorage.workloads.metrics._own", lambda _kind: ())
+
+
 def test_a_refusal_is_seen_with_its_code_through_each_door(project, capsys, monkeypatch):
     """More than thirty of them, at the end of a line, and each is explained."""
     marks = "\n".join(f"@pytest.mark.storage({said})\ndef test_{code}(measure): ..." for code, said in CELLS.items())

@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -1116,10 +1117,10 @@ def test_remarks_on_many_rounds_are_cut_short() -> None:
     assert many.hygiene["not as asked"].endswith(", round 4: depth 4, and 5 more of 9 rounds")
 
 
-def test_commands_of_the_users_own_workloads_are_not_judged() -> None:
+def test_commands_of_the_users_own_workloads_are_not_judged(tmp_path: Path) -> None:
     """What they write on a native row is the user's; what ours write is the run's own."""
     system = dataclasses.replace(Scene().system, shell=LocalShell(Guard(["/srv/run-1/"])))
-    argv = ["truncate", "-s", "0", "--", "/nonexistent/other"]
+    argv = ["truncate", "-s", "0", "--", str(tmp_path / "nonexistent" / "other")]
     assert not shell_for(system, Tool()).run(argv).ok
     with pytest.raises(ForeignPathError):
         shell_for(system, Tar()).run(argv)
