@@ -95,7 +95,9 @@ def test_postmark_counts_its_transactions(lab: Lab) -> None:
 def test_a_postmark_that_cannot_make_its_files_gives_no_figure(lab: Lab) -> None:
     """ext4 has too few inodes here; postmark itself goes on and prints rates."""
     few = StorageConfig(size="259M", guest_fs="ext4", guest_mkfs="-N 1000")
-    with pytest.raises(WorkloadError, match=r"exit status 1(: .*)?\.\n(.*\n)*.*Error: cannot open '/mnt/vmstorage/"):
+    with pytest.raises(
+        WorkloadError, match=r"exit status 1(: .*)?\. \[VM701\]\n(.*\n)*.*Error: cannot open '/mnt/vmstorage/"
+    ):
         run(lab, few, Postmark(number=3000, size=(1, 2), transactions=10, subdirectories=0))
     assert left_behind(lab, few) == []
 

@@ -61,7 +61,7 @@ def rounds(folder: Path) -> list[tuple[int, str, str]]:
 
 def test_guests_wait_for_their_turns(tmp_path: Path) -> None:
     """Every pass has each cell once; each cell has one guest for all its rounds; nothing is left."""
-    process = start(tmp_path, "--vm-rounds=3", "--vm-seed=5", "--vm-report=r.json")
+    process = start(tmp_path, "--vm-rounds=3", "--vm-seed=5", "--vm-report=r.json", "--vm-details")
     text, _ = process.communicate(timeout=400)
     assert process.returncode == 0, text
     taken = rounds(tmp_path)
