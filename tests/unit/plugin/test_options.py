@@ -72,7 +72,9 @@ def test_the_ini_half_refers_to_the_options(shown: tuple[int, list[str]]) -> Non
 
 def test_a_default_stands_in_brackets(shown: tuple[int, list[str]]) -> None:
     """Of each option that has one."""
-    text = " ".join("\n".join(ours(shown[1])).split())
+    # pytest 8 breaks lines at hyphens, too
+    text = "".join("".join(ours(shown[1])).split())
     for _, _, options in OPTIONS:
         for name, _, _, default, words in options:
-            assert f"{words} [{default}]" in text if default else words in text, name
+            wanted = f"{words} [{default}]" if default else words
+            assert wanted.replace(" ", "") in text, name
