@@ -146,7 +146,7 @@ def test_libvirtd_that_is_killed_ends_the_run_in_order(lab: Laboratory, lab01: H
         code, text = run.ended()
     assert code == pytest.ExitCode.TESTS_FAILED, text
     said = " ".join(text.split())
-    assert "raw tcg failed: host was lost qcow2 tcg failed: host was lost" in said
+    assert "raw failed: host was lost qcow2 failed: host was lost" in said
     assert "cannot be made again: libvirt at qemu+ssh://lab01/system cannot be reached: " in said
     assert lab01.guests()
     lab01.start_libvirtd()

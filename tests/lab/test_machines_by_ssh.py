@@ -61,7 +61,7 @@ def test_ssh_is_all_that_it_takes(lab01: Host, outside: Outside) -> None:
     """No QEMU and no libvirt there; its label is stated, its kernel its own, and nothing is left on it."""
     lab01.kill_libvirtd()
     with lab01.without("/usr/bin/qemu-system-x86_64"), lab01.without("/usr/bin/qemu-img"):
-        code, said = outside.said("--vm-report=run.json")
+        code, said = outside.said("--vm-report=run.json", "--vm-details")
     assert code == 0, said
     assert f"backing=machine:esx-guest: root@lab01, a file of 64 MiB is made in {BENCH} and removed." in said
     assert "not provable here: format, bus (stated by vmstorage.toml)" in said
