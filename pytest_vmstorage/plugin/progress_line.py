@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _SAVE, _RESTORE, _ERASE = "\x1b7", "\x1b8", "\x1b[K"
 _LEAST_COLUMNS = 24
 _TICK_S = 1.0
+_LEAST_GAPS = 99
+"""What is asked in a hundredth of the time rests so many times as long as it took."""
 
 
 class Shown(NamedTuple):
@@ -79,11 +82,20 @@ class LiveLine:
     """What the cell at hand is at, told to `tell` at each step, and "" as the step where it is at nothing.
 
     `so_far` says how many rounds are done, of how many, and how many seconds are left; without `tell` it is not asked.
+    It looks at every test of the run, so it is asked in a hundredth of the time at most, and never while a round is
+    taken: in between, the seconds are counted down.
     """
 
-    def __init__(self, so_far: Callable[[], tuple[int, int, float]], tell: Callable[[Shown], None] | None) -> None:
-        self._so_far, self._tell = so_far, tell
+    def __init__(
+        self,
+        so_far: Callable[[], tuple[int, int, float]],
+        tell: Callable[[Shown], None] | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._so_far, self._tell, self._clock = so_far, tell, clock
         self._cell = self._step = ""
+        self._known: tuple[int, int, float] | None = None
+        self._known_at = self._not_before = 0.0
 
     def begin_cell(self, cell: str) -> None:
         """A test of that cell begins, or goes on."""
@@ -93,13 +105,24 @@ class LiveLine:
         """Tell the step that the cell at hand is in."""
         self._step = step
         if self._tell is not None:
-            self._tell(Shown(*self._so_far(), self._cell, step))
+            self._look()
+            self._show(self._tell)
 
     def clear(self) -> None:
         """Tell that nothing is being done."""
-        self._step = ""
-        if self._tell is not None:
-            self._tell(Shown(*self._so_far(), self._cell, ""))
+        self.say("")
+
+    def _look(self) -> None:
+        begin = self._clock()
+        if self._known is None or begin >= self._not_before:
+            self._known = self._so_far()
+            self._known_at = self._clock()
+            self._not_before = self._known_at + _LEAST_GAPS * (self._known_at - begin)
+
+    def _show(self, tell: Callable[[Shown], None]) -> None:
+        if self._known is not None:
+            done, rounds, left_s = self._known
+            tell(Shown(done, rounds, left_s - (self._clock() - self._known_at), self._cell, self._step))
 
     @contextlib.contextmanager
     def counting_down(self) -> Iterator[None]:
@@ -108,7 +131,7 @@ class LiveLine:
             yield
             return
         is_over = threading.Event()
-        thread = threading.Thread(target=self._count, args=(is_over,), name="vmstorage-live", daemon=True)
+        thread = threading.Thread(target=self._count, args=(is_over, self._tell), name="vmstorage-live", daemon=True)
         thread.start()
         try:
             yield
@@ -116,10 +139,10 @@ class LiveLine:
             is_over.set()
             thread.join()
 
-    def _count(self, is_over: threading.Event) -> None:
+    def _count(self, is_over: threading.Event, tell: Callable[[Shown], None]) -> None:
         while not is_over.wait(_TICK_S):
             if self._step:
-                self.say(self._step)
+                self._show(tell)
 
 
 def write_sentence(config: pytest.Config, sentence: str) -> None:

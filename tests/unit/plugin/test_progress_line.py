@@ -1,35 +1,61 @@
-"""The live line's text, of one process and of several."""
+"""The live line's words, and how seldom the rounds ahead are counted for it."""
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from pytest_vmstorage.plugin.progress_line import Shown, status_line, time_words, together
+from pytest_vmstorage.plugin.progress_line import LiveLine, Shown, status_line
 
-AT = Shown(3, 48, 200, "raw-none-ide-off", "making disk")
-
-
-def test_a_line_has_rounds_time_cell_and_step() -> None:
-    """What matters most comes first: a narrow terminal cuts the end."""
-    assert status_line(AT) == "[3/48 rounds, about 3 min 20 s left] raw-none-ide-off: making disk"
-    assert status_line(AT._replace(step="")) == ""
+LOOK_S = 0.02
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(-3, "about 1 s left"), (0.2, "about 1 s left"), (9.6, "about 10 s left"), (62, "about 1 min 02 s left")],
-)
-def test_the_time_is_in_whole_seconds(seconds: float, words: str) -> None:
-    """It is an estimate; something is left as long as the line is there."""
-    assert time_words(seconds) == words
+class Run:
+    """A run with a clock of its own, in which counting the rounds ahead takes `LOOK_S`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.looks = 0
+        self.shown: list[Shown] = []
+        self.live = LiveLine(self.so_far, self.shown.append, lambda: self.now)
+
+    def so_far(self) -> tuple[int, int, float]:
+        """Each look finds one round more that is done, and 100 s left."""
+        self.looks += 1
+        self.now += LOOK_S
+        return self.looks, 9, 100.0
 
 
-def test_several_hosts_work_at_a_time() -> None:
-    """Their rounds are counted together, and the run ends with the last of them."""
-    other = Shown(5, 10, 20, "raw-none-nvme-off", "booting")
-    assert together({"lab01": AT}) == AT
-    both = together({"lab01": AT, "lab02": other})
-    assert both == Shown(8, 58, 200, "lab02: raw-none-nvme-off", "booting")
-    resting = together({"lab01": AT, "lab02": other._replace(step="")})
-    assert resting == Shown(8, 58, 200, "lab01: raw-none-ide-off", "making disk")
-    assert together({"lab01": AT._replace(step="")}).step == ""
+def test_rounds_are_counted_in_a_hundredth_of_the_time() -> None:
+    """However many steps there are; the seconds go down in between."""
+    run = Run()
+    run.live.begin_cell("raw")
+    for _ in range(10_000):
+        run.live.say("fio")
+        run.now += 0.001
+    assert run.looks * LOOK_S == pytest.approx(run.now / 100, rel=0.2)
+    lefts = [one.left_s for one in run.shown if one.done == 1]
+    assert lefts == sorted(lefts, reverse=True)
+    assert lefts[0] == 100.0
+    assert lefts[-1] == pytest.approx(100.0 - 99 * LOOK_S, abs=0.01)
+
+
+def test_no_round_is_counted_while_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that counts down shows what is known, less the time since."""
+    monkeypatch.setattr("pytest_vmstorage.plugin.progress_line._TICK_S", 0.001)
+    run, is_shown = Run(), threading.Event()
+    run.live.say("fio")
+    run.now += 50.0
+    before = len(run.shown)
+    run.live._tell = lambda one: (run.shown.append(one), is_shown.set())[0]  # noqa: SLF001
+    with run.live.counting_down():
+        assert is_shown.wait(10)
+    assert run.looks == 1
+    assert {one.left_s for one in run.shown[before:]} == {50.0}
+
+
+def test_a_line_without_a_step_is_empty() -> None:
+    """And one with it has what matters most first."""
+    assert status_line(Shown(3, 24, 40.0, "raw", "")) == ""
+    assert status_line(Shown(3, 24, 40.0, "raw", "fio")) == "[3/24 rounds, about 40 s left] raw: fio"
