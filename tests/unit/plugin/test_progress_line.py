@@ -48,7 +48,7 @@ def test_no_round_is_counted_while_one_is_taken(monkeypatch: pytest.MonkeyPatch)
     run.live.say("fio")
     run.now += 50.0
     before = len(run.shown)
-    run.live._tell = lambda one: (run.shown.append(one), is_shown.set())[0]  # noqa: SLF001
+    run.live._tell = lambda one: (run.shown.append(one), is_shown.set())[0]
     with run.live.counting_down():
         assert is_shown.wait(10)
     assert run.looks == 1
