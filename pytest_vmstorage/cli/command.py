@@ -253,21 +253,7 @@ def _measure(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     try:
         ours, theirs = run_words.split_words(words)
         arguments = parser.parse_args([_RUN, *ours])
-        # the other subcommands need no workloads
-        from pytest_vmstorage.cli.run.request import read_request
-        from pytest_vmstorage.cli.run.template import render_test_file
-
-        text = render_test_file(
-            read_request(
-                axes=arguments.axis,
-                storage=arguments.storage,
-                workloads=arguments.workload,
-                at_least=arguments.at_least,
-                at_most=arguments.at_most,
-                impossible=arguments.impossible,
-                matrix=run_words.has_matrix(theirs),
-            )
-        )
+        text = file_of_run(arguments, theirs)
     except ConfigError as error:
         _refuse(error)
         return _WRONG_USAGE
@@ -278,6 +264,24 @@ def _measure(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
         os.execv(line[0], line)  # noqa: S606 (there is no shell between)
     print(text, end="")
     return 0
+
+
+def file_of_run(arguments: argparse.Namespace, theirs: Sequence[str]) -> str:
+    """The test file that the words of `run` stand for, beside those for pytest; raises ConfigError."""
+    # the other subcommands need no workloads
+    from pytest_vmstorage.cli.run.request import read_request
+    from pytest_vmstorage.cli.run.template import render_test_file
+
+    request = read_request(
+        axes=arguments.axis,
+        storage=arguments.storage,
+        workloads=arguments.workload,
+        at_least=arguments.at_least,
+        at_most=arguments.at_most,
+        impossible=arguments.impossible,
+        matrix=run_words.has_matrix(theirs),
+    )
+    return render_test_file(request)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from pytest_vmstorage.cli.doctor.examine import KVM
-from pytest_vmstorage.lab import choices
+from pytest_vmstorage.lab import completion
 from pytest_vmstorage.workloads.metrics import known_names
 
 
@@ -20,28 +20,28 @@ def answer_shell(parser: argparse.ArgumentParser) -> None:
         import argcomplete
     except ImportError:
         os._exit(1)
-    metrics = choices.one_of(f"{name}=" for name in sorted(known_names()))
+    metrics = completion.one_of(f"{name}=" for name in sorted(known_names()))
     words = {
-        "vm_host": choices.one_of(choices.hosts()),
-        "need": lambda begun: [*choices.one_of([KVM])(begun), *choices.axis_value(begun)],
-        "axis": choices.axis_value,
-        "storage": choices.axis_value,
-        "impossible": choices.one_of(("refuse", "leave-out")),
+        "vm_host": completion.one_of(completion.hosts()),
+        "need": lambda begun: [*completion.one_of([KVM])(begun), *completion.axis_value(begun)],
+        "axis": completion.axis_value,
+        "storage": completion.axis_value,
+        "impossible": completion.one_of(("refuse", "leave-out")),
         "at_least": metrics,
         "at_most": metrics,
-        "cell": choices.listing(choices.cells),
-        "saved": choices.one_of(choices.saved_names()),
-        "name": choices.one_of(choices.saved_names()),
+        "cell": completion.listing(completion.cells),
+        "saved": completion.one_of(completion.saved_names()),
+        "name": completion.one_of(completion.saved_names()),
     }
     for one in _all(parser):
         for action in one._actions:  # noqa: SLF001 (argparse has no public name for it, and argcomplete reads it too)
             # --storage of promote is a folder
-            if action.dest in words and not (action.dest == "storage" and action.default == choices.SAVED):
+            if action.dest in words and not (action.dest == "storage" and action.default == completion.SAVED):
                 action.completer = _completer(words[action.dest])  # type: ignore[attr-defined]
     argcomplete.autocomplete(parser)
 
 
-def _completer(complete: choices.Complete) -> object:
+def _completer(complete: completion.Complete) -> object:
     return lambda prefix, **_: complete(prefix)
 
 

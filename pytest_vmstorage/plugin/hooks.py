@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         add_options(parser)
         return
     # a shell wants words: see pytest's own _argcomplete
-    from pytest_vmstorage.plugin.completion import completing
+    from pytest_vmstorage.lab.completion import completing
 
     add_options(parser, completing())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import configparser
 import contextlib
 import io
@@ -18,10 +17,8 @@ import xdist.plugin
 from documents import ROOT
 
 import pytest_vmstorage.plugin
-from pytest_vmstorage.cli.command import _parser
+from pytest_vmstorage.cli.command import _parser, file_of_run
 from pytest_vmstorage.cli.run import words as run_words
-from pytest_vmstorage.cli.run.request import read_request
-from pytest_vmstorage.cli.run.template import render_test_file
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.variant import Variant
 from pytest_vmstorage.errors import ConfigError, VmStorageError
@@ -187,24 +184,11 @@ class Parsers:
                     words = ["run", *ours]
                 arguments = _parser().parse_args(list(words))
             if words[:1] == ["run"]:
-                self._check_run(arguments, theirs)
+                file_of_run(arguments, theirs)
         except (SystemExit, VmStorageError) as error:
             if not (isinstance(error, SystemExit) and error.code == 0):
                 raise CommandError(f"vmstorage {shlex.join(words)}: {error} {said.getvalue()}".strip()) from None
         self.check_pytest(theirs)
-
-    def _check_run(self, arguments: argparse.Namespace, theirs: Sequence[str]) -> None:
-        render_test_file(
-            read_request(
-                axes=arguments.axis,
-                storage=arguments.storage,
-                workloads=arguments.workload,
-                at_least=arguments.at_least,
-                at_most=arguments.at_most,
-                impossible=arguments.impossible,
-                matrix=run_words.has_matrix(theirs),
-            )
-        )
 
     def _check_tox(self, words: Sequence[str]) -> None:
         known = configparser.ConfigParser(interpolation=None)

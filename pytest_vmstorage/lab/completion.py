@@ -1,12 +1,13 @@
-"""The values that an option can have on this machine and in this folder, for a shell that completes words.
+"""Completion in a shell: the values that an option can have on this machine and in this folder.
 
-Nothing is raised: where a file cannot be read it names nothing.
+Nothing is raised: where a file cannot be read it names nothing. `cli.completion` adds what is the command's alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -48,6 +49,30 @@ def completes() -> Mapping[str, Complete]:
         "columns": listing(lambda: [sign + name for name in sorted(known_names()) for sign in ("", "+")]),
         "units": one_of(("iec", "si")),
     }
+
+
+def completing() -> Callable[[str, str], str | type[argparse.Action]]:
+    """A function that gives for an option, by its name and its usual action, an action that argcomplete can ask."""
+    known = completes()
+    return lambda name, usual: _asked(known[name], usual) if name in known else usual
+
+
+def _asked(complete: Complete, usual: str) -> type[argparse.Action]:
+    class Asked(argparse.Action):
+        """Stores or appends a value, as the usual action does."""
+
+        @staticmethod
+        def completer(prefix: str, **_: object) -> list[str]:
+            """The words that argcomplete shows."""
+            return complete(prefix)
+
+        def __call__(
+            self, _: object, namespace: argparse.Namespace, values: str | Sequence[Any] | None, *__: object
+        ) -> None:
+            before = getattr(namespace, self.dest) or []
+            setattr(namespace, self.dest, [*before, values] if usual == "append" else values)
+
+    return Asked
 
 
 def one_of(words: Iterable[str]) -> Complete:

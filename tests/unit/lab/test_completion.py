@@ -1,6 +1,6 @@
 """Words for a shell that completes: by the functions, and by argcomplete's own protocol where it is installed.
 
-Tests of `cli.completion` and `plugin.completion` too.
+Tests of `cli.completion` too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import get_args
 import pytest
 
 from pytest_vmstorage.config.cell import AXES, Format
-from pytest_vmstorage.lab import choices
+from pytest_vmstorage.lab import completion
 from pytest_vmstorage.plugin.options import OPTIONS
 from pytest_vmstorage.results.run import Run
 from pytest_vmstorage.testing.builders import make_failure, make_measurement, make_run
@@ -42,8 +42,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_each_option_with_values_that_can_be_listed_is_completed(folder: Path) -> None:
     """The others take a file, a number or a time."""
     takes = {name for _, _, options in OPTIONS for name, kind, *_ in options if kind != "bool"}
-    assert choices.completes().keys() == takes - {*FILES, *NUMBERS}
-    assert all(complete("") for name, complete in choices.completes().items() if name not in ("image", "governor"))
+    assert completion.completes().keys() == takes - {*FILES, *NUMBERS}
+    assert all(complete("") for name, complete in completion.completes().items() if name not in ("image", "governor"))
 
 
 @pytest.mark.parametrize(
@@ -64,29 +64,39 @@ def test_each_option_with_values_that_can_be_listed_is_completed(folder: Path) -
 )
 def test_a_word_that_begins_so(folder: Path, option: str, begun: str, words: list[str]) -> None:
     """What it may become; of several values the last one."""
-    assert choices.completes()[option](begun) == words
+    assert completion.completes()[option](begun) == words
 
 
 def test_all_axes_are_completed(folder: Path) -> None:
     """With their values where these are a list."""
-    assert choices.axis_value("") == [f"{axis}=" for axis in AXES]
-    assert choices.axis_value("format=") == [f"format={value}" for value in get_args(Format)]
-    assert choices.axis_value("queues=") == []
+    assert completion.axis_value("") == [f"{axis}=" for axis in AXES]
+    assert completion.axis_value("format=") == [f"format={value}" for value in get_args(Format)]
+    assert completion.axis_value("queues=") == []
 
 
 def test_cells_are_those_of_the_newest_saved_run(folder: Path) -> None:
     """Measured or failed."""
-    assert choices.cells() == ["raw-none-virtio-blk-off"]
+    assert completion.cells() == ["raw-none-virtio-blk-off"]
 
 
 def test_a_folder_without_files_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does one whose files cannot be read; a shell is told of no error."""
     monkeypatch.chdir(tmp_path)
-    assert (choices.hosts(), choices.images(), choices.saved_names(), choices.cells()) == (["local"], [], [], [])
+    assert (completion.hosts(), completion.images(), completion.saved_names(), completion.cells()) == (
+        ["local"],
+        [],
+        [],
+        [],
+    )
     (tmp_path / "vmstorage.toml").write_text("nonsense")
     (tmp_path / ".benchmarks").mkdir()
     (tmp_path / ".benchmarks" / "0001_x.json").write_text("{")
-    assert (choices.hosts(), choices.images(), choices.saved_names(), choices.cells()) == (["local"], [], ["x"], [])
+    assert (completion.hosts(), completion.images(), completion.saved_names(), completion.cells()) == (
+        ["local"],
+        [],
+        ["x"],
+        [],
+    )
 
 
 def completed(words: list[str], line: str, folder: Path) -> list[str]:
