@@ -91,8 +91,8 @@ class GuestPool:
 
     def expect(self, upcoming: Sequence[StorageConfig]) -> None:
         """Replace the upcoming turns; waiting environments of other cells are released."""
-        self.upcoming = upcoming
-        for config in [one for one in self.waiting if one not in upcoming]:
+        self.upcoming, there = upcoming, set(upcoming)
+        for config in [one for one in self.waiting if one not in there]:
             self.waiting.pop(config).release()
 
     def turn_to(self, config: StorageConfig) -> Environment | None:
