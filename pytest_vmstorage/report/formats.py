@@ -96,9 +96,17 @@ def render_json(run: Run, comparison: Comparison | None = None) -> str:
     return json_lines(pack_evidence(document))
 
 
+def _html(run: Run, comparison: Comparison | None, si: bool) -> str:
+    # its modules are many, and most runs make no page
+    from pytest_vmstorage.report.html.page import render_html
+
+    return render_html(run, comparison, si)
+
+
 RENDERERS: Mapping[str, Callable[[Run, Comparison | None, bool], str]] = {
     ".md": lambda run, comparison, si: render_markdown(build_table(run, comparison, si=si)),
     ".csv": lambda run, comparison, _si: render_csv(run, comparison),
     ".json": lambda run, comparison, _si: render_json(run, comparison),
+    ".html": _html,
 }
 """The renderer of each format by its suffix; the last argument says whether data rates are in MB/s."""

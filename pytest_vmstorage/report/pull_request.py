@@ -21,7 +21,7 @@ def render_summary(run: Run, comparison: Comparison | None = None, *, si: bool =
 
     With `si` data rates of its matrix are in MB/s.
     """
-    parts = [f"## {_headline(run, comparison)}", *_hosts(run)]
+    parts = [f"## {plain_markdown(headline(run, comparison))}", *_hosts(run)]
     if comparison is not None:
         parts += [f"- {plain_markdown(line)}" for line in list(summary_lines(comparison))[1:]]
         parts += _tables(comparison)
@@ -34,14 +34,15 @@ def render_summary(run: Run, comparison: Comparison | None = None, *, si: bool =
     return "\n\n".join(parts) + "\n"
 
 
-def _headline(run: Run, comparison: Comparison | None) -> str:
+def headline(run: Run, comparison: Comparison | None) -> str:
+    """How the run ended, in a line: its verdicts where it was compared, else how its tests ended."""
     if comparison is None:
         return f"VM storage: {tally(run) or f'{len(run.measurements)} measurements'}"
     told = next(summary_lines(comparison), "nothing was compared")
     # a test that the gate failed is counted by its verdict
     count = count_failed(run, comparison)
     failed = f"{count} test{'s' if count > 1 else ''} FAILED; " if count else ""
-    return plain_markdown(f"VM storage: {failed}{told} against {comparison.against}")
+    return f"VM storage: {failed}{told} against {comparison.against}"
 
 
 def _hosts(run: Run) -> Iterator[str]:

@@ -22,10 +22,12 @@ def time_line(timelines: Sequence[Timeline]) -> str:
     groups = by_group(by_step(timelines))
     shown = {group: seconds for group, seconds in groups.items() if seconds >= _SHOWN_SHARE * whole_s}
     rest_s = sum(groups.values()) - sum(shown.values())
-    parts = [f"{_percent(seconds, whole_s)} {'in ' * (group == 'windows')}{group}" for group, seconds in shown.items()]
-    parts += [f"{_percent(rest_s, whole_s)} other steps"] if rest_s else []
+    parts = [
+        f"{share_text(seconds, whole_s)} {'in ' * (group == 'windows')}{group}" for group, seconds in shown.items()
+    ]
+    parts += [f"{share_text(rest_s, whole_s)} other steps"] if rest_s else []
     unaccounted_s = sum(one.unaccounted_s for one in timelines)
-    return f"time: {format_duration(whole_s)}: {', '.join(parts)}; {_percent(unaccounted_s, whole_s)} unaccounted"
+    return f"time: {format_duration(whole_s)}: {', '.join(parts)}; {share_text(unaccounted_s, whole_s)} unaccounted"
 
 
 def time_lines(timelines: Sequence[Timeline]) -> list[str]:
@@ -49,10 +51,10 @@ def _steps(timelines: Sequence[Timeline], whole_s: float) -> list[str]:
             times = took.get(step, [])
             longest = [f"{statistics.median(times):.3f}", f"{max(times):.3f}"] if times else ["", ""]
             threads = f"{beside[step]:.2f}" if step in beside else ""
-            shares = [f"{sum(times):.2f}", _percent(sum(times), whole_s), str(len(times))]
+            shares = [f"{sum(times):.2f}", share_text(sum(times), whole_s), str(len(times))]
             rows.append([step, *shares, *longest, threads, MEANINGS.get(step, "")])
     unaccounted_s = sum(one.unaccounted_s for one in timelines)
-    rows.append(["unaccounted", f"{unaccounted_s:.2f}", _percent(unaccounted_s, whole_s), "", "", "", "", ""])
+    rows.append(["unaccounted", f"{unaccounted_s:.2f}", share_text(unaccounted_s, whole_s), "", "", "", "", ""])
     header = ["step", "s", "share", "times", "median s", "longest s", "s beside", "what is done"]
     return _draw(header, rows, align=("left", *["right"] * 6, "left"))
 
@@ -74,6 +76,7 @@ def _draw(header: Sequence[str], rows: Sequence[Sequence[str]], *, align: Sequen
     return [line.rstrip() for line in text.splitlines()]
 
 
-def _percent(part: float, whole: float) -> str:
+def share_text(part: float, whole: float) -> str:
+    """A part of the run's time in per cent: "34 %", "0.4 %"."""
     percent = 100 * part / whole if whole else 0.0
     return f"{percent:.0f} %" if percent >= 10 else f"{percent:.1f} %"

@@ -73,7 +73,10 @@ def test_a_report_that_cannot_be_written_is_refused_before_any_test(tmp_path: Pa
     (tmp_path / "file").touch()
     (tmp_path / "folder.md").mkdir()
     for name, sentence in [
-        ("report.xls", "the report format of '.xls' is not known. The file's name ends with one of: .md, .csv, .json."),
+        (
+            "report.xls",
+            "the report format of '.xls' is not known. The file's name ends with one of: .md, .csv, .json, .html.",
+        ),
         ("report", "the report format of 'report' is not known"),
         ("folder.md", "is a folder"),
         ("file/report.md", "cannot be written"),

@@ -1,0 +1,74 @@
+"""What moves what as dots with intervals, a line for each axis of each workload; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import islice
+
+from pytest_vmstorage.analysis.axis_effects import Effect, Moved
+from pytest_vmstorage.report.details import MOST_LINES, effect_size
+from pytest_vmstorage.report.html.markup import Markup, shown, tag
+
+_WIDTH, _HEIGHT, _EDGE = 150, 18, 6
+_LEAST_REACH = 1.25
+"""A scale reaches at least from 1 to this ratio."""
+
+
+def effects_section(moved: Sequence[Moved]) -> Markup:
+    """A table for each workload; of many workloads those that are moved most."""
+    told = [one for one in moved if one.effects]
+    hosts = {one.host for one in moved}
+    tables = [_table(one, where=f" on {one.host}" if len(hosts) > 1 else "") for one in islice(told, MOST_LINES)]
+    if not tables:
+        return tag("p", "No two cells differ in one axis alone: no effect can be told.")
+    left = len(told) - len(tables)
+    about = (
+        "The ratio of an axis's fastest value to its slowest, over cells that differ in it alone, with its interval of"
+        " 95 %; the upright line is 1, where there is no difference. A hollow dot is not sure: its interval holds 1,"
+        " or its dashed line is only the range of what was seen."
+    )
+    return "\n".join(
+        [*tables, *([tag("p", f"and {left} workloads more")] if left else []), tag("p", about, class_="about")]
+    )
+
+
+def _table(moved: Moved, where: str) -> Markup:
+    bounds = [bound for effect in moved.effects for bound in (*_around(effect), effect.ratio)]
+    low, high = min([1.0, *bounds]), max([_LEAST_REACH, *bounds])
+    heads = tag("tr", *(tag("th", name, scope="col") for name in ("axis", "picture", "effect")))
+    rows = [
+        tag(
+            "tr",
+            tag("th", shown(effect.axis), scope="row"),
+            tag("td", _dot(effect, low, high)),
+            tag("td", shown(effect_size(effect))),
+        )
+        for effect in moved.effects
+    ]
+    caption = tag("caption", shown(f"{moved.workload}{where}"))
+    return tag("table", caption, tag("thead", heads), tag("tbody", *rows), class_="effects")
+
+
+def _around(effect: Effect) -> tuple[float, float]:
+    return (effect.low, effect.high) if effect.interval is None else effect.interval
+
+
+def _dot(effect: Effect, low: float, high: float) -> Markup:
+    """The picture of one effect on a logarithmic scale that all of its table share."""
+    reach = math.log(high / low)
+
+    def at(ratio: float) -> str:
+        return f"{_EDGE + math.log(ratio / low) / reach * (_WIDTH - 2 * _EDGE):.1f}"
+
+    first, last = map(at, _around(effect))
+    middle = _HEIGHT // 2
+    dashes = "" if effect.interval else ' stroke-dasharray="2 3"'
+    fill = "currentColor" if effect.is_sure else "none"
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" aria-hidden="true"'
+        f' focusable="false"><path d="M{at(1.0)} 1V{_HEIGHT - 1}" stroke="#808080"/>'
+        f'<path d="M{first} {middle}H{last}" stroke="currentColor" stroke-width="2"{dashes}/>'
+        f'<circle cx="{at(effect.ratio)}" cy="{middle}" r="4" stroke="currentColor" stroke-width="1.5"'
+        f' fill="{fill}"/></svg>'
+    )

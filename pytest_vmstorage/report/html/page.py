@@ -1,0 +1,233 @@
+"""The report as one HTML file: the verdict, the matrix, what moves what, and all that stands behind them; pure.
+
+The file asks no network for anything: a policy in its head forbids it. It is complete without script and without style;
+both lie in it whole, and their hashes in its head, so that a server's own policy can allow them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.resources
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from pytest_vmstorage.analysis.axis_effects import effects
+from pytest_vmstorage.analysis.gate.verdicts import Comparison
+from pytest_vmstorage.report.html.chart import Chart
+from pytest_vmstorage.report.html.effects import effects_section
+from pytest_vmstorage.report.html.evidence import failures_markup, proof_markup, sections_markup, time_markup
+from pytest_vmstorage.report.html.figures import Figures, WorkloadColumns, figures_of
+from pytest_vmstorage.report.html.heat import figure_markup, heat_section
+from pytest_vmstorage.report.html.markup import Markup, items, shown, shown_lines, tag
+from pytest_vmstorage.report.html.views import default_view
+from pytest_vmstorage.report.overview import Block, overview_blocks
+from pytest_vmstorage.report.pull_request import headline
+from pytest_vmstorage.report.table import Table, build_table
+from pytest_vmstorage.results.run import Measurement, Run
+
+_CHUNK = 200
+"""Rows of a table that a browser lays out at once."""
+
+_FIRST = ("failed", "verdicts", "best/worst", "cautions")
+"""Blocks of the overview that stand above the matrix, with so many lines each as fit there."""
+
+_FIRST_LINES = 2
+
+ChartsOf = Callable[[Run, Sequence[Measurement]], Sequence[Chart]]
+"""The charts of one workload's measurements."""
+
+
+class Part(NamedTuple):
+    """A section of the page behind the first screen: its name in links, its heading, and what stands below it."""
+
+    slug: str
+    title: str
+    body: Markup
+
+
+def render_html(
+    run: Run,
+    comparison: Comparison | None = None,
+    si: bool = False,
+    *,
+    charts_of: ChartsOf = lambda _run, _rows: (),
+    more: Sequence[Part] = (),
+) -> str:
+    """The whole report as an HTML document that ends with a newline.
+
+    With `si` data rates are in MB/s. `charts_of` draws the charts of each workload, and `more` are parts behind those.
+    """
+    table = build_table(run, comparison, si=si)
+    figures = figures_of(table)
+    moved = effects(run)
+    blocks = overview_blocks(run, comparison, table)
+    first = []
+    if figures.rows:
+        heat = heat_section(figures, default_view(figures, moved))
+        first.append(_section(Part("matrix", "Matrix", heat)))
+        first.append(_section(Part("effects", "What moves what", effects_section(moved))))
+    parts = [part for part in (*_parts(run, table, figures, blocks, charts_of), *more) if part.body]
+    title = headline(run, comparison)
+    links = [tag("a", shown(part.title), href=f"#{part.slug}") for part in parts]
+    body = "\n".join(
+        [
+            tag(
+                "header", tag("h1", shown(title)), *(tag("p", shown(line)) for line in table.hosts),
+                tag("p", shown(f"Run of {run.started}. {table.caption}")), _summary(blocks),
+            ),
+            tag(
+                "main", tag("div", *first, class_="first"), tag("nav", items(links), aria_label="All sections"),
+                *map(_section, parts),
+            ),
+            tag("p", id="told", role="status"),
+        ]
+    )  # fmt: skip
+    return f'<!doctype html>\n<html lang="en">\n{_head(title)}\n<body>\n{body}\n{_script()}\n</body>\n</html>\n'
+
+
+def _section(part: Part) -> Markup:
+    heading = tag("h2", shown(part.title), id=f"{part.slug}-title")
+    return tag("section", heading, "\n", part.body, id=part.slug, aria_labelledby=f"{part.slug}-title") + "\n"
+
+
+def _summary(blocks: Sequence[Block]) -> Markup:
+    """The first lines of what matters most."""
+    lines = [
+        f"{tag('b', shown(block.label))} {_line(line.text, line.clauses)}"
+        for name in _FIRST
+        for block in blocks
+        if block.label == name
+        for line in block.lines[:_FIRST_LINES]
+    ]
+    return items(lines, class_="summary")
+
+
+def _line(text: str, clauses: Sequence[str]) -> Markup:
+    return shown("; ".join([text, *clauses]))
+
+
+def _parts(run: Run, table: Table, figures: Figures, blocks: Sequence[Block], charts_of: ChartsOf) -> Iterator[Part]:
+    yield Part("overview", "In short", _overview(blocks))
+    for place, block in enumerate(figures.blocks, start=1):
+        workload = figures.columns[block.columns[0]].workload
+        rows = [m for m in run.measurements if m.workload == workload]
+        drawn = "\n".join(_chart(chart, f"w{place}-{chart.slug}") for chart in charts_of(run, rows))
+        yield Part(f"w{place}", block.title, f"{_figures(figures, block, f'w{place}')}\n{drawn}")
+    yield Part("points", "Curves and maps", "\n".join(_points(table)))
+    yield Part("failed", "Failed cells", failures_markup(run.failures, "failed"))
+    yield Part("skipped", "Skipped cells", failures_markup(run.failures, "skipped"))
+    yield Part("details", "What else is known of the figures", sections_markup(table.sections))
+    yield Part("proof", "Proof", proof_markup(run))
+    yield Part("time", "Where the time went", time_markup(run.timelines))
+
+
+def _overview(blocks: Sequence[Block]) -> Markup:
+    """All lines that a terminal shows below the matrix."""
+    pairs = (
+        tag("dt", shown(block.label)) + "".join(tag("dd", _line(line.text, line.clauses)) for line in block.lines)
+        for block in blocks
+    )
+    return tag("dl", *pairs)
+
+
+def _figures(figures: Figures, block: WorkloadColumns, slug: str) -> Markup:
+    """Every figure of a workload, a line for each row, in tables that a browser lays out one by one."""
+    heads = [tag("th", shown(name), scope="col") for name in figures.axes]
+    heads += [tag("th", "<br>".join(map(shown, _metric(figures, one))), scope="col") for one in block.columns]
+    head = tag("thead", tag("tr", *heads))
+    chunks = [block.rows[i : i + _CHUNK] for i in range(0, len(block.rows), _CHUNK)]
+    tables = []
+    for chunk in chunks:
+        lines = "\n".join(_row(figures, row, block.columns) for row in chunk)
+        which = "all figures" if len(chunks) == 1 else f"all figures, rows {chunk[0] + 1} to {chunk[-1] + 1}"
+        inside = tag("table", tag("caption", f"{shown(block.title)}: {which}"), head, f"<tbody>\n{lines}</tbody>")
+        tables.append(
+            tag(
+                "div", inside, class_="scroll figures" + " chunk" * (len(chunks) > 1), role="region", tabindex="0",
+                aria_label=f"{block.title}: {which}",
+            )
+        )  # fmt: skip
+    legend = tag("p", shown(figures.table.legend), class_="about") if figures.table.legend else ""
+    return tag("div", *tables, id=f"{slug}-figures") + legend
+
+
+def _metric(figures: Figures, column: int) -> Sequence[str]:
+    """The lines above a column within the table of its workload."""
+    found = figures.columns[column]
+    return found.heading[len(found.title) :] or ("figure",)
+
+
+def _row(figures: Figures, row: int, columns: Sequence[int]) -> Markup:
+    """A row in as few characters as HTML allows: the end of a cell and of a row may be left out."""
+    first, *others = figures.rows[row] or ("",)
+    names = f'<tr><th scope="row">{shown(first)}' + "".join(f"<td>{shown(value)}" for value in others)
+    if not figures.axes:
+        names = "<tr>"
+    return names + "".join(_figure_cell(figures, row, column) for column in columns)
+
+
+def _figure_cell(figures: Figures, row: int, column: int) -> Markup:
+    cell = figures.cell(row, column)
+    return f"<td{' class=bad' if cell.failure else ''}>{figure_markup(cell)}"
+
+
+def _chart(chart: Chart, slug: str) -> Markup:
+    """A chart with a sentence that says the same, and its figures as CSV."""
+    csv = tag("details", tag("summary", "figures as CSV"), tag("pre", shown_lines(chart.csv), tabindex="0"))
+    title = tag("figcaption", tag("h3", shown(chart.title)), tag("p", shown(chart.said)))
+    return tag("figure", title, chart.svg, csv, class_="chart", id=slug)
+
+
+def _points(table: Table) -> Iterator[Markup]:
+    """Figures over a swept option, and maps, as tables."""
+    for points in table.point_tables:
+        names = [*(["metric"] if points.has_metrics else []), *points.axes, *points.points]
+        heads = tag("tr", *(tag("th", shown(name), scope="col") for name in names))
+        body = [
+            tag(
+                "tr",
+                *(tag("td", shown(one)) for one in [*([row.metric] if points.has_metrics else []), *row.cell]),
+                *(tag("td", shown(one)) for one in row.points),
+            )
+            for row in points.rows
+        ]
+        inside = tag("table", tag("caption", shown(points.title)), tag("thead", heads), tag("tbody", *body))
+        yield tag("div", inside, class_="scroll", role="region", tabindex="0", aria_label=points.title)
+
+
+def _head(title: str) -> Markup:
+    style, script = _resource("style.css"), _resource("script.js")
+    policy = (
+        f"default-src 'none'; style-src '{hash_of(style)}'; script-src '{hash_of(script)}'; base-uri 'none';"
+        " form-action 'none'"
+    )
+    return "\n".join(
+        [
+            "<head>",
+            '<meta charset="utf-8">',
+            # `shown` would write ' as &#x27;, which a reader of the source cannot copy into a server's header
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", name="color-scheme", content="light dark"),
+            tag("meta", name="generator", content="pytest-vmstorage"),
+            tag("title", shown(title)),
+            f"<style>{style}</style>",
+            "</head>",
+        ]
+    )
+
+
+def _script() -> Markup:
+    return f"<script>{_resource('script.js')}</script>"
+
+
+@cache
+def _resource(name: str) -> str:
+    return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def hash_of(text: str) -> str:
+    """The hash of a style or script as a Content-Security-Policy names it: "sha256-..."."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
