@@ -170,6 +170,16 @@ _TOLD = {
         " interrupted.",
         ("vmstorage time", "vmstorage time main                           # of the run saved as main"),
     ),
+    "report": _Told(
+        "make a report of saved runs: a page, Markdown, CSV or JSON",
+        "Writes what --vm-report would have written, from saved files alone; the ending of FILE chooses the form."
+        " Several runs stand in one report, each host under the name of its run.",
+        (
+            "vmstorage report -o run.html                  # of the newest saved run",
+            "vmstorage report main nightly -o both.html",
+            "vmstorage report report.json -o run.html -o run.md",
+        ),
+    ),
     "promote": _Told(
         "make a saved run the baseline, and say what changes by it",
         "Saves a run under the name of a baseline too, which `pytest --vm-baseline=NAME` then judges against.",
@@ -239,6 +249,16 @@ def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
         nargs="?",
         help="a saved run's name, number or file, or a journal (default: the newest in .benchmarks and .vmstorage)",
     )
+    reporting = made["report"]
+    reporting.add_argument(
+        "saved", metavar="RUN", nargs="*", help="a saved run's name, number or file (default: the newest)"
+    )
+    reporting.add_argument(
+        "-o", dest="output", metavar="FILE", action="append", required=True,
+        help="the report: .html, .md, .csv or .json; repeatable",
+    )  # fmt: skip
+    reporting.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
+    reporting.add_argument("--vm-units", choices=("iec", "si"), default="iec", help="MiB/s (iec) or MB/s (si) [iec]")
     promoting = made["promote"]
     promoting.add_argument("saved", metavar="RUN", help="the run: its name, its number or its file")
     promoting.add_argument("--as", dest="name", metavar="NAME", required=True, help="the baseline's name, such as main")
@@ -361,6 +381,16 @@ def _time(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _report(arguments: argparse.Namespace) -> int:
+    # the other subcommands write no reports
+    from pytest_vmstorage.cli.report import write_reports
+
+    paths = [Path(one) for one in arguments.output]
+    lines = write_reports(arguments.saved, paths, Path(arguments.storage), si=arguments.vm_units == "si")
+    print(plain("\n".join(lines)))
+    return 0
+
+
 def _promote(arguments: argparse.Namespace) -> int:
     print(plain("\n".join(promote(arguments.saved, arguments.name, Path(arguments.storage)))))
     return 0
@@ -386,6 +416,7 @@ _COMMANDS = {
     "exec": _exec,
     "show": _show,
     "time": _time,
+    "report": _report,
     "promote": _promote,
     "explain": _explain,
 }

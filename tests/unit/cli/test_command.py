@@ -42,7 +42,7 @@ def test_run_has_help_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
         assert '  vmstorage run --axis format=raw,qcow2 --axis cache=none,writeback --fio "' in capsys.readouterr().out
 
 
-COMMANDS = ("run", "doctor", "image", "reap", "exec", "show", "time", "promote")
+COMMANDS = ("run", "doctor", "image", "reap", "exec", "show", "time", "report", "promote")
 
 
 def help_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
