@@ -8,6 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
+import copies
+import execnet.gateway_io
 import pytest
 import xdist.workermanage
 
@@ -50,11 +52,13 @@ class Project:
         monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
         # workers of a run in this process would get the path that it began with
         monkeypatch.setattr(xdist.workermanage, "_sys_path", [str(HERE), *sys.path])
+        monkeypatch.setattr(execnet.gateway_io, "Popen2IOMaster", copies.WorkerIO)
         # at its end hypothesis' plugin imports all of hypothesis, which takes longer than most of these runs
         monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
         for name in ("PYTEST_XDIST_WORKER", "CI", "GITHUB_STEP_SUMMARY"):
             monkeypatch.delenv(name, raising=False)
         self.wish()
+        monkeypatch.setenv(copies.ADDRESS, copies.address())
 
     def wish(self, **wishes):
         """Say how the lab behaves from now on, by the names of LabOptions or of `fakelab`."""
@@ -71,11 +75,23 @@ class Project:
     def run(self, *args, own_process=False):
         """Run pytest there: in this process, with xdist its controller, or as from the shell.
 
-        A process of its own is for runs that a signal ends, for what an interpreter does when it begins and ends, and
-        for a few of each kind as users have them: it takes half a second to load pytest and all of ours again.
+        A process of its own is for runs that a signal ends, and for a few of each kind as users have them. It is a copy
+        of one that has loaded pytest and all of ours, and so are workers of xdist. With "new" it is none, nor are its
+        workers, for what is imported and what an interpreter does when it begins and ends: that takes a second longer.
         """
-        run = self.pytester.runpytest_subprocess if own_process else self.pytester.runpytest_inprocess
-        return run(*args)
+        if not own_process:
+            return self.pytester.runpytest_inprocess(*args)
+        with self._monkeypatch.context() as patched:
+            if own_process != "new":
+                patched.setattr(self.pytester, "popen", self._begin_copy)
+            return self.pytester.runpytest_subprocess(*args)
+
+    def _begin_copy(self, argv, stdin, stdout, stderr):
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.path), os.environ["PYTHONPATH"]])}
+        with Path(os.devnull).open() as nothing:
+            files = (nothing.fileno(), stdout.fileno(), stderr.fileno())
+            # without the interpreter and -mpytest
+            return copies.Copy(environ, self.path, files, argv=argv[2:])
 
     def begin_with(self, *args, own_process=False, ret=0):
         """Be as a run with these arguments leaves it, and give what that printed: it is run once in a process.

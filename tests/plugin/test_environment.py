@@ -40,14 +40,14 @@ def test_collecting_without_libvirt_and_qemu(project, monkeypatch):
     )
     # pytest-testinfra's own plugin cannot be loaded there either
     off = ("-p", "no:testinfra", "-p", "no:pytest11.testinfra")
-    result = project.run("--co", "-q", *off, own_process=True)
+    result = project.run("--co", "-q", *off, own_process="new")
     assert result.ret == 0, text_of(result)
     assert [line for line in result.outlines if "::" in line] == [
         "test_it.py::test_x[raw]",
         "test_it.py::test_x[qcow2]",
         "test_it.py::test_blocked",
     ]
-    assert project.run("-k", "blocked", *off, own_process=True).ret == 0
+    assert project.run("-k", "blocked", *off, own_process="new").ret == 0
 
 
 def test_without_storage_tests_it_is_not_there(project, monkeypatch):
@@ -61,7 +61,7 @@ def test_without_storage_tests_it_is_not_there(project, monkeypatch):
     seen = []
     for option in ("vmstorage", "no:vmstorage"):
         args = ["-p", option] if option.startswith("no:") else []
-        result = project.run(*args, own_process=True)
+        result = project.run(*args, own_process="new")
         result.assert_outcomes(passed=1)
         text = text_of(result).replace("vmstorage-0.1.0", "")
         assert "vmstorage" not in text
@@ -153,7 +153,7 @@ def test_ctrl_c_once_more_while_pytest_ends_is_no_traceback(project, hook):
         conftest=f"import os, signal, pytest\ndef interrupt():\n    os.kill(os.getpid(), signal.SIGINT)\n{hook}",
         test_it="def test_x(storage):\n    raise KeyboardInterrupt\n",
     )
-    result = project.run(own_process=True)
+    result = project.run(own_process="new")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert "Traceback" not in text_of(result)
 
@@ -192,7 +192,7 @@ def test_no_module_of_ours_is_compiled_by_pytest(project):
         "        if name.startswith('pytest_vmstorage'):\n"
         "            print('loaded', name, 'by', type(module.__spec__.loader).__name__)\n"
     )
-    text = text_of(project.run("-s", own_process=True))
+    text = text_of(project.run("-s", own_process="new"))
     found = dict(line.split()[1::2] for line in text.splitlines() if line.startswith("loaded "))
     rewritten = {name for name, loader in found.items() if loader != "SourceFileLoader"}
     assert "pytest_vmstorage.plugin.hooks" in found
@@ -214,7 +214,7 @@ def test_options_alone_open_nothing(project):
 def test_warnings_as_errors(two_cells, workers):
     """Nothing we do warns, from collection to the saved file."""
     args = ("-W", "error", "--strict-markers", "--strict-config", "--benchmark-save=x", "--vm-report=r.md")
-    result = two_cells.run(*args, *workers, own_process=True)
+    result = two_cells.run(*args, *workers, own_process="new")
     result.assert_outcomes(passed=2)
     assert result.ret == 0
     # before 5.2.2, pytest-benchmark says of itself on stderr that xdist disables it
