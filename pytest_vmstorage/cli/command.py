@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from pytest_vmstorage.cli.doctor.examine import check_needs, diagnosis_lines, examine, lacks
+from pytest_vmstorage.cli.export import export
 from pytest_vmstorage.cli.promote import promote
 from pytest_vmstorage.cli.run import words as run_words
 from pytest_vmstorage.cli.show import WIDEST, newest_run, raw_outputs, show_cell, timed_run
@@ -29,6 +30,7 @@ from pytest_vmstorage.errors import ConfigError, VmStorageError, where_more
 from pytest_vmstorage.guest.appliance import build
 from pytest_vmstorage.host.shell import LocalShell
 from pytest_vmstorage.lab.opening import find_leftover_hosts, open_kept_guest, reap_host
+from pytest_vmstorage.report.exports.targets import TARGETS
 from pytest_vmstorage.report.time_spent import time_lines
 from pytest_vmstorage.results.saved import load_baseline
 from pytest_vmstorage.text import plain
@@ -180,6 +182,18 @@ _TOLD = {
             "vmstorage report report.json -o run.html -o run.md",
         ),
     ),
+    "export": _Told(
+        "write saved runs for Prometheus, InfluxDB, Bencher and others",
+        "Writes the valid figures of saved runs in base units, with their spread, configuration, host, acceleration"
+        " and time. What is left out, as a cell that failed, is said on stderr.",
+        (
+            "vmstorage export main --format=openmetrics -o main.om     # all days of the baseline main",
+            "vmstorage export 0007 --format=influxdb",
+            "vmstorage export --format=github-action-benchmark --better=higher -o bigger.json   # the newest run",
+            'vmstorage export report.json --format=bencher --metrics="iops,clat_p*"',
+            "vmstorage export main --format=otava -o otava             # a folder",
+        ),
+    ),
     "promote": _Told(
         "make a saved run the baseline, and say what changes by it",
         "Saves a run under the name of a baseline too, which `pytest --vm-baseline=NAME` then judges against.",
@@ -259,6 +273,25 @@ def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
     )  # fmt: skip
     reporting.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
     reporting.add_argument("--vm-units", choices=("iec", "si"), default="iec", help="MiB/s (iec) or MB/s (si) [iec]")
+    exporting = made["export"]
+    exporting.add_argument(
+        "saved",
+        metavar="RUN",
+        nargs="*",
+        help="a baseline's name, for all its days, or a run's number or file (default: the newest below .benchmarks)",
+    )
+    exporting.add_argument(
+        "--format", metavar="FORMAT", choices=tuple(TARGETS), required=True, help=f"one of: {', '.join(TARGETS)}"
+    )
+    exporting.add_argument(
+        "-o", "--output", metavar="FILE", help="file to write, for otava a folder (default: standard output)"
+    )
+    exporting.add_argument(
+        "--metrics", metavar="NAMES", default="", help='names and patterns, as "iops,clat_*" (default: those shown)'
+    )
+    exporting.add_argument(
+        "--better", metavar="WAY", choices=("higher", "lower"), help="higher or lower: only figures that are better so"
+    )
     promoting = made["promote"]
     promoting.add_argument("saved", metavar="RUN", help="the run: its name, its number or its file")
     promoting.add_argument("--as", dest="name", metavar="NAME", required=True, help="the baseline's name, such as main")
@@ -388,6 +421,20 @@ def _report(arguments: argparse.Namespace) -> int:
     paths = [Path(one) for one in arguments.output]
     lines = write_reports(arguments.saved, paths, Path(arguments.storage), si=arguments.vm_units == "si")
     print(plain("\n".join(lines)))
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    found = export(
+        arguments.saved,
+        arguments.format,
+        Path(_SAVED),
+        output=arguments.output,
+        metrics=arguments.metrics,
+        better=arguments.better,
+    )
+    for sentence in found.says:
+        print(f"vmstorage: {plain(sentence)}", file=sys.stderr, flush=True)
+    print(found.text, end="")
     return 0
 
 
@@ -417,6 +464,7 @@ _COMMANDS = {
     "show": _show,
     "time": _time,
     "report": _report,
+    "export": _export,
     "promote": _promote,
     "explain": _explain,
 }

@@ -1,0 +1,1 @@
+"""Saved figures in the files of other programs that keep histories and draw dashboards; pure."""
