@@ -421,6 +421,7 @@ def _report(arguments: argparse.Namespace) -> int:
     paths = [Path(one) for one in arguments.output]
     lines = write_reports(arguments.saved, paths, Path(arguments.storage), si=arguments.vm_units == "si")
     print(plain("\n".join(lines)))
+    return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:
