@@ -86,7 +86,7 @@ OPTIONS: tuple[tuple[str, str, tuple[Option, ...]], ...] = (
         "report",
         "what is reported",
         (
-            ("report", "linelist", "FILE", "", "write the matrix to FILE (.html, .md, .csv, .json); repeatable"),
+            ("report", "linelist", "FILE", "", "write the matrix to FILE (.html, .md, .svg, .csv, .json); repeatable"),
             ("columns", "linelist", "NAME", "", "metrics shown: iops,usr_cpu; +usr_cpu: beside the usual"),
             ("details", "bool", "", "", "print all of the report at the end, as -v does"),
             ("units", "string", "iec|si", "iec", "data rates in the matrix: MiB/s (iec) or MB/s (si)"),

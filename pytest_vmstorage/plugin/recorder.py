@@ -260,11 +260,10 @@ class Recorder:
         if path := settings.timeline_path:
             note = f"wrote {path}: open it in https://ui.perfetto.dev or in chrome://tracing"
             wrote = self._write(path, partial(write_timeline, path, timelines(self._config)), note)
-        reports = [
-            path
-            for path in settings.report_paths
-            if self._write(path, partial(write_report, path, run, comparison, si=settings.si_units), "")
-        ]
+        write = partial(
+            write_report, run=run, comparison=comparison, si=settings.si_units, beside=settings.report_paths
+        )
+        reports = [path for path in settings.report_paths if self._write(path, partial(write, path), "")]
         self._notes += filter(None, [written_line(reports)])
         return wrote and len(reports) == len(settings.report_paths)
 

@@ -58,15 +58,24 @@ def check_writable(path: Path, what: str) -> None:
         )
 
 
-def write_report(path: Path, run: Run, comparison: Comparison | None = None, *, si: bool = False) -> None:
+def write_report(
+    path: Path, run: Run, comparison: Comparison | None = None, *, si: bool = False, beside: Sequence[Path] = ()
+) -> None:
     """Write the run in the format of the suffix, making its folder; raises ConfigError as `check_report_path` does.
 
-    With `si` data rates in Markdown are in MB/s; CSV and JSON always have base units. The file is replaced as a whole:
-    a reader finds the old report or the new one.
+    With `si` data rates for people are in MB/s; CSV and JSON always have base units. `beside` are the run's other
+    report files: Markdown shows the first picture among them. The file is replaced as a whole: a reader finds the old
+    report or the new one.
     """
     check_report_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, RENDERERS[path.suffix](run, comparison, si))
+    pictures = [other for other in beside if other.suffix == ".svg"]
+    if path.suffix == ".md" and pictures:
+        link = os.path.relpath(pictures[0].absolute(), path.absolute().parent)
+        text = render_markdown(build_table(run, comparison, si=si), Path(link).as_posix())
+    else:
+        text = RENDERERS[path.suffix](run, comparison, si)
+    write_whole(path, text)
 
 
 def append_summary(path: Path, run: Run, comparison: Comparison | None = None, *, si: bool = False) -> None:
@@ -103,8 +112,16 @@ def _html(run: Run, comparison: Comparison | None, si: bool) -> str:
     return render_html(run, comparison, si)
 
 
+def _svg(run: Run, comparison: Comparison | None, si: bool) -> str:
+    # most runs draw no picture
+    from pytest_vmstorage.report.matrix_picture import render_matrix_picture
+
+    return render_matrix_picture(run, comparison, si=si)
+
+
 RENDERERS: Mapping[str, Callable[[Run, Comparison | None, bool], str]] = {
     ".md": lambda run, comparison, si: render_markdown(build_table(run, comparison, si=si)),
+    ".svg": _svg,
     ".csv": lambda run, comparison, _si: render_csv(run, comparison),
     ".json": lambda run, comparison, _si: render_json(run, comparison),
     ".html": _html,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import urllib.parse
 from collections.abc import Sequence
 
 from pytest_vmstorage.report.table import BEST, Table, TableCell
@@ -12,9 +13,15 @@ _FAILED_WIDTH = 48
 """Enough of a reason for a cell; the sentence stands in full below the table."""
 
 
-def render_markdown(table: Table) -> str:
-    """The table as Markdown, best figures bold; ends with a newline."""
+def render_markdown(table: Table, picture: str = "") -> str:
+    """The table as Markdown, best figures bold; ends with a newline.
+
+    `picture` is the path of a picture of the same table, as seen from the text, which then stands above it.
+    """
     parts = [f"## Storage matrix{f': {table.tests}' if table.tests else ''}", plain_markdown(table.caption)]
+    if picture:
+        said = "The matrix as bars with their spread; the table below has the same figures"
+        parts.append(f"![{said}]({urllib.parse.quote(picture)})")
     if table.rows:
         headings = ("<br>".join(map(plain_markdown, column.heading)) for column in table.columns)
         heads = [*map(plain_markdown, table.axes), *headings]

@@ -51,6 +51,17 @@ def test_report_files(project, workers):
         assert len({line.split()[0] for line in project.log() if "guest" in line}) == 1
 
 
+def test_a_picture_beside_the_markdown(project):
+    """Who asks for both gets Markdown that shows it; who asks for Markdown alone gets no other file."""
+    project.write(test_it=MANY)
+    result = project.run("--vm-report=out/r.md", "--vm-report=out/r.svg")
+    assert f"wrote {project.path}/out/r.md, .svg\n" in text_of(result)
+    assert (project.path / "out/r.svg").read_text().startswith("<svg ")
+    assert "](r.svg)" in (project.path / "out/r.md").read_text()
+    project.run("--vm-report=alone/r.md")
+    assert [path.name for path in (project.path / "alone").iterdir()] == ["r.md"]
+
+
 def test_a_report_that_cannot_be_written_in_the_end(project):
     """A place that vanished during the run costs neither the matrix nor the other file, and is no success."""
     project.write(
