@@ -100,7 +100,7 @@ def _layout(table: Table) -> _Layout:
     names = [svg.width_of(shown.name_of(row)) for row in shown.rows]
     left_out = [which.partition("; the others")[0]] if which else []
     if hidden := len(table.columns) - len(columns):
-        left_out.append(f"{hidden} more metrics are in the table")
+        left_out.append(f"{hidden} more metric{'s are' if hidden > 1 else ' is'} in the table")
     return _Layout(shown, columns, min(max(names, default=0.0), _WIDEST_NAME), tuple(left_out))
 
 

@@ -72,6 +72,7 @@ def make_host_fs(
 ) -> HostFs:
     """Make and mount the cell's host_fs below the run's folder; `device` is used in place of a loop device.
 
+    With `image_bytes` it is for images that take so much together, whatever the cell's size; else for the cell's disk.
     Raises UnsupportedError where this host cannot (no root, no loop device, no mkfs, no driver), ConfigError with the
     message of mkfs or mount for options that they refuse, ProvisionError; after an error nothing is left.
     """
@@ -87,12 +88,12 @@ def make_host_fs(
     image = "" if device else f"{folder}/fs-{number}.img"
     mountpoint = f"{folder}/fs-{number}"
     size = host_fs_bytes(config, image_bytes)
+    contents = f"images of {config}" if image_bytes is not None else f"a disk of {format_about(config.size)}"
     try:
         if not device:
-            what = f"a {config.host_fs} for a disk of {format_about(config.size)}"
-            check_room(folder_facts(shell, folder), size + HEADROOM_BYTES, what)
+            check_room(folder_facts(shell, folder), size + HEADROOM_BYTES, f"a {config.host_fs} for {contents}")
             device = _attach(shell, image, size)
-        return _make(shell, config, HostFs(
+        there = _make(shell, config, HostFs(
             kind=config.host_fs,
             mountpoint=mountpoint,
             device=device,
@@ -102,6 +103,8 @@ def make_host_fs(
             free_bytes=0,
             direct=not image or _set_direct(shell, device),
         ))  # fmt: skip
+        _check_contents(config, there, image_bytes)
+        return there
     except BaseException:
         _undo(shell, mountpoint, image)
         raise
@@ -118,15 +121,21 @@ def _make(shell: Shell, config: StorageConfig, planned: HostFs) -> HostFs:
         raise ProvisionError(
             f"The {planned.kind} was made, but nothing is mounted on {planned.mountpoint}.", code="VM532"
         )
-    if free < config.size:
+    note = "" if planned.direct else "its loop device caches the same pages again: the folder takes no direct I/O"
+    return planned.model_copy(update={"options": found.options, "free_bytes": free, "note": note})
+
+
+def _check_contents(config: StorageConfig, there: HostFs, image_bytes: int | None) -> None:
+    """Raise ProvisionError where options of mkfs left less than the cell's disk, or its images, may take."""
+    least = config.size if image_bytes is None else image_bytes
+    if there.free_bytes < least:
+        takes = "the disk has" if image_bytes is None else f"images of {config} may take"
         raise ProvisionError(
-            f"The {planned.kind} of host_mkfs={config.host_mkfs!r} has {format_about(free)} free, but the disk has "
-            f"{format_about(config.size)}.",
+            f"The {there.kind} of host_mkfs={config.host_mkfs!r} has {format_about(there.free_bytes)} free, but {takes}"
+            f" {format_about(least)}.",
             hint="Leave more room with other options, or ask for another size.",
             code="VM532",
         )
-    note = "" if planned.direct else "its loop device caches the same pages again: the folder takes no direct I/O"
-    return planned.model_copy(update={"options": found.options, "free_bytes": free, "note": note})
 
 
 def _attach(shell: Shell, image: str, size: int) -> str:

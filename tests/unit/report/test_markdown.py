@@ -75,7 +75,8 @@ def test_a_report_that_cannot_be_written_is_refused_before_any_test(tmp_path: Pa
     for name, sentence in [
         (
             "report.xls",
-            "the report format of '.xls' is not known. The file's name ends with one of: .md, .svg, .csv, .json, .html.",
+            "the report format of '.xls' is not known. The file's name ends with one of: .md, .svg, .csv,"
+            " .json, .html.",
         ),
         ("report", "the report format of 'report' is not known"),
         ("folder.md", "is a folder"),

@@ -105,6 +105,20 @@ def test_a_disk_of_any_size_finds_its_room(folder: str, kind: str, size: str) ->
     assert host_fs_bytes(config) > there.free_bytes
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_that_take_less_than_the_disk_need_no_room_for_it(folder: str, kind: str) -> None:
+    """Operations on whole images write their data alone, and a sparse image may be larger than what is below it."""
+    config = cell(kind, size="20G")
+    try:
+        there = make_host_fs(SHELL, folder, config, number=1, image_bytes=64 * 2**20)
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    assert 64 * 2**20 <= there.free_bytes < config.size / 10
+    make_disk(SHELL, config, f"{there.mountpoint}/disk-1.raw")
+    with pytest.raises(ProvisionError, match=r"free, but images of .* may take 256 MiB"):
+        make_host_fs(SHELL, folder, cell("ext4", "-m 50", size="20G"), number=2, image_bytes=256 * 2**20)
+
+
 def test_btrfs_that_does_not_copy_needs_no_second_room() -> None:
     """With nodatacow the image is written in place."""
     assert host_fs_bytes(cell("btrfs", mount="nodatacow", size="8G")) < 10 * 2**30
