@@ -100,7 +100,8 @@ def _is_speed(row: MeasuredCell) -> bool:
 
 def _moved(workload: str, host: str, rows: Sequence[Measurement]) -> Moved:
     varying = [name for name in FIELDS if len({getattr(m.config, name) for m in rows}) > 1]
-    found = {name: _effect(name, rows) for name in varying}
+    cells = [_Cell({name: getattr(m.config, name) for name in varying}, *_logs(m)) for m in rows]
+    found = {name: _effect(name, cells) for name in varying}
     there = sorted((one for one in found.values() if one), key=lambda one: (not one.matters, -one.ratio))
     return Moved(
         workload=workload,
@@ -109,6 +110,14 @@ def _moved(workload: str, host: str, rows: Sequence[Measurement]) -> Moved:
         tied=tuple(name for name, one in found.items() if one is None),
         in_a_row=any(m.hygiene.get("rounds", "").startswith("in a row") for m in rows),
     )
+
+
+class _Cell(NamedTuple):
+    """A measurement: its values of the axes that vary, and its logarithms of seconds, their median and each round's."""
+
+    values: Mapping[str, object]
+    median: float
+    rounds: Sequence[float]
 
 
 class _Contrast(NamedTuple):
@@ -125,9 +134,9 @@ class _Contrast(NamedTuple):
         return self.interval is not None and self.interval.low > 0, statistics.median(self.shifts)
 
 
-def _effect(axis: str, rows: Sequence[Measurement]) -> Effect | None:
+def _effect(axis: str, rows: Sequence[_Cell]) -> Effect | None:
     """The contrast of the axis's values that are farthest apart; None where no two cells differ in it alone."""
-    values = list(dict.fromkeys(getattr(m.config, axis) for m in rows))
+    values = list(dict.fromkeys(cell.values[axis] for cell in rows))
     pairs = list(itertools.combinations(values, 2))
     contexts = _contexts(axis, rows)
     found = [_contrast(pair, contexts, 1.0 - RISK / len(pairs)) for pair in pairs]
@@ -149,24 +158,24 @@ def _effect(axis: str, rows: Sequence[Measurement]) -> Effect | None:
     )
 
 
-def _contexts(axis: str, rows: Sequence[Measurement]) -> list[Mapping[object, Measurement]]:
+def _contexts(axis: str, rows: Sequence[_Cell]) -> list[Mapping[object, _Cell]]:
     """Cells that are equal in all else, by their value of the axis."""
-    found: dict[object, dict[object, Measurement]] = {}
-    for m in rows:
-        rest = tuple(getattr(m.config, name) for name in FIELDS if name != axis)
-        found.setdefault(rest, {})[getattr(m.config, axis)] = m
+    found: dict[object, dict[object, _Cell]] = {}
+    for cell in rows:
+        rest = tuple(value for name, value in cell.values.items() if name != axis)
+        found.setdefault(rest, {})[cell.values[axis]] = cell
     return list(found.values())
 
 
 def _contrast(
-    pair: tuple[object, object], contexts: Sequence[Mapping[object, Measurement]], confidence: float
+    pair: tuple[object, object], contexts: Sequence[Mapping[object, _Cell]], confidence: float
 ) -> _Contrast | None:
     one, other = pair
     couples = [(cells[one], cells[other]) for cells in contexts if one in cells and other in cells]
     if not couples:
         return None
-    shifts = [_median_log(slow) - _median_log(fast) for fast, slow in couples]
-    rounds = [late - early for fast, slow in couples for early, late in zip(_logs(fast), _logs(slow), strict=False)]
+    shifts = [slow.median - fast.median for fast, slow in couples]
+    rounds = [late - early for fast, slow in couples for early, late in zip(fast.rounds, slow.rounds, strict=False)]
     if statistics.median(shifts) < 0:
         one, other, shifts, rounds = other, one, [-shift for shift in shifts], [-shift for shift in rounds]
     # couples differ by more than the rounds of one do, so that rounds only count where couples are too few
@@ -174,9 +183,6 @@ def _contrast(
     return _Contrast((one, other), tuple(shifts), tuple(rounds), median_interval(sample, confidence))
 
 
-def _logs(m: Measurement) -> tuple[float, ...]:
-    return log_seconds(m.metric(m.primary), m.values(m.primary))
-
-
-def _median_log(m: Measurement) -> float:
-    return statistics.median(_logs(m))
+def _logs(m: Measurement) -> tuple[float, Sequence[float]]:
+    rounds = log_seconds(m.metric(m.primary), m.values(m.primary))
+    return statistics.median(rounds), rounds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -42,10 +43,8 @@ class Column(BaseModel):
         return (*self.title, f"{self.metric.name} [{self.metric.unit}]", *way)
 
 
-class Placed(BaseModel):
+class Placed(NamedTuple):
     """A measurement, its key against a baseline, and the columns of its shown metrics."""
-
-    model_config = ConfigDict(frozen=True)
 
     key: CellKey
     measurement: Measurement

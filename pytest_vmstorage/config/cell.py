@@ -224,7 +224,7 @@ class StorageConfig(BaseModel):
 
     def is_chosen(self, name: str) -> bool:
         """Whether that field differs from its default."""
-        return bool(getattr(self, name) != type(self).model_fields[name].default)
+        return bool(getattr(self, name) != _DEFAULTS[name])
 
     @property
     def backing_kind(self) -> str:
@@ -276,6 +276,8 @@ class StorageConfig(BaseModel):
         return f"{self} {format_size(self.size)}"
 
 
+_DEFAULTS = {name: field.default for name, field in StorageConfig.model_fields.items()}
+
 FIELDS = tuple(StorageConfig.model_fields)
 """The keywords of `@pytest.mark.storage(...)`."""
 
@@ -315,7 +317,7 @@ def check_field(name: str) -> None:
         raise ConfigError(f"a storage configuration has no field {name!r}.", hint=hint, code="VM101")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16384)
 def _label(cell: StorageConfig) -> str:
     """The cell's id: each round, journal line and message has it, and it is put together from all axes."""
     # without a guest there is no format, cache mode or bus, without storage no format and no preallocation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_vmstorage.analysis.axis_effects import Effect, Moved, effects
+from pytest_vmstorage.analysis.axis_effects import Effect, Moved
 from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.results.cautions import Caution
 from pytest_vmstorage.results.cost import (
@@ -166,9 +166,8 @@ MOST_LINES = 12
 _IN_A_ROW = "rounds were taken in a row: these ratios include the host's drift between them"
 
 
-def effect_lines(run: Run) -> Iterator[str]:
+def effect_lines(moved: Sequence[Moved]) -> Iterator[str]:
     """A line for each workload; where these are many, one line at the end names those within their spread."""
-    moved = effects(run)
     told = [one for one in moved if one.effects]
     is_long = len(told) > MOST_LINES
     much = [one for one in told if one.effects[0].matters][:MOST_LINES]

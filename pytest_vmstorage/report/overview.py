@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_vmstorage.analysis.axis_effects import Effect, effects
+from pytest_vmstorage.analysis.axis_effects import Effect, Moved
 from pytest_vmstorage.analysis.columns import function_of
 from pytest_vmstorage.analysis.gate.kinds import KINDS, Kind
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
@@ -71,7 +71,7 @@ def overview_blocks(run: Run, comparison: Comparison | None, table: Table) -> li
         Block("left out", list(map(_whole, left_out_lines(run)))),
         Block("verdicts", list(map(_whole, _verdicts(comparison)) if comparison else ())),
         Block("best/worst", list(standouts(table))),
-        Block("effects", list(effect_lines(run))),
+        Block("effects", list(effect_lines(table.moved))),
         Block("native", list(_yardsticks(run))),
         Block("cautions", caution_lines(run)),
         Block("notes", list(map(_whole, note_lines(run.measurements)))),
@@ -187,12 +187,12 @@ def _standout(one: _Ranked) -> Line:
     return Line(text, [*ratio, f"worst {last.figure} on {worst}"], is_counted=False)
 
 
-def effect_lines(run: Run) -> Iterator[Line]:
+def effect_lines(found: Sequence[Moved]) -> Iterator[Line]:
     """A line for each workload that an axis moves by more than its spread, the largest first, then the others' number.
 
     A ratio has its interval of 95 %.
     """
-    moved = [one for one in effects(run) if one.effects]
+    moved = [one for one in found if one.effects]
     hosts = {one.host for one in moved}
     much = [one for one in moved if one.effects[0].matters]
     for one in much[:_MOST_WORKLOADS]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from pytest_vmstorage.analysis.axis_effects import Moved
 from pytest_vmstorage.analysis.columns import function_of
 from pytest_vmstorage.analysis.gate.kinds import KINDS, Kind
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
@@ -157,8 +158,8 @@ class Section(BaseModel):
     lines: tuple[str, ...]
 
 
-def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ...]:
-    """All sections that have lines, in reading order."""
+def build_sections(run: Run, comparison: Comparison | None, moved: Sequence[Moved] = ()) -> tuple[Section, ...]:
+    """All sections that have lines, in reading order; `moved` are the effects of the run's axes."""
     measured = run.measurements
     ours = [m for m in measured if not m.config.is_machine]
     parts: list[tuple[str, Iterable[str]]] = [
@@ -168,7 +169,7 @@ def build_sections(run: Run, comparison: Comparison | None) -> tuple[Section, ..
         *(_comparison(comparison) if comparison else ()),
         ("left out", left_out_lines(run)),
         ("notes", note_lines(measured)),
-        ("what moves what", effect_lines(run)),
+        ("what moves what", effect_lines(moved)),
         *(_host(run, host_of(run, name)) for name in host_names(run)),
         ("what speaks against figures", caution_lines(measured)),
         ("rounds of --vm-rounds=auto", ending_lines(measured)),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from functools import lru_cache
 from typing import NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from pytest_vmstorage.analysis.axis_effects import Moved, effects
 from pytest_vmstorage.analysis.columns import Column, Placed, columns_of, function_of, place, spread_text
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
@@ -87,7 +88,8 @@ class Table(BaseModel):
 
     `functions` are the tests that measured each column, with commas between several. `tests` says how many passed and
     failed, `hosts` where, a line for each; `point_tables` are curves of the same rows, in the order of the swept
-    values, and iozone's maps. `time` says where the run's time went. All of these are "" or () where that is unknown.
+    values, and iozone's maps. `time` says where the run's time went, `moved` are the effects of the axes. All of these
+    are "" or () where that is unknown.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -103,6 +105,7 @@ class Table(BaseModel):
     time: str = ""
     point_tables: tuple[PointTable, ...] = ()
     sections: tuple[Section, ...]
+    moved: tuple[Moved, ...] = ()
 
     @property
     def shown_axes(self) -> tuple[int, ...]:
@@ -155,9 +158,11 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
     grid, figures = _fill(run, placed, comparison)
     _mark(grid, figures)
     _add_failures(run, placed, grid)
-    rows = sorted(dict.fromkeys(place for place, _ in grid), key=lambda place: _order(place, run))
+    hosts = host_names(run)
+    rows = sorted(dict.fromkeys(place for place, _ in grid), key=lambda place: _order(place, hosts))
     axes = _axes(rows)
     cells_of_points = _cells_of_points(run, axes)
+    moved = effects(run)
     return Table(
         caption=_caption(rows, axes),
         axes=axes,
@@ -175,7 +180,8 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         hosts=tuple(host_lines(run)),
         time=time_line(run.timelines),
         point_tables=(*build_curves(placed, *cells_of_points), *build_maps(placed, *cells_of_points)),
-        sections=build_sections(run, comparison),
+        sections=build_sections(run, comparison, moved),
+        moved=moved,
     )
 
 
@@ -232,7 +238,10 @@ def _place(one: Measurement | Failure, run: Run) -> _Place:
     host = host_of(run, one.host)
     accel = host.accel_of(one.config, on_host=one.on_host)
     stated = tuple(host.stated.items()) if one.config.is_machine else ()
-    return _Place(one.host, accel, one.config, stated, frozenset(name for name in FIELDS if one.lacks(name)))
+    # a guest with storage has every field; a matrix has thousands of them
+    is_whole = one.config.has_guest and not one.config.is_null and not one.on_host
+    lacking = frozenset(() if is_whole else (name for name in FIELDS if one.lacks(name)))
+    return _Place(one.host, accel, one.config, stated, lacking)
 
 
 def _cells_of_points(run: Run, axes: Sequence[str]) -> tuple[Sequence[str], Callable[[Measurement], tuple[str, ...]]]:
@@ -267,27 +276,32 @@ def _mark(grid: _Grid, figures: Mapping[tuple[_Place, Column], Figure]) -> None:
 
     A mark holds in every round: there is none for cells whose rounds overlap, or that had a single round.
     """
-
-    def group(spot: tuple[_Place, Column]) -> tuple[str, str, str]:
-        return (repr(spot[1]), spot[0].host, spot[0].accel)
-
-    for _, members in groupby(sorted(figures, key=group), key=group):
-        spots = list(members)
-        metric = spots[0][1].metric
+    groups: dict[tuple[Column, str, str], list[tuple[_Place, Column]]] = {}
+    for row, column in figures:
+        groups.setdefault((column, row.host, row.accel), []).append((row, column))
+    for (column, *_), spots in groups.items():
+        metric = column.metric
         if len(spots) < 2 or metric is None or metric.better == "neither":
             continue
-        for spot in spots:
-            mine, others = figures[spot], [figures[other] for other in spots if other is not spot]
-            above = all(_is_above(mine, other) for other in others)
-            below = all(_is_above(other, mine) for other in others)
-            best, worst = (below, above) if metric.better == "lower" else (above, below)
-            mark = BEST if best else WORST if worst else ""
-            grid[spot] = grid[spot].model_copy(update={"mark": mark})
+        marks = (WORST, BEST) if metric.better == "lower" else (BEST, WORST)
+        ends = _ends([figures[spot].values for spot in spots])
+        for end, mark in zip(ends, marks, strict=True):
+            if end is not None:
+                grid[spots[end]] = grid[spots[end]].model_copy(update={"mark": mark})
 
 
-def _is_above(one: Figure, other: Figure) -> bool:
-    """Whether each round of the one is above each of the other, and there are rounds enough to know a spread."""
-    return len(one.values) > 1 and len(other.values) > 1 and min(one.values) > max(other.values)
+def _ends(rounds: Sequence[Sequence[float]]) -> tuple[int | None, int | None]:
+    """The place whose rounds are all above those of every other, and the one whose are all below.
+
+    None where there is none, and where any has a single round, whose spread is unknown.
+    """
+    if any(len(values) < 2 for values in rounds):
+        return None, None
+    lows, highs = [min(values) for values in rounds], [max(values) for values in rounds]
+    top, bottom = lows.index(max(lows)), highs.index(min(highs))
+    is_above = lows[top] > max(highs[:top] + highs[top + 1 :])
+    is_below = highs[bottom] < min(lows[:bottom] + lows[bottom + 1 :])
+    return top if is_above else None, bottom if is_below else None
 
 
 def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
@@ -304,18 +318,19 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
             )
 
 
-def _order(row: _Place, run: Run) -> tuple[object, ...]:
+def _order(row: _Place, hosts: Sequence[str]) -> tuple[object, ...]:
     """Hosts as met, then size, then the axes: in the order in which their values are declared, numbers by size.
 
     What a row lacks comes after all that others have.
     """
     ranks = (_LAST if row.lacks(name) else _rank(name, getattr(row.config, name)) for name in AXES)
-    return (host_names(run).index(row.host), row.config.size, *ranks)
+    return (hosts.index(row.host), row.config.size, *ranks)
 
 
 _LAST = (2**63, "")
 
 
+@lru_cache(maxsize=4096)
 def _rank(name: str, value: object) -> tuple[int, str]:
     declared = get_args(StorageConfig.model_fields[name].annotation)
     if value in declared:
@@ -342,9 +357,13 @@ def _axis(row: _Place, name: str) -> str:
 
 
 def _varies(rows: Sequence[_Place], name: str) -> bool:
+    if any(name in dict(row.stated) for row in rows if row.stated):
+        return True
     # native and null rows lack this field; that alone does not make it a column
-    values = {_axis(row, name) for row in rows if not _has_none(row, name)}
-    return len(values) > 1 or any(name in dict(row.stated) for row in rows)
+    having = [row for row in rows if not _has_none(row, name)]
+    if name in FIELDS and len({getattr(row.config, name) for row in having}) < 2:
+        return False
+    return len({_axis(row, name) for row in having}) > 1
 
 
 def _has_none(row: _Place, name: str) -> bool:

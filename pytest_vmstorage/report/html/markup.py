@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from functools import lru_cache
 
 from pytest_vmstorage.text import plain, plain_line
 
@@ -15,11 +16,13 @@ Markup = str
 """Text that is HTML already; any other text goes through `shown`."""
 
 
+@lru_cache(maxsize=16384)
 def harmless(text: str) -> str:
     """Text of a guest, a tool or a user in one line, without controls and without what HTML does not allow."""
     return _NOT_ALLOWED.sub("\N{REPLACEMENT CHARACTER}", plain_line(text))
 
 
+@lru_cache(maxsize=16384)
 def shown(text: str) -> Markup:
     """The same as the content of an element or attribute."""
     return html.escape(harmless(text))

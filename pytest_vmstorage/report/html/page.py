@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from pytest_vmstorage.analysis.axis_effects import effects
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
 from pytest_vmstorage.report.html.chart import Chart
 from pytest_vmstorage.report.html.effects import effects_section
@@ -61,13 +60,12 @@ def render_html(
     """
     table = build_table(run, comparison, si=si)
     figures = figures_of(table)
-    moved = effects(run)
     blocks = overview_blocks(run, comparison, table)
     first = []
     if figures.rows:
-        heat = heat_section(figures, default_view(figures, moved))
+        heat = heat_section(figures, default_view(figures, table.moved))
         first.append(_section(Part("matrix", "Matrix", heat)))
-        first.append(_section(Part("effects", "What moves what", effects_section(moved))))
+        first.append(_section(Part("effects", "What moves what", effects_section(table.moved))))
     parts = [part for part in (*_parts(run, table, figures, blocks, charts_of), *more) if part.body]
     title = headline(run, comparison)
     links = [tag("a", shown(part.title), href=f"#{part.slug}") for part in parts]

@@ -49,7 +49,7 @@ def matrix(
 
 def lines(*rows: Measurement) -> list[str]:
     """What the report says of them."""
-    return list(effect_lines(make_run(*rows)))
+    return list(effect_lines(effects(make_run(*rows))))
 
 
 def test_known_effects_are_found() -> None:
