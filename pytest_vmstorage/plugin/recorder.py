@@ -134,6 +134,7 @@ class Recorder:
         # before there was a recorder: it is made when the first storage test is known
         self._left_out = {item.nodeid for item in config.stash.get(DESELECTED, [])}
         self._notes: list[str] = []
+        self._has_told = False
         # what lay there before pytest-benchmark saved this run, if it does
         self._saved_before: Sequence[Path] | None = None
 
@@ -316,6 +317,7 @@ class Recorder:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print as much of the report as the user wants to read, and where the report files are."""
+        self._has_told = True
         if self.is_empty:
             return
         from pytest_vmstorage.report.terminal import detail_of, painted, render_end
@@ -332,6 +334,12 @@ class Recorder:
             for text, markup in painted(plain(line)):
                 terminalreporter.write(text, **markup)
             terminalreporter.line("")
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Print it where --no-summary leaves out plugins as well, as in pytest 8: files were written all the same."""
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if not self._has_told and reporter is not None and config.getoption("no_summary", default=False):
+            self.pytest_terminal_summary(reporter)
 
     def comparison(self, run: Run) -> Comparison | None:
         """The comparison with baseline or variant, with the tests' verdicts; None where the run was not judged."""

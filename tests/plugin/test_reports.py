@@ -721,9 +721,6 @@ def test_how_much_is_printed_follows_the_verbosity(two_cells, args, ini, there, 
     )
     result = two_cells.run("--vm-without=turns", *args)
     assert result.ret == 0
-    if "--no-summary" in args and pytest.version_tuple < (9,):
-        # pytest 8 has no end of a run then, ours neither
-        there = []
     assert [word for word in there if word not in text_of(result)] == []
     assert [word for word in absent if word in text_of(result)] == []
 
