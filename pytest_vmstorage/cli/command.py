@@ -278,7 +278,7 @@ def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
         "saved",
         metavar="RUN",
         nargs="*",
-        help="a baseline's name, for all its days, or a run's number or file (default: the newest below .benchmarks)",
+        help="a baseline's name, for all its days, or a run's number or file (default: the newest)",
     )
     exporting.add_argument(
         "--format", metavar="FORMAT", choices=tuple(TARGETS), required=True, help=f"one of: {', '.join(TARGETS)}"
@@ -292,6 +292,7 @@ def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
     exporting.add_argument(
         "--better", metavar="WAY", choices=("higher", "lower"), help="higher or lower: only figures that are better so"
     )
+    exporting.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
     promoting = made["promote"]
     promoting.add_argument("saved", metavar="RUN", help="the run: its name, its number or its file")
     promoting.add_argument("--as", dest="name", metavar="NAME", required=True, help="the baseline's name, such as main")
@@ -428,7 +429,7 @@ def _export(arguments: argparse.Namespace) -> int:
     found = export(
         arguments.saved,
         arguments.format,
-        Path(_SAVED),
+        Path(arguments.storage),
         output=arguments.output,
         metrics=arguments.metrics,
         better=arguments.better,

@@ -55,6 +55,10 @@ def test_a_name_is_all_its_days_and_a_number_is_one(export: Export) -> None:
     assert export("main", "--format=influxdb")[1].count("\n") == 3
     assert "iops_operations_per_second=20.0" in export("2", "--format=influxdb")[1]
     assert "iops_operations_per_second=30.0" in export("--format=influxdb")[1]
+    # as saved with --benchmark-storage
+    Path(".benchmarks").rename("elsewhere")
+    assert export("main", "--format=influxdb", "--storage=elsewhere")[1].count("\n") == 3
+    Path("elsewhere").rename(".benchmarks")
     # a day that is named twice is one
     assert export("main", "2", "--format=influxdb")[1].count("\n") == 3
 
