@@ -173,13 +173,13 @@ _TOLD = {
         ("vmstorage time", "vmstorage time main                           # of the run saved as main"),
     ),
     "report": _Told(
-        "make a report of saved runs: a page, Markdown, CSV or JSON",
+        "make a report of saved runs: a page, Markdown, a picture, CSV or JSON",
         "Writes what --vm-report would have written, from saved files alone; the ending of FILE chooses the form."
         " Several runs stand in one report, each host under the name of its run.",
         (
             "vmstorage report -o run.html                  # of the newest saved run",
             "vmstorage report main nightly -o both.html",
-            "vmstorage report report.json -o run.html -o run.md",
+            "vmstorage report report.json -o run.html -o run.md -o run.svg",
         ),
     ),
     "export": _Told(
@@ -269,7 +269,7 @@ def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
     )
     reporting.add_argument(
         "-o", dest="output", metavar="FILE", action="append", required=True,
-        help="the report: .html, .md, .csv or .json; repeatable",
+        help="the report: .html, .md, .svg, .csv or .json; repeatable",
     )  # fmt: skip
     reporting.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
     reporting.add_argument("--vm-units", choices=("iec", "si"), default="iec", help="MiB/s (iec) or MB/s (si) [iec]")

@@ -25,13 +25,13 @@ def write_reports(names: Sequence[str], paths: Sequence[Path], folder: Path, *, 
         if path.suffix in _OF_ONE_RUN and len(names) > 1:
             raise ConfigError(
                 f"{path} would be one run made of {len(names)}, and be read as a baseline.",
-                hint="Name one run, or another form: .html, .md, .csv.",
+                hint="Name one run, or another form: .html, .md, .svg, .csv.",
                 code="VM254",
             )
     saved = [load_baseline(name, folder) for name in names] or [newest_run(folder)]
     run = join_runs([NamedRun(_called(one), one.run) for one in saved])
     for path in paths:
-        write_report(path, run, si=si)
+        write_report(path, run, si=si, beside=paths)
     rows = len(run.measurements) + len(run.failures)
     return [f"wrote {path}: {rows} rows of {', '.join(str(one.path) for one in saved)}" for path in paths]
 

@@ -1,4 +1,4 @@
-"""`vmstorage report`: saved files become a page, Markdown, CSV or JSON, without pytest."""
+"""`vmstorage report`: saved files become a page, Markdown, a picture, CSV or JSON, without pytest."""
 
 from __future__ import annotations
 
@@ -48,6 +48,14 @@ def test_each_form_is_what_the_option_writes(folder: Path, suffix: str) -> None:
     written = (folder / f"run{suffix}").read_text(encoding="utf-8")
     saved = Run.model_validate_json((folder / "report.json").read_text())
     assert written == RENDERERS[suffix](saved, None, True)
+
+
+def test_markdown_shows_the_picture_that_is_made_with_it(folder: Path) -> None:
+    """As in pytest's run; alone it shows none."""
+    assert main(["report", "main", "-o", "run.md", "-o", "pictures/run.svg"]) == 0
+    assert "](pictures/run.svg)" in (folder / "run.md").read_text()
+    assert main(["report", "main", "-o", "alone.md"]) == 0
+    assert "![" not in (folder / "alone.md").read_text()
 
 
 def test_several_runs_stand_in_one_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
