@@ -59,6 +59,8 @@ class Project:
             monkeypatch.delenv(name, raising=False)
         self.wish()
         monkeypatch.setenv(copies.ADDRESS, copies.address())
+        # the first one begins the server, whose cells by which it loads are logged here
+        self.log()
 
     def wish(self, **wishes):
         """Say how the lab behaves from now on, by the names of LabOptions or of `fakelab`."""
@@ -86,7 +88,7 @@ class Project:
                 patched.setattr(self.pytester, "popen", self._begin_copy)
             return self.pytester.runpytest_subprocess(*args)
 
-    def _begin_copy(self, argv, stdin, stdout, stderr):
+    def _begin_copy(self, argv, stdin, stdout, stderr, **_):
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.path), os.environ["PYTHONPATH"]])}
         with Path(os.devnull).open() as nothing:
             files = (nothing.fileno(), stdout.fileno(), stderr.fileno())
