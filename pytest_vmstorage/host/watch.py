@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pytest_vmstorage.host.counters import AROUND_ROUND, HostLook, Watched, device_stat, names, read_look, read_pressure
 from pytest_vmstorage.host.files import Files, first_line, guest_pid, read_small, read_with_qemus
-from pytest_vmstorage.host.shell import Shell
+from pytest_vmstorage.host.shell import LocalShell, Shell
 from pytest_vmstorage.results.cost import Process, read_process, thread_class
 from pytest_vmstorage.results.host import NO_DEVICE, UNKNOWN, HostState
+from pytest_vmstorage.results.series import Counts, read_device_counts
 
 _CPU = "/sys/devices/system/cpu"
 _AROUND_ROUNDS = (
@@ -44,6 +45,16 @@ class HostWatch:
         """The counters of a round, by one command; by none on a local host, where its programs would be read anew."""
         watched = self._where()
         return read_look(read_small(self._shell, watched.paths(AROUND_ROUND)), watched)
+
+    def count(self) -> Counts | None:
+        """The counts of the device below; None on another machine, where a reading is a process beside the tool."""
+        watched = self._where()
+        if not isinstance(self._shell, LocalShell) or not watched.device:
+            return None
+        counts = read_device_counts(self._shell.read(f"/sys/class/block/{watched.device}/stat"))
+        if counts is None or watched.counts_flushes:
+            return counts
+        return counts._replace(flushes=None, flush_us=None)
 
     def begin(self) -> Callable[[], HostState]:
         """Look at the host's state; the function returned looks again, and gives the state of the time between."""

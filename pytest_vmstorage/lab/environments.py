@@ -27,13 +27,14 @@ from pytest_vmstorage.lab.prefetch import Prefetch
 from pytest_vmstorage.lab.reaper import DAEMON_LOGS
 from pytest_vmstorage.measure.diagnosis import explain_error
 from pytest_vmstorage.measure.preconditioning import zeros_vanish
-from pytest_vmstorage.measure.proof.evidence import block_counters, fallback_lines, io_counters
+from pytest_vmstorage.measure.proof.evidence import block_counters, block_counts, fallback_lines, io_counters
 from pytest_vmstorage.measure.proof.guest import changed_in_guest
 from pytest_vmstorage.measure.system import Identity, Paths, Regions, SystemUnderTest
 from pytest_vmstorage.results.counters import IoCounters, guest_counters, read_guest_stat
 from pytest_vmstorage.results.failures import Symptoms, named
 from pytest_vmstorage.results.host import HostState
 from pytest_vmstorage.results.run import Proof
+from pytest_vmstorage.results.series import Counts
 from pytest_vmstorage.storage.caches import drop_caches, sync_disk
 from pytest_vmstorage.storage.disk import HostDisk
 from pytest_vmstorage.storage.space import fragments
@@ -186,6 +187,10 @@ class GuestEnvironment(DiskEnvironment):
         host = self._watch.look()
         return _look(host, block_counters(self._machine), self._moved())
 
+    def count(self) -> Counts | None:
+        """Read what QEMU's block layer has done for the disk."""
+        return block_counts(self._machine)
+
     def _moved(self) -> Mapping[str, int]:
         """The guest's own counters of its disk."""
         name, shell = Path(self._guest.disk).name, self.shell
@@ -320,6 +325,10 @@ class HostEnvironment(DiskEnvironment):
         stat = host.device
         moved = IoCounters(guest_read_bytes=stat.read_bytes, guest_written_bytes=stat.written_bytes) if stat else None
         return Look(moved=moved or IoCounters(), pressure=host.pressure)
+
+    def count(self) -> Counts | None:
+        """Read what the device below has done, for whoever used it; None on another machine."""
+        return self._watch.count()
 
     def recheck(self) -> str:
         """Return "": nothing that was proven of the host's disk can change."""

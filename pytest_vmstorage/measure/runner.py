@@ -16,6 +16,7 @@ from pytest_vmstorage.host.background import in_background
 from pytest_vmstorage.host.counters import Look
 from pytest_vmstorage.host.shell import CommandResult, Shell, check_time, run_line, unguarded
 from pytest_vmstorage.host.watch import merge_states
+from pytest_vmstorage.measure.meter import Meter
 from pytest_vmstorage.measure.preconditioning import (
     check_fits,
     check_folder,
@@ -30,6 +31,7 @@ from pytest_vmstorage.results.cautions import WorkingSet, host_cautions
 from pytest_vmstorage.results.counters import impossible, stored, total, unflushed
 from pytest_vmstorage.results.host import HostState
 from pytest_vmstorage.results.run import Ending, Measurement, Proof, Sample
+from pytest_vmstorage.results.series import Series
 from pytest_vmstorage.results.spans import span
 from pytest_vmstorage.storage.volume import CACHED_IN_ARC
 from pytest_vmstorage.workloads.base import Target, Workload, figures_of
@@ -194,6 +196,7 @@ class Measuring:
         """Take the rounds of these numbers; those below 0 are warm-ups."""
         workload, target = self.workload, taken.target
         moves_on = uses_untouched(system.config, workload)
+        warm_ups: list[Series] = []
         for number in numbers:
             # warm-ups have numbers up to 0 among the measurement's rounds
             step, place, words = "window", len(self.samples) + 1, f"measuring {workload.label}, round"
@@ -211,7 +214,11 @@ class Measuring:
                 taken.hygiene = {**done, **notes, **taken.hygiene}
                 # before its sample, so that after Ctrl-C the samples have their target and proof
                 self._taken.append(taken)
-            if number >= 0:
+            if number < 0:
+                warm_ups += [sample.series] if sample.series is not None else []
+            else:
+                sample = sample.model_copy(update={"warm_ups": tuple(warm_ups)})
+                warm_ups.clear()
                 with span("journal"):
                     self._keep_sample(sample)
                 self.samples.append(sample)
@@ -368,13 +375,16 @@ def _round(
     started = datetime.datetime.now(datetime.UTC)
     with span("looks"):
         before = look()
-    with span(step):
-        shell, limit_s = shell_for(system, workload), plan.timeout_s + 3 * workload.expected_seconds
-        result = shell.run(workload.argv(target), timeout_s=limit_s)
-    # the counters are read only if the tool succeeded: a failed round has no figure
-    with span("looks"), in_background(system.look) if result.ok else contextlib.nullcontext(system.look) as looking:
-        raw = _raw_output(system, workload, target, result)
-        after = looking()
+    with Meter(system.count) as meter:
+        with span(step):
+            shell, limit_s = shell_for(system, workload), plan.timeout_s + 3 * workload.expected_seconds
+            result = shell.run(workload.argv(target), timeout_s=limit_s)
+        meter.stop()
+        # the counters are read only if the tool succeeded: a failed round has no figure
+        with span("looks"), in_background(system.look) if result.ok else contextlib.nullcontext(system.look) as looking:
+            raw = _raw_output(system, workload, target, result)
+            after = looking()
+            series = meter.series("QEMU" if system.config.has_guest else "host", workload.unmeasured_s)
     moved = after.moved_since(before)
     figures = figures_of(workload, raw)
     # a disk without storage passes no flush on to a device
@@ -392,6 +402,7 @@ def _round(
         pressed=after.pressed_since(before),
         order=system.next_order(),
         boot=system.identity.boot,
+        series=series,
     )
 
 

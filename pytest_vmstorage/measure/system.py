@@ -15,6 +15,7 @@ from pytest_vmstorage.host.counters import Look
 from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.results.host import HostState
 from pytest_vmstorage.results.run import Proof
+from pytest_vmstorage.results.series import Counts
 
 
 class Plan(BaseModel):
@@ -78,7 +79,7 @@ class Identity(BaseModel):
 class SystemUnderTest(Protocol):
     """A place where workloads run, as the runner sees it: five values, and the steps and readings around rounds.
 
-    `look`, `begin_look`, `watch` and `recheck` are called in a thread, while the shell is in use.
+    `look`, `begin_look`, `count`, `watch` and `recheck` are called in a thread, while the shell is in use.
     """
 
     regions: Regions
@@ -110,6 +111,12 @@ class SystemUnderTest(Protocol):
 
     def look(self) -> Look:
         """Read all counters of bytes moved so far."""
+
+    def count(self) -> Counts | None:
+        """Read what the disk has done so far, twice a second while a tool runs; None where nothing counts it.
+
+        A reading starts no process and writes nothing.
+        """
 
     def watch(self) -> Callable[[], HostState]:
         """Begin to watch the host once earlier guests are gone; the result returns its state since then."""

@@ -1,9 +1,10 @@
 """The packed form of a run: what takes much room and few people read is compressed in one text of its JSON document.
 
-Tools' raw output, proofs and the timelines make nine tenths of a run, and say nearly the same in each round. They are
-compressed together with xz (each row for itself takes a fifth more), as base64, which JSON can hold and a shell
-can read without Python: `jq -r .packed FILE | base64 -d | xz -d`. In the text, each output stands under its SHA-256,
-which its sample names, and each proof once, to which the rows of its cell point.
+Tools' raw output, series, proofs and the timelines make nine tenths of a run, and say nearly the same in each round.
+They are compressed together with xz (each row for itself takes a fifth more), as base64, which JSON can hold and a
+shell can read without Python: `jq -r .packed FILE | base64 -d | xz -d`. In the text, each output stands under its
+SHA-256, which its sample names, each proof once, to which the rows of its cell point, and each series, to which its
+sample points.
 
 Most of fio's output are histograms, of some 1,500 lines a round. They stand apart from the outputs, in which their
 numbers are: of each the spaces before its lines with the steps from key to key, and its counts. As like stands by like,
@@ -17,7 +18,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -132,7 +133,7 @@ class _Histograms(NamedTuple):
 
 
 def pack_evidence(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's document with readable rows, and with raw outputs, proofs and timelines packed."""
+    """A run's document with readable rows, and with raw outputs, series, proofs and timelines packed."""
     rows, evidence = _parted(document)
     return {**rows, "packed": pack(evidence)}
 
@@ -152,12 +153,14 @@ def unpacked(document: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         whole = {**content, **document}
         histograms, proofs = _Histograms(*whole.pop("histograms")), whole.pop("proofs")
+        # earlier versions packed none
+        series = whole.pop("series", ())
         outputs = {name: histograms.put_in(one) for name, one in whole.pop("outputs").items()}
         del whole["packed"]
         if any(_sum(text) != name for name, text in outputs.items()):
             raise ConfigError("a raw output in it is not what was measured: its SHA-256 is another.", code="VM251")
         for name in _ROWS:
-            whole[name] = [_whole_row(row, outputs, proofs) for row in whole[name]]
+            whole[name] = [_whole_row(row, outputs, proofs, series) for row in whole[name]]
     except (LookupError, TypeError, AttributeError, ValueError):
         raise ConfigError("its packed part does not go with its rows.", code="VM251") from None
     return whole
@@ -167,7 +170,12 @@ def _parted(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     """The document without what takes much room, and that."""
     outputs: dict[str, list[str | int]] = {}
     proofs: dict[str, int] = {}
+    series: list[Mapping[str, Any]] = []
     histograms = _Histograms([], [])
+
+    def place(one: Mapping[str, Any]) -> int:
+        series.append(_by_size(one))
+        return len(series) - 1
 
     def short(row: Mapping[str, Any]) -> dict[str, Any]:
         samples = []
@@ -175,7 +183,7 @@ def _parted(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
             name = _sum(sample["raw"])
             if name not in outputs:
                 outputs[name] = histograms.taken_out(sample["raw"])
-            samples.append({**sample, "raw": name})
+            samples.append({**sample, "raw": name, **_with_series(sample, place)})
         return {**row, "samples": samples, "proof": proofs.setdefault(json.dumps(row["proof"]), len(proofs))}
 
     rows = {name: [short(row) for row in document[name]] for name in _ROWS}
@@ -185,11 +193,48 @@ def _parted(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
         "timelines": document["timelines"],
         "outputs": outputs,
         "histograms": histograms,
+        "series": series,
     }
 
 
-def _whole_row(row: Mapping[str, Any], outputs: Mapping[str, str], proofs: Sequence[object]) -> dict[str, Any]:
-    samples = [{**sample, "raw": outputs[sample["raw"]]} for sample in row["samples"]]
+def _with_series(sample: Mapping[str, Any], change: Callable[[Any], object]) -> dict[str, object]:
+    """The sample's series changed so: to their places, or from them; {} of a sample that an earlier version saved."""
+    if "series" not in sample:
+        return {}
+    one, warm_ups = sample["series"], sample["warm_ups"]
+    return {"series": None if one is None else change(one), "warm_ups": [change(each) for each in warm_ups]}
+
+
+_OPERATIONS = {"read_bytes": "reads", "written_bytes": "writes"}
+
+
+def _by_size(series: Mapping[str, Any]) -> dict[str, Any]:
+    """A series with one size in place of its bytes where each operation has that, as in most jobs: it saves a third."""
+    sizes = {}
+    for name, operations in _OPERATIONS.items():
+        pairs = list(zip(series.get(operations, ()), series.get(name, ()), strict=False))
+        size = next((moved // count for count, moved in pairs if count), 0)
+        if size and all(moved == size * count for count, moved in pairs):
+            sizes[name] = size
+    return {**series, **sizes}
+
+
+def _by_step(series: Mapping[str, Any]) -> dict[str, Any]:
+    """The series of which that was made."""
+    sizes = {name: size for name in _OPERATIONS if isinstance(size := series.get(name), int)}
+    return {**series, **{name: [size * count for count in series[_OPERATIONS[name]]] for name, size in sizes.items()}}
+
+
+def _whole_row(
+    row: Mapping[str, Any],
+    outputs: Mapping[str, str],
+    proofs: Sequence[object],
+    series: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    samples = [
+        {**sample, "raw": outputs[sample["raw"]], **_with_series(sample, lambda place: _by_step(series[place]))}
+        for sample in row["samples"]
+    ]
     return {**row, "samples": samples, "proof": proofs[row["proof"]]}
 
 

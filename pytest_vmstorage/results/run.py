@@ -23,6 +23,7 @@ from pytest_vmstorage.results.counters import NO_STORAGE, IoCounters, served_by,
 from pytest_vmstorage.results.figures import Figures
 from pytest_vmstorage.results.host import HostFacts, HostState
 from pytest_vmstorage.results.packed import unpacked
+from pytest_vmstorage.results.series import Series
 from pytest_vmstorage.results.timeline import Timeline
 from pytest_vmstorage.units import format_figure
 
@@ -89,6 +90,28 @@ def steadiness(figures: Sequence[float]) -> Steadiness:
         range=(max(figures) - min(figures)) / abs(mean),
         slope=line.slope * (rounds - 1) / abs(mean),
     )
+
+
+def steady_part(figures: Sequence[float]) -> range | None:
+    """The places of the longest run of figures that is steady, the first of several; None where none of five is.
+
+    The sums of each run are those of the one before with a figure more: hundreds of figures take milliseconds.
+    """
+    best: range | None = None
+    for first in range(len(figures) - ROUNDS + 1):
+        low = high = figures[first]
+        total = weighted = 0.0
+        for place, figure in enumerate(figures[first:]):
+            low, high = min(low, figure), max(high, figure)
+            total, weighted, rounds = total + figure, weighted + place * figure, place + 1
+            if rounds < ROUNDS or total <= 0 or (best is not None and rounds <= len(best)):
+                continue
+            # of the least-squares line over 0, 1, ... rounds - 1, from its first point to its last
+            rise = (12 * weighted - 6 * (rounds - 1) * total) / (rounds * (rounds + 1))
+            mean = total / rounds
+            if high - low <= (RANGE + _EXACT) * mean and abs(rise) <= (SLOPE + _EXACT) * mean:
+                best = range(first, first + rounds)
+    return best
 
 
 class Ending(BaseModel):
@@ -178,7 +201,9 @@ class Sample(BaseModel):
     `moved` and `cost` are bytes moved by the layers and CPU time of QEMU in the round; `pressed` is the fraction of the
     time in which some task of the host waited for "cpu", "io", "memory" (/proc/pressure), {} where it is unknown.
     `order` is the round's place among all of the run's, from 1, and `boot` tells one guest's life from another ("" for
-    a native row); an earlier version saved neither.
+    a native row); an earlier version saved neither. `series` is what the disk moved within the round, step by step;
+    None where nothing counts it without a process of its own (a row without a guest on another host, an operation on
+    images), and in earlier versions. `warm_ups` are the series of the warm-up rounds right before this one.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -192,6 +217,20 @@ class Sample(BaseModel):
     pressed: Mapping[str, float] = {}
     order: int = 0
     boot: str = ""
+    series: Series | None = None
+    warm_ups: tuple[Series, ...] = ()
+
+    @property
+    def steady_s(self) -> tuple[float, float] | None:
+        """Begin and end of the longest part of its series with steady IOPS, in seconds since the tool was started.
+
+        Steady is what rounds are by the SNIA's limits (see `results.run`), with a step in a round's place; None where
+        no five steps are.
+        """
+        if self.series is None:
+            return None
+        found = steady_part(self.series.rates("reads", "writes"))
+        return (self.series.edges_s[found.start], self.series.edges_s[found.stop]) if found else None
 
 
 class Proof(BaseModel):

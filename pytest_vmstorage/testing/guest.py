@@ -114,6 +114,9 @@ MESSAGE_BYTES = 64 * 1024
 ANSWER_BYTES = 4 * 2**20
 """Longer answers cannot be passed on by libvirt."""
 
+BLOCK_BYTES = 4096
+"""The size of all requests to a fake guest's disk."""
+
 _UUID = re.compile("<uuid>(.*)</uuid>")
 
 
@@ -202,9 +205,7 @@ class FakeDomain:
         if command == "query-block" and self._limits:
             return [{**one, "inserted": {**one["inserted"], **self._limits}} for one in answer]
         if command == "query-blockstats":
-            stats = dict(zip(("rd_bytes", "wr_bytes"), self.moved, strict=True))
-            counted = dict.fromkeys(("rd_operations", "wr_operations", "flush_operations"), 0)
-            return [{**one, "stats": stats | counted} for one in answer]
+            return [{**one, "stats": block_stats(*self.moved)} for one in answer]
         return answer
 
     def xml(self) -> str:
@@ -308,6 +309,19 @@ class FakeDomain:
                 f"guest agent failed: Failed to open file '{path}': No such file.", number=1, code="VM509"
             )
         return self.shell.files[path]
+
+
+def block_stats(read_bytes: int, written_bytes: int) -> Mapping[str, int]:
+    """The `stats` of query-blockstats of a disk that moved so much in blocks of 4 KiB, each in a tenth of a ms."""
+    stats = {"flush_operations": 0, "flush_total_time_ns": 0}
+    for kind, moved in (("rd", read_bytes), ("wr", written_bytes)):
+        operations = -(-moved // BLOCK_BYTES)
+        stats |= {
+            f"{kind}_bytes": moved,
+            f"{kind}_operations": operations,
+            f"{kind}_total_time_ns": operations * 100_000,
+        }
+    return stats
 
 
 class FakeHypervisor:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.host.shell import CommandResult
-from pytest_vmstorage.testing.guest import FakeDomain
+from pytest_vmstorage.testing.guest import BLOCK_BYTES, FakeDomain
 from pytest_vmstorage.testing.host import answer_of
 from pytest_vmstorage.testing.options import LabOptions, chosen, matches
 from pytest_vmstorage.testing.shell import Asked, FakeShell
@@ -30,7 +30,9 @@ PID = 4242
 DEVICE = "vda"
 """The device of a fake host below the folder for disks."""
 
-_BLOCK_BYTES = 4096
+_PART_S = 0.1
+"""How often a disk's counters grow while a tool runs."""
+
 _LATENCIES_NS: Mapping[str, tuple[float, Mapping[float, int]]] = {
     "slat_ns": (5476.0, {50: 3760, 95: 13760, 99: 21120, 99.9: 75264}),
     "clat_ns": (115812.0, {50: 81408, 95: 317440, 99: 1368064, 99.9: 1368064}),
@@ -82,12 +84,13 @@ class FakePrograms:
         options, done = self._options, answer_of(asked).model_copy(update={"seconds": 0.01})
         noise = math.exp(self._chance.gauss(0, options.noise))
         self._before_round(config, number)
-        time.sleep(options.round_s)
         if domain is not None and number == chosen(options.dies, config, 0):
+            time.sleep(options.round_s)
             self._note(f"die {config}")
             domain.die()
             return done
         if 0 < chosen(options.hangs, config, 0) <= number:
+            time.sleep(options.round_s)
             self._note(f"hang {config}")
             return done.model_copy(update={"seconds": math.inf})
         factor = SCATTER[(number - 1) % len(SCATTER)] * options.factor(config, number) * noise
@@ -101,13 +104,21 @@ class FakePrograms:
             document = fio_document(factor, words)
             moved = tuple(document["jobs"][0][way]["io_bytes"] for way in ("read", "write"))
             shell.files[words["output"]] = json.dumps(document).encode()
-        if domain is not None:
-            self._count_in_guest(shell, domain, moved)
+        self._move(shell, domain, moved)
         if not config.is_null and not matches(options.cached, config):
             self._count_on_host(moved)
         if matches(options.write_through, config):
             shell.files[f"{_queue(shell)}/write_cache"] = b"write through\n"
         return done
+
+    def _move(self, shell: FakeShell, domain: FakeDomain | None, moved: tuple[int, ...]) -> None:
+        """Let the time of a round pass, and the guest's disk move its share of the bytes in each part of it."""
+        parts = 1 + int(self._options.round_s / _PART_S)
+        for part in range(parts):
+            time.sleep(self._options.round_s / parts)
+            if domain is not None:
+                read, written = (count * (part + 1) // parts - count * part // parts for count in moved)
+                self._count_in_guest(shell, domain, (read, written))
 
     def _count_in_guest(self, shell: FakeShell, domain: FakeDomain, moved: tuple[int, int]) -> None:
         domain.moved = (domain.moved[0] + moved[0], domain.moved[1] + moved[1])
@@ -146,7 +157,7 @@ def fio_document(factor: float, options: Mapping[str, str]) -> Mapping[str, Any]
         way: {
             "iops": iops,
             "total_ios": int(iops),
-            **dict.fromkeys(("bw_bytes", "io_bytes"), int(iops * _BLOCK_BYTES)),
+            **dict.fromkeys(("bw_bytes", "io_bytes"), int(iops * BLOCK_BYTES)),
             "runtime": 1000,
             **latencies,
         }
@@ -163,7 +174,7 @@ def fio_document(factor: float, options: Mapping[str, str]) -> Mapping[str, Any]
         "sys_cpu": 0.0,
         "ctx": 46,
         "iodepth_level": levels,
-        "steadystate": {"attained": 1, "data": {"iops_mean": IOPS * factor, "bw_mean": IOPS * factor * _BLOCK_BYTES}},
+        "steadystate": {"attained": 1, "data": {"iops_mean": IOPS * factor, "bw_mean": IOPS * factor * BLOCK_BYTES}},
     }
     return {"fio version": "fio-3.33", "jobs": [job]}
 

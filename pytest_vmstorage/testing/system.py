@@ -12,6 +12,7 @@ from pytest_vmstorage.host.counters import Look
 from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.measure.system import Identity, Paths, Regions, SystemUnderTest
 from pytest_vmstorage.results.host import HostState
+from pytest_vmstorage.results.series import Counts
 
 
 @dataclass
@@ -24,6 +25,7 @@ class FakeSystem:
     paths: Paths = field(default_factory=lambda: Paths(disk="/dev/vdb"))
     identity: Identity = field(default_factory=lambda: Identity(host="local"))
     look: Callable[[], Look] = Look
+    count: Callable[[], Counts | None] = field(default=lambda: None)
     watch: Callable[[], Callable[[], HostState]] = field(default=lambda: HostState)
     set_host: Callable[[], Mapping[str, str]] = dict
     drop_caches: Callable[[], str] = str

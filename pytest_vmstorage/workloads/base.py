@@ -255,6 +255,11 @@ class Workload(BaseModel, ABC):
         return _GUESSED_SECONDS
 
     @property
+    def unmeasured_s(self) -> float:
+        """Seconds at the beginning of a round that the tool leaves out of its figures, such as fio's ramp_time."""
+        return 0.0
+
+    @property
     def option_check(self) -> OptionCheck | None:
         """The command that checks options which only the tool itself knows; None where there are none."""
         return None

@@ -113,7 +113,7 @@ def journal_schema() -> Schema:
         {"type": "object", **line, "required": [*line["properties"]], "additionalProperties": False}
         for line in lines
     ]  # fmt: skip
-    used = {name: definitions[name] for name in ("StorageConfig", "IoCounters", "Cost")}
+    used = {name: definitions[name] for name in ("StorageConfig", "IoCounters", "Cost", "Series")}
     return _headed({"oneOf": closed, "$defs": used}, "The journal", "One line of a journal in .vmstorage.")
 
 

@@ -34,6 +34,13 @@ def test_fio_figures_are_those_of_its_json(lab: Lab) -> None:
     assert 0 < result.clat_p50 <= result.clat_p99 < 10
     stats = lab.shell.run(["stat", "-c", "%b", guest.machine.spec.disk])
     assert int(stats.stdout) * 512 >= 32 * 2**20
+    series = kept[0].series
+    assert series is not None
+    assert (series.counted_by, series.lost) == ("QEMU", 0)
+    # from before the tool began to after its end, within the looks around the round
+    assert len(series) >= 2
+    assert write["io_bytes"] <= (series.total("written_bytes") or 0) <= (kept[0].moved.layer_written_bytes or 0)
+    assert series.edges_s[0] == 0 < series.edges_s[-1] < kept[0].seconds + 1
 
 
 @pytest.mark.quick

@@ -16,6 +16,8 @@ import xml.etree.ElementTree as ET
 import pytest
 from projects import RANDOM_WRITE, TWO_CELLS, assert_refused, flat, journal_samples, text_of
 
+from pytest_vmstorage.results.run import Run
+
 MANY = (
     RANDOM_WRITE
     + """
@@ -38,6 +40,14 @@ def test_report_files(project, workers):
     assert f"wrote {project.path}/out/r.md, .csv, .json\n" in text_of(result)
     run = json.loads((project.path / "out/r.json").read_text())
     assert len({one["nodeid"] for one in run["measurements"]}) == len(run["measurements"]) == 8
+    whole = Run.model_validate(run)
+    series = [sample.series for one in whole.measurements for sample in one.samples]
+    assert len(series) == 24
+    # QEMU counted all that the tool wrote, in each round
+    assert all(
+        one and one.counted_by == "QEMU" and one.total("written_bytes") == 4096 * one.total("writes") > 0
+        for one in series
+    )
     with (project.path / "out/r.csv").open() as stream:
         rows = [row for row in csv.DictReader(stream) if row["metric"] == "iops"]
     assert sorted(row["nodeid"] for row in rows) == sorted(one["nodeid"] for one in run["measurements"])

@@ -22,6 +22,7 @@ from pytest_vmstorage.host.device_node import NodeFacts, node_facts
 from pytest_vmstorage.host.file_systems import FileSystem, look_at
 from pytest_vmstorage.host.shell import Shell, check
 from pytest_vmstorage.results.counters import IoCounters, read_block_stats
+from pytest_vmstorage.results.series import Counts, read_qemu_counts
 from pytest_vmstorage.storage.block import BlockPlace
 from pytest_vmstorage.storage.encryption import image_name, secret_argv
 from pytest_vmstorage.storage.image import ImageFacts
@@ -201,6 +202,12 @@ def block_counters(machine: StartedGuest) -> Mapping[str, int]:
     """Bytes and requests that QEMU's block layer has moved so far for the disk; empty where QEMU does not count."""
     stats = _block_stats(machine.domain)
     return read_block_stats(stats) if stats is not None else {}
+
+
+def block_counts(machine: StartedGuest) -> Counts | None:
+    """The same with the times of requests, for the series of a window; None where QEMU does not count."""
+    stats = _block_stats(machine.domain)
+    return read_qemu_counts(stats) if stats is not None else None
 
 
 def io_counters(host: HostLook, block: Mapping[str, int], guest: Mapping[str, int]) -> IoCounters:

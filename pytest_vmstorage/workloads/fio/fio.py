@@ -421,6 +421,11 @@ class Fio(FioWorkload):
         seconds = self.runtime or GUESSED_SECONDS
         return (self.ramp_time or 0.0) + seconds * (2 if self.verify else 1) + 1.0
 
+    @property
+    def unmeasured_s(self) -> float:
+        """fio's ramp_time."""
+        return self.ramp_time or 0.0
+
     def argv(self, target: Target) -> tuple[str, ...]:
         """The command line; fio never makes a file. Raises ConfigError where the region does not fit."""
         self._check_room(target, "size")

@@ -170,6 +170,11 @@ class FioJob(FioWorkload):
         stages = ([job.seconds or GUESSED_SECONDS for job in stage] for stage in _stages(self.jobs))
         return sum(map(max, stages)) + 1.0
 
+    @property
+    def unmeasured_s(self) -> float:
+        """The shortest ramp_time among the jobs that begin: from then on something is measured."""
+        return min(job.ramp_s for job in next(iter(_stages(self.jobs))))
+
     def setup(self, target: Target) -> Commands:
         """The job file, written where fio runs."""
         return (("/bin/sh", "-c", _WRITE, "sh", self.job_file(target), self._path(target)),)

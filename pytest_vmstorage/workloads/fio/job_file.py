@@ -105,7 +105,12 @@ class Job(NamedTuple):
         """Its ramp and runtime; None where its size decides."""
         if "runtime" not in self.options:
             return None
-        return parse_duration(self.text("runtime", "0")) + parse_duration(self.text("ramp_time", "0"))
+        return parse_duration(self.text("runtime", "0")) + self.ramp_s
+
+    @property
+    def ramp_s(self) -> float:
+        """The time at its beginning that it leaves out of its figures."""
+        return parse_duration(self.text("ramp_time", "0"))
 
     @property
     def is_direct(self) -> bool:

@@ -26,10 +26,14 @@ from pytest_vmstorage.results.packed import (
     unpacked,
 )
 from pytest_vmstorage.results.run import Measurement, Proof, Run
+from pytest_vmstorage.results.series import Series
 from pytest_vmstorage.results.timeline import Span, Timeline
 from pytest_vmstorage.testing.builders import make_failure, make_measurement, make_run
 
 PROOF = Proof(field="format", asked="raw", found="raw", status="proven", where="qemu-img info")
+SERIES = Series(steps_ms=(500, 400), reads=(3, 4), read_us=(5, 6))
+SIZED = SERIES.model_copy(update={"read_bytes": (12288, 16384), "writes": (0, 1)})
+UNSIZED = SERIES.model_copy(update={"read_bytes": (12288, 16385), "written_bytes": (0, 1)})
 TIMELINE = Timeline(process="pytest", began="2026-01-02T03:04:05+00:00", wall_s=9.0, spans=())
 
 
@@ -40,7 +44,20 @@ def measured(label: str, *outputs: str, asked: str = "raw") -> Measurement:
     return one.model_copy(update={"samples": tuple(samples), "proof": (PROOF.model_copy(update={"asked": asked}),)})
 
 
-ROWS = (measured("fio a", "a1", "a\N{SNOWMAN}\n"), measured("fio b", "a1", "\ud800"), measured("fio c", "", asked="x"))
+def with_series(one: Measurement, *warm_ups: Series) -> Measurement:
+    """The measurement, the first of whose samples has no series, and the last one warm-ups before it."""
+    first, *middle, last = one.samples
+    series = [SERIES.model_copy(update={"lost": place}) for place in range(len(middle) + 1)]
+    samples = [each.model_copy(update={"series": made}) for each, made in zip((*middle, last), series, strict=True)]
+    samples[-1] = samples[-1].model_copy(update={"warm_ups": warm_ups})
+    return one.model_copy(update={"samples": (first, *samples)})
+
+
+ROWS = (
+    with_series(measured("fio a", "a1", "a\N{SNOWMAN}\n")),
+    with_series(measured("fio b", "a1", "\ud800"), SIZED, UNSIZED),
+    measured("fio c", "", asked="x"),
+)
 RUN = make_run(*ROWS, failures=[make_failure()], against=[measured("fio a", "b1")], recipe="cache=none").model_copy(
     update={"timelines": (TIMELINE.model_copy(update={"spans": (Span(step="boot", begin_s=1, seconds=2, own_s=2),)}),)}
 )
@@ -62,12 +79,17 @@ def test_rows_stay_readable() -> None:
     document = pack_evidence(DOCUMENT)
     assert [row["proof"] for row in document["measurements"]] == [0, 0, 1]
     first, second = document["measurements"][0]["samples"]
+    assert (first["series"], second["series"], second["warm_ups"]) == (None, 0, [])
+    assert [sample["warm_ups"] for sample in document["measurements"][1]["samples"]] == [[], [2, 3]]
     assert first == {**DOCUMENT["measurements"][0]["samples"][0], "raw": first["raw"]}
     assert first["raw"] == "sha256:f55ff16f66f43360266b95db6f8fec01d76031054306ae4a4b380598f6cfd114"
     assert second["raw"] == document["measurements"][0]["samples"][1]["raw"] != first["raw"]
     assert document["failures"] == DOCUMENT["failures"]
     evidence = unpack(document["packed"])
     assert [proof[0]["asked"] for proof in evidence["proofs"]] == ["raw", "x"]
+    assert evidence["series"][0] == {"steps_ms": [500, 400], "reads": [3, 4], "read_us": [5, 6]}
+    assert evidence["series"][2]["read_bytes"] == 4096
+    assert evidence["series"][3]["read_bytes"] == [12288, 16385]
     assert list(evidence["outputs"].values()) == [["a1"], ["a\N{SNOWMAN}\n"], ["\ud800"], [""], ["b1"]]
 
 

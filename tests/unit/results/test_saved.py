@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from pytest_vmstorage.report.formats import render_json
 from pytest_vmstorage.results.packed import json_lines, pack_run, unpack
 from pytest_vmstorage.results.run import SCHEMA, Run
 from pytest_vmstorage.results.saved import PROMOTED, keyed, load_baseline
+from pytest_vmstorage.results.series import Series
 from pytest_vmstorage.testing.builders import make_baseline, make_measurement, make_run
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "saved-0.1.0.json"
@@ -213,12 +217,17 @@ def test_a_file_that_0_1_0_saved_is_read_as_before(tmp_path: Path) -> None:
     assert [(one.process, one.wall_s, len(one.spans)) for one in run.timelines] == [("pytest", 0.885516, 110)]
 
 
+def with_later_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A saved row with the fields that came later, and their defaults."""
+    return {**row, "code": "", "samples": [{**one, "series": None, "warm_ups": []} for one in row["samples"]]}
+
+
 def test_what_0_1_0_saved_is_saved_again_as_it_was() -> None:
     """No field of the saved form has another name, type or default; those that came later have their defaults."""
     block = json.loads(RECORDING.read_text())["vmstorage"]
     later = [{"test_outcome": "", "code": ""}] * len(block["failures"])
     failures = [failure | added for failure, added in zip(block["failures"], later, strict=True)]
-    measured = [one | {"code": ""} for one in block["measurements"]]
+    measured = [with_later_fields(one) for one in block["measurements"]]
     added = {"measurements": measured, "failures": failures, "rowless": []}
     assert Run.model_validate(block).model_dump(mode="json") == block | added
 
@@ -243,9 +252,9 @@ def test_what_was_packed_is_packed_again_as_it_was() -> None:
     """No field of the saved form has another name, type or default; those that came later have their defaults."""
     block = json.loads(PACKED.read_text())["vmstorage"]
     again = pack_run(Run.model_validate(block).model_dump(mode="json"))
-    packed = {**unpack(block["packed"]), "rowless": []}
-    for rows in (packed["measurements"], packed["failures"]):
-        rows[:] = [one | {"code": ""} for one in rows]
+    packed = {**unpack(block["packed"]), "rowless": [], "series": []}
+    packed["failures"] = [one | {"code": ""} for one in packed["failures"]]
+    packed["measurements"] = [with_later_fields(one) for one in packed["measurements"]]
     assert {**block, "packed": packed} == {**again, "packed": unpack(again["packed"])}
 
 
@@ -255,6 +264,35 @@ def test_a_saved_run_has_five_kilobytes_a_round() -> None:
     run = Run.model_validate(content["vmstorage"])
     rounds = [sample for m in run.measurements for sample in m.samples]
     assert sum(len(sample.raw) for sample in rounds) / len(rounds) > 40_000
-    saved = json_lines({**content, "vmstorage": pack_run(run.model_dump(mode="json"))})
-    assert len(saved.encode()) / len(rounds) < 4500
+    assert size_of(run, content) / len(rounds) < 4500
     assert len(render_json(run).encode()) / len(rounds) < 6500
+
+
+def size_of(run: Run, content: Mapping[str, Any]) -> int:
+    """The bytes of the file in which the run is saved beside the other content."""
+    return len(json_lines({**content, "vmstorage": pack_run(run.model_dump(mode="json"))}).encode())
+
+
+def moved(chance: random.Random, steps: int) -> Series:
+    """A series with numbers of as many digits as those of a disk that reads and writes, none of which repeats."""
+    usual = {"reads": 3000, "writes": 3000, "flushes": 20, "read_us": 6e6, "write_us": 9e6, "flush_us": 4e4}
+    columns = {
+        name: tuple(round(level * chance.uniform(0.7, 1.3)) for _ in range(steps)) for name, level in usual.items()
+    }
+    reads, writes = ([4096 * count for count in columns[name]] for name in ("reads", "writes"))
+    lengths = [500 + chance.randint(-2, 2) for _ in range(steps)]
+    return Series.model_validate({"steps_ms": lengths, "read_bytes": reads, "written_bytes": writes, **columns})
+
+
+@pytest.mark.parametrize(("steps", "limit"), [(4, 4750), (240, 14_000)])
+def test_series_are_saved_short(steps: int, limit: int) -> None:
+    """Of windows of two seconds in the run above, a warm-up for each cell; and of windows of two minutes or longer."""
+    content = json.loads(PACKED.read_text())
+    run, chance = Run.model_validate(content["vmstorage"]), random.Random(24)
+    rows = []
+    for row in run.measurements:
+        first, *others = (sample.model_copy(update={"series": moved(chance, steps)}) for sample in row.samples)
+        first = first.model_copy(update={"warm_ups": (moved(chance, steps),)})
+        rows.append(row.model_copy(update={"samples": (first, *others)}))
+    rounds = sum(len(row.samples) for row in rows)
+    assert size_of(run.model_copy(update={"measurements": tuple(rows)}), content) / rounds < limit
