@@ -32,7 +32,7 @@ _STYLE = (
     ".chart{color:#1f2328}.page{fill:#ffffff}"
     "@media(prefers-color-scheme:dark){.chart{color:#e6edf3}.page{fill:#0d1117}}"
 )
-_READ = "bar: median of the rounds, from 0; line across its end: smallest to largest round"
+_READ = "↑ higher, ↓ lower is better; bar: median of the rounds, from 0; line across its end: smallest to largest round"
 
 
 class _Layout(NamedTuple):
@@ -120,18 +120,19 @@ def _wrapped(texts: Sequence[str], layout: _Layout) -> Iterator[str]:
 
 
 def _headings(layout: _Layout, y: float) -> Iterator[str]:
-    """The workload above its metrics, and each metric with its unit and the direction that is better."""
+    """The workload above its metrics, and each metric with an arrow in the direction that is better."""
     columns = [layout.table.columns[index] for index in layout.columns]
     for title, group in groupby(enumerate(columns), key=lambda placed: placed[1].title):
         places = [place for place, _ in group]
         room = len(places) * (_COLUMN + _GAP) - _GAP
         name = svg.fitted(" ".join(title), room)
         yield svg.told(" ".join(title), svg.words(name, layout.left(places[0]), y + 12, is_bold=True))
-    arrows = {"higher": "↑ higher is better", "lower": "↓ lower is better", "neither": ""}
+    arrows = {"higher": " ↑", "lower": " ↓", "neither": ""}
     for place, column in enumerate(columns):
         if column.metric is not None:
-            text = f"{column.metric.name} {arrows[column.metric.better]}"
-            yield svg.words(svg.fitted(text, _COLUMN), layout.left(place), y + 12 + _LINE)
+            arrow = arrows[column.metric.better]
+            name = svg.fitted(column.metric.name, _COLUMN - svg.width_of(arrow))
+            yield svg.words(f"{name}{arrow}", layout.left(place), y + 12 + _LINE)
     end = layout.width - _MARGIN
     yield svg.line((_MARGIN, y + 2 * _LINE), (end, y + 2 * _LINE), opacity=0.5)
 
