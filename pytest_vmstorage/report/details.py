@@ -187,17 +187,16 @@ def effect_lines(moved: Sequence[Moved]) -> Iterator[str]:
 def _line(moved: Moved, where: str, shown: Sequence[Effect]) -> str:
     first, *others = shown
     if first.matters:
-        texts = [f"{first.axis} moves {moved.workload}{where} by {effect_size(first)}", *map(_clause, others)]
+        texts = [f"{first.axis} moves {moved.workload}{where} by {_size(first)}", *map(_clause, others)]
         return "; ".join(texts)
     return f"{moved.workload}{where}: {'; '.join(map(_clause, shown))}"
 
 
 def _clause(effect: Effect) -> str:
-    return f"{effect.axis} by {effect_size(effect)}"
+    return f"{effect.axis} by {_size(effect)}"
 
 
-def effect_size(effect: Effect) -> str:
-    """The effect in words: its ratio with the fastest and the slowest value, and what it rests on."""
+def _size(effect: Effect) -> str:
     if effect.matters:
         return f"{effect.ratio:.2f}x ({effect.fastest} fastest, {effect.slowest} slowest; {_basis(effect)})"
     if effect.interval is None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from pytest_vmstorage.analysis.axis_effects import Effect, Moved
-from pytest_vmstorage.report.details import MOST_LINES, effect_size
+from pytest_vmstorage.report.details import MOST_LINES
 from pytest_vmstorage.report.html.markup import Markup, shown, tag
 
 _WIDTH, _HEIGHT, _EDGE = 150, 18, 6
@@ -25,8 +25,8 @@ def effects_section(moved: Sequence[Moved]) -> Markup:
     left = len(told) - len(tables)
     about = (
         "The ratio of an axis's fastest value to its slowest, over cells that differ in it alone, with its interval of"
-        " 95 %; the upright line is 1, where there is no difference. A hollow dot is not sure: its interval holds 1,"
-        " or its dashed line is only the range of what was seen."
+        " 95 %, on the scale of the heading; the upright line is 1, where there is no difference. A hollow dot is not"
+        " sure: its interval holds 1, or its dashed line is only the range of what was seen."
     )
     return "\n".join(
         [*tables, *([tag("p", f"and {left} workloads more")] if left else []), tag("p", about, class_="about")]
@@ -36,18 +36,33 @@ def effects_section(moved: Sequence[Moved]) -> Markup:
 def _table(moved: Moved, where: str) -> Markup:
     bounds = [bound for effect in moved.effects for bound in (*_around(effect), effect.ratio)]
     low, high = min([1.0, *bounds]), max([_LEAST_REACH, *bounds])
-    heads = tag("tr", *(tag("th", name, scope="col") for name in ("axis", "picture", "effect")))
+    heads = tag("tr", tag("th", "axis", scope="col"), tag("th", f"from {low:.2f}x to {high:.2f}x", scope="col"))
     rows = [
         tag(
             "tr",
             tag("th", shown(effect.axis), scope="row"),
-            tag("td", _dot(effect, low, high)),
-            tag("td", shown(effect_size(effect))),
+            tag("td", _dot(effect, low, high), " ", shown(_size(effect)), tag("small", shown(_about(effect)))),
         )
         for effect in moved.effects
     ]
     caption = tag("caption", shown(f"{moved.workload}{where}"))
     return tag("table", caption, tag("thead", heads), tag("tbody", *rows), class_="effects")
+
+
+def _size(effect: Effect) -> str:
+    """The ratio with its interval, or with what was seen where there is none."""
+    low, high = _around(effect)
+    return f"{effect.ratio:.2f}x ({'' if effect.interval else 'seen: '}{low:.2f} to {high:.2f})"
+
+
+def _about(effect: Effect) -> str:
+    """Which value is faster, and on what that rests."""
+    couples = f"{effect.couples} couple{'' if effect.couples == 1 else 's'}"
+    if effect.interval is None:
+        return f"{couples}, too few to tell"
+    if not effect.is_sure:
+        return f"{couples}, within its spread"
+    return f"{effect.fastest} faster than {effect.slowest}, {couples}"
 
 
 def _around(effect: Effect) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from pytest_vmstorage.analysis.columns import Column
+from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.report.html.markup import harmless
 from pytest_vmstorage.report.table import Table, TableCell
 from pytest_vmstorage.stats import median_interval
@@ -109,6 +110,11 @@ def _at(values: Sequence[str], place: int | None) -> str:
     return "" if place is None else values[place]
 
 
+def is_possible(cell: TableCell) -> bool:
+    """Whether no verdict says that its figure cannot be."""
+    return Kind.INVALID not in cell.change.split()
+
+
 def figures_of(table: Table) -> Figures:
     """The figures of a table."""
     shown = table.shown_axes
@@ -116,5 +122,7 @@ def figures_of(table: Table) -> Figures:
         table=table,
         axes=tuple(table.axes[i] for i in shown),
         rows=tuple(tuple(harmless(row.axes[i]) for i in shown) for row in table.rows),
-        ranges=tuple(tuple(range_of(cell.values) for cell in row.cells) for row in table.rows),
+        ranges=tuple(
+            tuple(range_of(cell.values) if is_possible(cell) else None for cell in row.cells) for row in table.rows
+        ),
     )

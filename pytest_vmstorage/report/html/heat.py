@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_vmstorage.report.html.figures import Figures, Range
+from pytest_vmstorage.report.html.figures import Figures, Range, is_possible
 from pytest_vmstorage.report.html.markup import Markup, data_block, harmless, items, shown, tag
 from pytest_vmstorage.report.html.views import Grid, Spot, View, lay_out
 from pytest_vmstorage.report.table import TableCell
@@ -39,7 +39,7 @@ def heat_section(figures: Figures, view: View) -> Markup:
         [
             tag("div", id="controls", hidden=True),
             tag("div", grid_table(figures, view, grid), id="heat", class_="scroll", role="region", tabindex="0",
-                aria_labelledby="matrix-title"),
+                aria_label="matrix, a table that scrolls"),
             tag("div", id="filters", class_="bar", hidden=True),
             items(key, class_="key"),
             tag("p", about, class_="about"),
@@ -77,13 +77,20 @@ def spot_cell(figures: Figures, column: int, spot: Spot) -> Markup:
     if spot.row is None:
         return tag("td", tag("i", shown(spot.choose)) if spot.choose else "-", class_="choose" if spot.choose else None)
     cell = figures.cell(spot.row, column)
-    if cell.failure:
-        return tag("td", figure_markup(cell), class_="bad")
+    if css := class_of(cell):
+        return tag("td", figure_markup(cell), class_=css)
     if spot.is_reference:
         return tag("td", figure_markup(cell), tag("small", "reference", class_="times"), class_="ref")
     if spot.ratio is None:
         return tag("td", figure_markup(cell))
     return tag("td", figure_markup(cell), tag("small", str(spot.ratio), class_="times"), class_=colour_of(spot))
+
+
+def class_of(cell: TableCell) -> str:
+    """The class of a cell that is compared with none: it failed, was skipped, or is impossible; "" for others."""
+    if cell.failure:
+        return "bad" if cell.outcome == "failed" else "skip"
+    return "" if is_possible(cell) else "bad"
 
 
 def colour_of(spot: Spot) -> str:

@@ -18,7 +18,7 @@ from pytest_vmstorage.report.html.chart import Chart
 from pytest_vmstorage.report.html.effects import effects_section
 from pytest_vmstorage.report.html.evidence import failures_markup, proof_markup, sections_markup, time_markup
 from pytest_vmstorage.report.html.figures import Figures, WorkloadColumns, figures_of
-from pytest_vmstorage.report.html.heat import figure_markup, heat_section
+from pytest_vmstorage.report.html.heat import class_of, figure_markup, heat_section
 from pytest_vmstorage.report.html.markup import Markup, items, shown, shown_lines, tag
 from pytest_vmstorage.report.html.views import default_view
 from pytest_vmstorage.report.overview import Block, overview_blocks
@@ -168,7 +168,8 @@ def _row(figures: Figures, row: int, columns: Sequence[int]) -> Markup:
 
 def _figure_cell(figures: Figures, row: int, column: int) -> Markup:
     cell = figures.cell(row, column)
-    return f"<td{' class=bad' if cell.failure else ''}>{figure_markup(cell)}"
+    css = class_of(cell)
+    return f"<td{f' class={css}' if css else ''}>{figure_markup(cell)}"
 
 
 def _chart(chart: Chart, slug: str) -> Markup:

@@ -166,7 +166,6 @@
     places ??= new Map(rows.map((one, place) => [one.join(), place]));
     return places.get(rows[row].with(s.ref.axis, s.ref.value).join());
   };
-  const said = (x) => x !== 1 && Math.abs(x - 1) < 0.005 ? x.toFixed(4) : x.toFixed(2);
   const compared = (s, row, base) => {
     const { better } = columns[s.column], range = ranges[s.column];
     if (better === "neither") return ["", ""];
@@ -175,9 +174,10 @@
     if (!mine || !theirs || !mayCompare(row, base) || Math.min(mine[1], theirs[1]) <= 0) return ["", ""];
     const [fast, slow] = better === "higher" ? [mine, theirs] : [theirs, mine];
     const times = fast[0] / slow[0], low = fast[1] / slow[2], high = fast[2] / slow[1];
-    if (Math.min(mine[3], theirs[3]) < 2) return ["u", `${said(times)}x (one round: spread unknown)`];
+    if (Math.min(mine[3], theirs[3]) < 2) return ["u", `${times.toFixed(2)}x (one round: spread unknown)`];
     const step = 1 + LEVELS.filter((limit) => Math.max(times, 1 / times) >= limit).length;
-    const css = low <= 1 && 1 <= high ? "u" : `${times > 1 ? "f" : "s"}${step}`;
+    const isSure = low > 1 || high < 1, css = isSure ? `${times > 1 ? "f" : "s"}${step}` : "u";
+    const said = (x) => x.toFixed(isSure && Math.abs(x - 1) < 0.005 ? 4 : 2);
     return [css, `${said(times)}x (${said(low)} to ${said(high)})`];
   };
   const draw = () => {

@@ -65,13 +65,12 @@ class CellRatio(NamedTuple):
         return 0 if not self.is_sure else step if self.times > 1 else -step
 
     def __str__(self) -> str:
-        around = f"{_said(self.low)} to {_said(self.high)}" if self.is_known else "one round: spread unknown"
-        return f"{_said(self.times)}x ({around})"
+        around = f"{self._said(self.low)} to {self._said(self.high)}" if self.is_known else "one round: spread unknown"
+        return f"{self._said(self.times)}x ({around})"
 
-
-def _said(ratio: float) -> str:
-    """Two digits behind the point, and four for a ratio that would read as 1."""
-    return f"{ratio:.4f}" if ratio != 1 and abs(ratio - 1) < 0.005 else f"{ratio:.2f}"
+    def _said(self, ratio: float) -> str:
+        """Two digits behind the point, and four where a ratio that is sure would read as 1."""
+        return f"{ratio:.4f}" if self.is_sure and abs(ratio - 1) < 0.005 else f"{ratio:.2f}"
 
 
 LEVELS = (1.1, 1.25, 2.0)

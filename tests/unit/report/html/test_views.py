@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_vmstorage.analysis.axis_effects import effects
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.html.figures import Figures, Range, figures_of, range_of
-from pytest_vmstorage.report.html.heat import colour_of, data_of, grid_table
+from pytest_vmstorage.report.html.heat import class_of, colour_of, data_of, grid_table
 from pytest_vmstorage.report.html.views import Grid, Reference, Spot, View, default_view, lay_out, ratio_of
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results.run import Run
@@ -181,6 +181,7 @@ def test_a_single_round_has_no_colour() -> None:
         (Range(130, 129, 131, 3), "f3", "1.30x (1.28 to 1.32)"),
         (Range(45, 44, 46, 3), "s4", "0.45x (0.44 to 0.46)"),
         (Range(102, 98, 104, 3), "u", "1.02x (0.97 to 1.05)"),
+        (Range(100.1, 98, 104, 3), "u", "1.00x (0.97 to 1.05)"),
         (Range(101.3, 101.2, 101.4, 3), "f1", "1.01x (1.0020 to 1.02)"),
     ],
 )
@@ -188,6 +189,22 @@ def test_a_colour_is_the_size_of_a_ratio(mine: Range, css: str, said: str) -> No
     """The text has both ends of the interval, and more digits where two would read as 1."""
     ratio = ratio_of(mine, Range(100, 99, 101, 3), is_rate=True)
     assert (colour_of(Spot(row=0, ratio=ratio)), str(ratio)) == (css, said)
+
+
+def test_an_impossible_figure_is_compared_with_none() -> None:
+    """It is marked as a failed one, and is no reference of others; a skipped cell has no red."""
+    fast = make_measurement(iops=(900, 901, 902))
+    slow = make_measurement(StorageConfig(format="qcow2"), iops=(100, 101, 102))
+    table = build_table(make_run(fast, slow, failures=[make_failure(StorageConfig(format="qcow2", cache="unsafe"))]))
+    first, *others = table.rows
+    invalid = first.model_copy(update={"cells": (first.cells[0].model_copy(update={"change": "INVALID"}),)})
+    figures = figures_of(table.model_copy(update={"rows": (invalid, *others)}))
+    view = View(0, figures.axes)
+    assert [figures.ranges[row][0] is None for row in range(3)] == [True, False, True]
+    grid = lay_out(figures, view)
+    cells = [line[-1] for line in Page(grid_table(figures, view, grid)).tables[0].lines[1:]]
+    assert [cell.css for cell in cells] == ["bad", "ref", "bad"]
+    assert class_of(table.rows[2].cells[0].model_copy(update={"outcome": "skipped"})) == "skip"
 
 
 def test_a_time_is_compared_as_a_speed() -> None:
