@@ -7,7 +7,9 @@ the shift, as those of two runs with the same noise do, and nothing else about t
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
@@ -184,3 +186,129 @@ def _averages_beyond(count: int, risk: float) -> int:
     """The number of Walsh averages of `count` differences that may be cut off at one end for that risk."""
     at_most = _patterns_at_most(tuple(range(2, 2 * count + 2, 2)))
     return bisect_right(at_most[::2], risk * 2**count)
+
+
+def benjamini_hochberg(p_values: Sequence[float], rate: float) -> float:
+    """The largest p-value that counts when at most `rate` of what counts may be false (Benjamini and Hochberg 1995).
+
+    Where nothing at all is true, anything counts with a risk of `rate` at most. -1.0 where none counts.
+    """
+    ordered = sorted(p_values)
+    counted = (p for place, p in enumerate(ordered, 1) if p <= rate * place / len(ordered))
+    return max(counted, default=-1.0)
+
+
+def mann_kendall_p(values: Sequence[float]) -> float:
+    """The two-sided probability of values in an order that rises or falls as much as this (Mann 1945, Kendall 1975).
+
+    The normal approximation with correction for continuity and for equal values; 1.0 for fewer than 3.
+    """
+    count = len(values)
+    ordered: list[float] = []
+    score = 0
+    for place, value in enumerate(values):
+        low, high = bisect_left(ordered, value), bisect_right(ordered, value)
+        score += low - (place - high)
+        ordered.insert(high, value)
+    ties = [bisect_right(ordered, value) - bisect_left(ordered, value) for value in dict.fromkeys(ordered)]
+    variance = (_pairs_of(count) - math.fsum(map(_pairs_of, ties))) / 18
+    if variance <= 0:
+        return 1.0
+    return math.erfc(max(0, abs(score) - 1) / math.sqrt(2 * variance))
+
+
+def _pairs_of(count: int) -> float:
+    return count * (count - 1) * (2 * count + 5)
+
+
+MOST_FOR_ALL_SLOPES = 200
+"""Of more points the slope is that of points half the series apart (Theil's incomplete method)."""
+
+
+def theil_sen(times: Sequence[float], values: Sequence[float]) -> float:
+    """The median of the slopes between any two points (Theil 1950, Sen 1968); times rise strictly.
+
+    Raises ValueError for fewer than two points.
+    """
+    count = len(times)
+    half = count // 2
+    pairs = (
+        itertools.combinations(range(count), 2)
+        if count <= MOST_FOR_ALL_SLOPES
+        else ((one, one + half) for one in range(count - half))
+    )
+    slopes = sorted((values[other] - values[one]) / (times[other] - times[one]) for one, other in pairs)
+    if not slopes:
+        raise ValueError("there is no slope without two points")
+    return (slopes[(len(slopes) - 1) // 2] + slopes[len(slopes) // 2]) / 2
+
+
+def drawn_sum_p(values: Sequence[float], drawn: Sequence[float]) -> float:
+    """The probability that as many of `values`, drawn without replacement, have the sum of `drawn` or a larger one.
+
+    It is the one-sided permutation test of two groups by their means (Fisher 1935, Pitman 1937), which assumes nothing
+    but that the order is one of chance. All draws are counted where there are few; else it is their double saddlepoint
+    approximation (Skovgaard 1987; Robinson 1982), whose error is relative: it holds in the far tail too.
+    """
+    count, size = len(values), len(drawn)
+    total = math.fsum(drawn)
+    draws = math.comb(count, size)
+    if draws <= _FEW_DRAWS:
+        limit = total - 1e-9 * (abs(total) + 1e-300)
+        return sum(math.fsum(one) >= limit for one in itertools.combinations(values, size)) / draws
+    mean = math.fsum(values) / count
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / count)
+    if not spread:
+        return 1.0
+    scores = [(value - mean) / spread for value in values]
+    found = _saddlepoint(scores, size, (total - size * mean) / spread)
+    # there is no smaller probability than that of the draws that have the largest sum
+    ordered = sorted(values, reverse=True)
+    least = ordered[size - 1]
+    equal, above = ordered.count(least), size - sum(value > least for value in ordered[:size])
+    return min(1.0, max(found, math.comb(equal, above) / draws))
+
+
+_FEW_DRAWS = 2000
+
+
+def _saddlepoint(scores: Sequence[float], size: int, total: float) -> float:
+    """The tail of the sum of `size` of these scores, whose mean is 0 and whose variance 1; 0.0 beyond the largest."""
+    count = len(scores)
+    if size * 2 > count:
+        # those left out have the opposite sum
+        return _saddlepoint([-score for score in scores], count - size, total)
+    center = total / math.sqrt(size * (count - size) / (count - 1))
+    if center < 0.5:
+        return math.erfc(center / math.sqrt(2)) / 2
+    if total >= math.fsum(sorted(scores)[count - size :]) - 1e-9:
+        return 0.0
+    odds, tilt = math.log(size / (count - size)), 0.0
+    start = odds
+    # Newton's steps on the two saddlepoint equations: so many are drawn, with that sum
+    for _ in range(60):
+        parts = [1 / (1 + math.exp(-(odds + tilt * score))) for score in scores]
+        weights = [part * (1 - part) for part in parts]
+        off_size = math.fsum(parts) - size
+        off_sum = math.fsum(map(operator.mul, parts, scores)) - total
+        one = math.fsum(weights)
+        cross = math.fsum(map(operator.mul, weights, scores))
+        two = math.fsum(weight * score * score for weight, score in zip(weights, scores, strict=True))
+        determinant = one * two - cross * cross
+        if determinant <= 1e-12:
+            return 0.0
+        step_odds = (two * off_size - cross * off_sum) / determinant
+        step_tilt = (one * off_sum - cross * off_size) / determinant
+        most = max(abs(step_odds), abs(step_tilt), 1.0)
+        odds, tilt = odds - step_odds / most, tilt - step_tilt / most
+        if abs(tilt) > 50 or abs(odds) > 500:
+            return 0.0
+        if max(abs(step_odds), abs(step_tilt)) < 1e-9:
+            break
+    cumulant = math.fsum(math.log1p(math.exp(odds + tilt * score)) for score in scores)
+    at_start = count * math.log1p(math.exp(start))
+    inside = 2 * ((odds - start) * size + tilt * total - cumulant + at_start)
+    w = math.sqrt(max(inside, 1e-12))
+    u = tilt * math.sqrt(determinant / (size * (count - size) / count))
+    density = math.exp(-w * w / 2) / math.sqrt(2 * math.pi)
+    return math.erfc(w / math.sqrt(2)) / 2 + density * (1 / u - 1 / w)

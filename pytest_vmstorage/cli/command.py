@@ -30,6 +30,7 @@ from pytest_vmstorage.errors import ConfigError, VmStorageError, where_more
 from pytest_vmstorage.guest.appliance import build
 from pytest_vmstorage.host.shell import LocalShell
 from pytest_vmstorage.lab.opening import find_leftover_hosts, open_kept_guest, reap_host
+from pytest_vmstorage.leftovers import write_whole
 from pytest_vmstorage.report.exports.targets import TARGETS
 from pytest_vmstorage.report.time_spent import time_lines
 from pytest_vmstorage.results.saved import load_baseline
@@ -199,6 +200,18 @@ _TOLD = {
         "Saves a run under the name of a baseline too, which `pytest --vm-baseline=NAME` then judges against.",
         ("vmstorage promote nightly --as main", "vmstorage promote 0007 --as main"),
     ),
+    "history": _Told(
+        "show how the saved days of a baseline went, and what changed since when",
+        "Looks at all saved days of a baseline: steps and creep of each cell's figure, one finding for each cause, with"
+        " the cells that share it and what else changed in these days. Levels that are known are accepted in"
+        " vmstorage-gate.toml.",
+        (
+            "vmstorage history nightly",
+            "vmstorage history nightly --cell virtio-scsi --since 2026-11-01",
+            "vmstorage history nightly -o history.md              # or .json, .txt",
+            "vmstorage history nightly --check                    # for CI: exit status 1 for what nobody accepted",
+        ),
+    ),
     "explain": _Told(
         "say what the code of a refusal means, and what to do",
         "A sentence that refuses something ends with a code, such as [VM141]. This prints its entry of the reference.",
@@ -297,6 +310,18 @@ def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
     promoting.add_argument("saved", metavar="RUN", help="the run: its name, its number or its file")
     promoting.add_argument("--as", dest="name", metavar="NAME", required=True, help="the baseline's name, such as main")
     promoting.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
+    history = made["history"]
+    history.add_argument("name", metavar="NAME", help="the baseline's name, as in --vm-save=NAME")
+    history.add_argument("--cell", metavar="PATTERN", default="", help="only cells whose node id or id has this in it")
+    history.add_argument("--since", metavar="DATE", help="only days from this one on, such as 2026-11-01")
+    history.add_argument("--metric", metavar="NAME", default="", help="this metric (default: each cell's primary one)")
+    history.add_argument("--format", metavar="FORM", help="text, markdown or json (default: by -o, else text)")
+    history.add_argument("-o", "--output", metavar="FILE", help="write it to a file: .txt, .md or .json")
+    history.add_argument(
+        "--check", action="store_true", help="exit with 1 where a slower level is not accepted, or an acceptance lapsed"
+    )
+    history.add_argument("--gate", metavar="FILE", help="the gate file (default: vmstorage-gate.toml here)")
+    history.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
     made["explain"].add_argument(
         "code", metavar="CODE", nargs="?", help="the code, such as VM141 (default: list them all)"
     )
@@ -445,6 +470,20 @@ def _promote(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _history(arguments: argparse.Namespace) -> int:
+    # the other subcommands judge nothing
+    from pytest_vmstorage.cli.history import HistoryRequest, has_failed, read_history, render_history
+
+    request = HistoryRequest.of(arguments)
+    history = read_history(request)
+    text = render_history(history, request, _width())
+    if request.path is None:
+        print(plain(text), end="")
+    else:
+        write_whole(request.path, text)
+    return 1 if arguments.check and has_failed(history) else 0
+
+
 def _width(otherwise: int = 116) -> int:
     """The width of the terminal, or what COLUMNS says; `otherwise` where the output is a file or a pipe."""
     return shutil.get_terminal_size((otherwise, 24)).columns
@@ -468,6 +507,7 @@ _COMMANDS = {
     "report": _report,
     "export": _export,
     "promote": _promote,
+    "history": _history,
     "explain": _explain,
 }
 

@@ -166,6 +166,27 @@ def unpacked(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return whole
 
 
+def without_evidence(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The plain document of a run without raw outputs, proofs and timelines, which most of the time goes into.
+
+    Raises ConfigError where the packed part is damaged.
+    """
+    content: Mapping[str, Any] = {}
+    if isinstance(document.get("packed"), str):
+        # the report's form has its rows outside of what is packed
+        content = {} if "measurements" in document else unpack(document["packed"])
+    try:
+        whole = {**content, **document}
+        rows = [
+            {**row, "samples": [{**sample, "raw": ""} for sample in row["samples"]], "proof": []}
+            for row in whole["measurements"]
+        ]
+        kept = {name: whole[name] for name in ("schema_version", "started", "hosts")}
+    except (LookupError, TypeError):
+        raise ConfigError("its packed part does not go with its rows.", code="VM251") from None
+    return {**kept, "measurements": rows}
+
+
 def _parted(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The document without what takes much room, and that."""
     outputs: dict[str, list[str | int]] = {}

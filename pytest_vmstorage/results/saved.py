@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.user_input import parse_json, read_user_text
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results.host import HostFacts
-from pytest_vmstorage.results.packed import check_lzma
+from pytest_vmstorage.results.packed import check_lzma, without_evidence
 from pytest_vmstorage.results.run import SCHEMA, Measurement, Run
 from pytest_vmstorage.text import plain_line
 
@@ -130,6 +130,26 @@ def name_of(path: Path) -> str:
     return path.stem.partition("_")[2]
 
 
+def saved_runs(name: str, storage_folder: Path) -> Iterator[Run]:
+    """All runs that were saved under that name, each read when it is asked for, without raw outputs and proofs.
+
+    Runs before one that was promoted are among them, a promoted copy is not. Raises ConfigError as `load_baseline`
+    does.
+    """
+    saved = saved_files(storage_folder)
+    named = [path for path in saved if name_of(path) == name]
+    if not named:
+        raise _no_such(name, storage_folder, saved)
+    begun: set[str] = set()
+    for path in named:
+        content = _parse(path)
+        if "vmstorage" in content:
+            run = _run_of(path, content, without_evidence)
+            if run.started not in begun:
+                begun.add(run.started)
+                yield run
+
+
 def _before_it(paths: Sequence[Path]) -> tuple[Run, ...]:
     """The runs of these files but the last, oldest first, from the last file that was promoted.
 
@@ -182,7 +202,11 @@ def _lacks(measured: Measurement) -> str:
 
 
 def _read(path: Path) -> Run:
-    content = _parse(path)
+    return _run_of(path, _parse(path), dict)
+
+
+def _run_of(path: Path, content: Mapping[str, Any], prepared: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Run:
+    """The run that a file of that content holds; raises ConfigError, one sentence, where it holds none of ours."""
     # a --vm-report=FILE.json holds the run itself and serves as a baseline too
     block = content if "schema_version" in content else content.get("vmstorage")
     if not isinstance(block, dict):
@@ -201,7 +225,7 @@ def _read(path: Path) -> Run:
     if "packed" in block:
         check_lzma()
     try:
-        run = Run.model_validate(block)
+        run = Run.model_validate(prepared(block))
         flaw = next((flaw for flaw in map(_lacks, run.measurements) if flaw), "")
         if not flaw:
             return run

@@ -151,6 +151,7 @@ def gate_schema() -> Schema:
     del schema["$defs"]["Tolerated"]
     schema["properties"] |= {"tolerated": dict(_TOLERATED), "day_spread": dict(_PERCENT)}
     schema["$defs"]["Cells"]["properties"]["tolerated"] = dict(_TOLERATED)
+    schema["$defs"]["History"]["properties"]["least"] = dict(_PERCENT)
     return _headed(_told(schema, "gate"), "The gate file", "vmstorage-gate.toml, as JSON has TOML's tables.")
 
 

@@ -12,12 +12,15 @@ import pytest
 
 from pytest_vmstorage.analysis.gate.policy import InterimLook, Loss
 from pytest_vmstorage.stats import (
+    benjamini_hochberg,
     hodges_lehmann,
     lower_bound,
+    mann_kendall_p,
     shift_interval,
     signed_rank_p,
     student_t_cdf,
     student_t_quantile,
+    theil_sen,
     upper_bound,
     visible_shift,
 )
@@ -120,3 +123,33 @@ def test_the_visible_shift_is_seen_in_four_of_five_cases(count: int) -> None:
     noncentrality = visible_shift(1.0, count) * math.sqrt(count)
     critical = scipy_stats.t.ppf(0.975, count - 1)
     assert float(scipy_stats.nct.sf(critical, count - 1, noncentrality)) == pytest.approx(0.80, abs=0.02)
+
+
+def test_the_slope_is_that_of_theil_and_sen() -> None:
+    """At days with gaps between them."""
+    draw = random.Random(8)
+    for count in (2, 3, 10, 61):
+        times = sorted(draw.sample(range(200), count))
+        values = drawn(draw, count)
+        assert theil_sen(times, values) == pytest.approx(scipy_stats.theilslopes(values, times).slope)
+
+
+def test_the_trend_is_that_of_mann_and_kendall() -> None:
+    """Kendall's tau of values and their places has the same p-value, but for our correction for continuity."""
+    draw = random.Random(9)
+    for count in (10, 30, 60):
+        values = [value + place * 0.02 for place, value in enumerate(drawn(draw, count))]
+        tau = scipy_stats.kendalltau(range(count), values, method="asymptotic")
+        assert mann_kendall_p(values) == pytest.approx(tau.pvalue, rel=0.25)
+        assert mann_kendall_p(values) >= tau.pvalue
+    assert mann_kendall_p([1.0] * 20) == mann_kendall_p([1.0, 2.0]) == 1.0
+
+
+def test_what_counts_is_what_benjamini_and_hochberg_count() -> None:
+    """As many p-values as scipy's adjusted ones that are at most the rate."""
+    draw = random.Random(10)
+    for count in (1, 5, 40):
+        ps = [draw.random() ** 4 for _ in range(count)]
+        adjusted = scipy_stats.false_discovery_control(ps)
+        limit = benjamini_hochberg(ps, 0.05)
+        assert sum(p <= limit for p in ps) == sum(adjusted <= 0.05)

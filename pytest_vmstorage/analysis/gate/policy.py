@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple, Self
 
@@ -258,13 +258,44 @@ class Waiver(Scope):
         return f"waived by {self.owner} until {self.expires}: {self.reason}"
 
 
+class AcceptedLevel(Scope):
+    """A change in the history for which its owner answers until a day: the level that began on the day `since`.
+
+    It lapses after the day `expires`, and when the level comes back.
+    """
+
+    since: datetime.date
+    reason: str
+    owner: str
+    expires: datetime.date
+
+    def has_expired(self, today: datetime.date) -> bool:
+        """Whether that day is past."""
+        return today > self.expires
+
+    def __str__(self) -> str:
+        return f"accepted by {self.owner} until {self.expires}: {self.reason}"
+
+
+class HistoryRules(BaseModel):
+    """The changes that a history tells: of at least the fraction `least` of the time per operation.
+
+    None stands for half of what the cell may lose. `floors` are the smallest changes by metric, in its own unit.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    least: float | None = None
+    floors: Mapping[str, float] = {}
+
+
 class GatePolicy(BaseModel):
     """The rules for a run: tolerated losses, waivers, and the outcome of tests that cannot be decided.
 
     `day_spread` is the standard deviation of a day's figure, a fraction, where the user states it. `inconclusive`
     says which cells without a decision fail, `missing` whether a cell fails that the run lacks. `today` is the day of
     the judgement. `parts` is the number of hosts that judge a part of the job each, with an equal part of the risk of a
-    false alarm.
+    false alarm. `levels` are changes that were accepted, and `history` the rules of the baseline's history.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -273,6 +304,8 @@ class GatePolicy(BaseModel):
     day_spread: float | None = None
     rules: tuple[ToleranceRule, ...] = ()
     waivers: tuple[Waiver, ...] = ()
+    levels: tuple[AcceptedLevel, ...] = ()
+    history: HistoryRules = HistoryRules()
     inconclusive: Unsure = "suspect"
     missing: Undecided = "warn"
     today: datetime.date = datetime.date.min
@@ -286,10 +319,10 @@ class GatePolicy(BaseModel):
         return parse_tolerated(marked, "the mark tolerated_loss") if marked else self.tolerated
 
     def idle(self, nodeids: Collection[str]) -> tuple[str, ...]:
-        """A clause for each rule and waiver whose pattern matches none of these tests."""
+        """A clause for each rule, waiver and accepted level whose pattern matches none of these tests."""
         return tuple(
             f"{one.where}: cell = {one.cell!r} matches no test"
-            for one in (*self.rules, *self.waivers)
+            for one in (*self.rules, *self.waivers, *self.levels)
             if not any(_matches(nodeid, one.cell) for nodeid in nodeids)
         )
 

@@ -1,0 +1,291 @@
+"""The changes in a series of days: steps from one level to another, and creep; pure.
+
+A series is a value for each day, in log(seconds per operation). A step is found where the days before and after it
+differ by more than their order would make them by chance: the split with the largest difference of means, with the
+permutation test of that split, and an allowance for having looked at all splits (Siegmund 1988). Its place is known as
+well as the two levels tell days apart: each split has a likelihood, and the span of a step holds 95 % of it. Creep is a
+slope (Theil and Sen) whose test is that of Mann and Kendall. Of both the one that describes the days better is told, by
+Schwarz's criterion (BIC).
+
+Days far from all others count no more than `FAR` standard deviations: a bad day is no level.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
+
+from pytest_vmstorage.stats import benjamini_hochberg, drawn_sum_p, mann_kendall_p, theil_sen
+
+LEAST_LEVEL = 3
+"""The fewest days of a level: a day or two may be bad ones."""
+
+LEAST_DAYS = 10
+"""Fewer days show no change, however large: their order might be one of chance."""
+
+RISK = 0.04
+"""The risk that a history without any change has a finding. 0.05 is promised; a fifth is kept back, as in the gate."""
+
+WINDOW = 120
+"""Longer series are also looked at in windows of so many days, since a change of some weeks is lost among years."""
+
+FAR = 3.0
+_STEP_PART, _CREEP_PART = 0.7, 0.3
+"""The parts of a series' risk that both kinds of change have."""
+
+_NORMAL = statistics.NormalDist()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change in the days `begin` to `end` (exclusive) of a series: at `at`, the first day of the new level, or creep.
+
+    `places` are the relative log likelihoods of the first days of the new level, of the likeliest 0.0, by day; `gain`
+    is by how much this kind describes the days better than the other one (BIC; above 0).
+    """
+
+    kind: Literal["step", "creep"]
+    begin: int
+    end: int
+    at: int
+    p: float
+    shift: float
+    gain: float
+    places: Sequence[tuple[int, float]] = ()
+
+
+def find_changes(many: Sequence[Sequence[float]], times: Sequence[Sequence[float]]) -> list[list[Change]]:
+    """The changes in each of these series, whose days are at `times`, in their order.
+
+    Any is found in unchanged series with a risk of `RISK` at most (Benjamini and Hochberg over all series). The levels
+    on both sides of a step are looked at again, all together and with half the risk, and so on.
+    """
+    found: list[list[Change]] = [[] for _ in many]
+    open_parts = [(number, 0, len(values)) for number, values in enumerate(many)]
+    risk = RISK
+    while open_parts:
+        looks = [(number, look) for number, begin, end in open_parts for look in _looks(many[number], begin, end)]
+        limit = benjamini_hochberg([look.p for _, look in looks], risk)
+        open_parts = []
+        for number, look in looks:
+            if look.p > limit:
+                continue
+            change = look.change(times[number], many[number])
+            found[number].append(change)
+            if change.kind == "step":
+                sides = ((look.outer[0], change.at), (change.at, look.outer[1]))
+                open_parts += [(number, *side) for side in sides if side[1] - side[0] >= LEAST_DAYS]
+        risk /= 2
+    ordered = [sorted(changes, key=lambda one: one.at) for changes in found]
+    return [_placed_anew(changes, values) for changes, values in zip(ordered, many, strict=True)]
+
+
+def _placed_anew(changes: Sequence[Change], values: Sequence[float]) -> list[Change]:
+    """The changes, each step looked for between its neighbours: while it was found those were not known.
+
+    A step that is none there was a place between two others, and goes.
+    """
+    placed = list(changes)
+    while len(placed) > 1:
+        doubts = [0.0] * len(placed)
+        for number, one in enumerate(placed):
+            if one.kind == "step":
+                begin = placed[number - 1].at if number else max(0, one.begin - WINDOW)
+                end = placed[number + 1].at if number + 1 < len(placed) else min(len(values), one.end + WINDOW)
+                placed[number], doubts[number] = _between(one, values, begin, end)
+        worst = max(doubts)
+        if worst <= RISK / 2:
+            break
+        del placed[doubts.index(worst)]
+    return placed
+
+
+def _between(one: Change, values: Sequence[float], begin: int, end: int) -> tuple[Change, float]:
+    """The step as it is between these days, and the p-value that it has there."""
+    inside = bounded(values[begin:end])
+    if len(inside) < 2 * LEAST_LEVEL:
+        return one, 1.0
+    places = [(begin + place, like) for place, like in likely_places(inside)]
+    found = _best_place(values[begin:end], begin, places)
+    return replace(one, begin=begin, end=end, places=places, **found), best_split(inside)[1]
+
+
+def _best_place(values: Sequence[float], begin: int, places: Sequence[tuple[int, float]]) -> dict[str, Any]:
+    at = max(places, key=lambda one: one[1])[0]
+    return {"at": at, "shift": statistics.median(values[at - begin :]) - statistics.median(values[: at - begin])}
+
+
+def _looks(values: Sequence[float], begin: int, end: int) -> Iterator[_Look]:
+    """The best look at a part of a series: at all of it, or at a window of it where it is long; none at too few."""
+    if end - begin < LEAST_DAYS:
+        return
+    best = _Look.at_part(values, (begin, end), (begin, end))
+    if end - begin > WINDOW * 3 // 2:
+        starts = range(begin, end - WINDOW, WINDOW // 2)
+        windows = [(start, start + WINDOW) for start in starts] + [(end - WINDOW, end)]
+        if best.p > _PLAIN:
+            best = min((best, *(_Look.at_part(values, one, (begin, end)) for one in windows)), key=lambda look: look.p)
+        best = best._replace(p=min(1.0, best.p * (1 + len(windows))))
+    yield best
+
+
+_PLAIN = 1e-8
+"""A long series with so sure a change needs no windows for now: its parts are looked at again."""
+
+
+class _Look(NamedTuple):
+    """A part of a series, and the best step in it: `z` is the difference of means in its standard errors."""
+
+    values: Sequence[float]
+    begin: int
+    outer: tuple[int, int]
+    at: int
+    step_p: float
+    creep_p: float
+    p: float
+
+    @classmethod
+    def at_part(cls, whole: Sequence[float], window: tuple[int, int], outer: tuple[int, int]) -> _Look:
+        """The look at that window of a series, which is in the part `outer`."""
+        values = bounded(whole[window[0] : window[1]])
+        at, step_p = best_split(values)
+        creep_p = mann_kendall_p(values)
+        p = min(1.0, step_p / _STEP_PART, creep_p / _CREEP_PART)
+        return cls(values, window[0], outer, at, step_p, creep_p, p)
+
+    def change(self, times: Sequence[float], whole: Sequence[float]) -> Change:
+        """The step or the creep in it, whichever describes it better; a size is that of the days as they are."""
+        values, count = self.values, len(self.values)
+        plain = whole[self.begin : self.begin + count]
+        own = [times[self.begin + place] for place in range(count)]
+        step = fit_of_step(values)
+        line = fit_of_line(own, values)
+        is_step = step < line if max(self.step_p, self.creep_p) < 0.01 else self.step_p <= self.creep_p
+        gain = abs(step - line)
+        if not is_step:
+            shift = theil_sen(own, plain) * (own[-1] - own[0])
+            return Change("creep", self.begin, self.begin + count, self.begin, self.p, shift, gain)
+        places = [(self.begin + place, like) for place, like in likely_places(values)]
+        found = _best_place(plain, self.begin, places)
+        return Change("step", self.begin, self.begin + count, p=self.p, gain=gain, places=places, **found)
+
+
+def bounded(values: Sequence[float]) -> list[float]:
+    """The values, with those further than `FAR` standard deviations from the median at that distance.
+
+    The standard deviation is the robust one of all values (1.48 times the median distance from the median), so that a
+    level of many days is no outlier; nothing is bounded where half of the values are the same.
+    """
+    middle = statistics.median(values)
+    far = FAR * 1.4826 * statistics.median([abs(value - middle) for value in values])
+    return [min(max(value, middle - far), middle + far) for value in values] if far else list(values)
+
+
+def _sums(values: Sequence[float]) -> tuple[list[float], float]:
+    """The running sums of the values less their mean, and the sum of their squares."""
+    mean = math.fsum(values) / len(values)
+    centered = [value - mean for value in values]
+    return list(accumulate(centered)), math.fsum(value * value for value in centered)
+
+
+def best_split(values: Sequence[float]) -> tuple[int, float]:
+    """The first day of the second of two levels that differ most, and its p-value: 1.0 if all days are equal."""
+    count = len(values)
+    sums, squares = _sums(values)
+    if squares <= 1e-18 * count:
+        return LEAST_LEVEL, 1.0
+    # the standardized difference of both means, squared
+    gains = [sums[at - 1] ** 2 / (at * (count - at)) for at in range(LEAST_LEVEL, count - LEAST_LEVEL + 1)]
+    best = max(gains)
+    at = LEAST_LEVEL + gains.index(best)
+    z = math.sqrt(best * count * (count - 1) / squares)
+    one = math.erfc(z / math.sqrt(2)) / 2
+    if (z > _SURE_OF_NORMAL or count < _SHORT) and min(at, count - at) < _MANY:
+        group = values[at:] if count - at <= at else values[:at]
+        upward = (sums[at - 1] < 0) == (count - at <= at)
+        one = drawn_sum_p(values, group) if upward else drawn_sum_p([-v for v in values], [-v for v in group])
+    return at, min(1.0, 2 * one * splits_looked_at(count, one))
+
+
+_SURE_OF_NORMAL = 2.5
+"""Below so many standard errors the normal distribution will do in all but short series, and for long levels always."""
+
+_SHORT, _MANY = 20, 40
+
+
+def splits_looked_at(count: int, p: float) -> float:
+    """The number of independent splits to which all splits of so many days amount, for a one-sided p-value of one.
+
+    Siegmund's approximation of the probability that the largest of all standardized differences exceeds a bound
+    (Biometrika 75, 1988, with the correction for discrete time).
+    """
+    return _splits(count, round(-_NORMAL.inv_cdf(min(max(p, 1e-300), 0.4)), 1))
+
+
+@lru_cache(maxsize=65536)
+def _splits(count: int, bound: float) -> float:
+    total = 0.0
+    for at in range(LEAST_LEVEL, count - LEAST_LEVEL + 1):
+        share = at * (count - at) / count
+        x = bound / math.sqrt(share)
+        total += _overshoot(x) / share
+    # at one split the ratio of tail to density is about 1 / bound
+    mills = _NORMAL.pdf(bound) / max(1 - _NORMAL.cdf(bound), 1e-300) if bound < 8 else bound
+    return min(count - 2 * LEAST_LEVEL + 1.0, max(1.0, bound * mills * total / 2))
+
+
+def _overshoot(x: float) -> float:
+    """Siegmund and Yakir's nu(x)."""
+    if x < 1e-6:
+        return 1.0
+    half = x / 2
+    return (2 / x) * (_NORMAL.cdf(half) - 0.5) / (half * _NORMAL.cdf(half) + _NORMAL.pdf(half))
+
+
+def likely_places(values: Sequence[float]) -> list[tuple[int, float]]:
+    """The log likelihood of each first day of a second level, the likeliest being 0.0; both levels integrated out."""
+    count = len(values)
+    sums, squares = _sums(values)
+    logs = []
+    for at in range(LEAST_LEVEL, count - LEAST_LEVEL + 1):
+        share = at * (count - at)
+        rest = max(squares - sums[at - 1] ** 2 * count / share, 1e-12 * squares + 1e-300)
+        logs.append(-0.5 * math.log(share) - (count - 2) / 2 * math.log(rest))
+    best = max(logs)
+    return [(LEAST_LEVEL + place, log - best) for place, log in enumerate(logs)]
+
+
+def _bic(rest: float, count: int, parameters: float) -> float:
+    return count * math.log(max(rest, 1e-300) / count) + parameters * math.log(count)
+
+
+def fit_of_step(values: Sequence[float]) -> float:
+    """Schwarz's criterion of two levels, or of three where those are better; lower is better."""
+    count = len(values)
+    sums, squares = _sums(values)
+    gains = {at: sums[at - 1] ** 2 * count / (at * (count - at)) for at in range(1, count)}
+    at = max(gains, key=gains.__getitem__)
+    floor = 1e-12 * squares
+    one = _bic(max(squares - gains[at], floor), count, 3)
+    rests = []
+    for part, other in ((values[:at], values[at:]), (values[at:], values[:at])):
+        if len(part) > 1:
+            own, all_of_it = _sums(part)
+            inside = max(own[cut - 1] ** 2 * len(part) / (cut * (len(part) - cut)) for cut in range(1, len(part)))
+            rests.append(all_of_it - inside + _sums(other)[1])
+    return min([one, *(_bic(max(rest, floor), count, 5) for rest in rests)])
+
+
+def fit_of_line(times: Sequence[float], values: Sequence[float]) -> float:
+    """Schwarz's criterion of a straight line by least squares; lower is better."""
+    count = len(values)
+    middle, mean = math.fsum(times) / count, math.fsum(values) / count
+    across = math.fsum((time - middle) ** 2 for time in times)
+    along = math.fsum((time - middle) * (value - mean) for time, value in zip(times, values, strict=True))
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    return _bic(max(squares - along * along / across, 1e-12 * squares), count, 2)
