@@ -28,6 +28,9 @@ _NEAR = -6.0
 """A day with a log likelihood so far below the likeliest may still be the day of a step."""
 
 _LEAST_LIKELY = -12.0
+_ASKED = 5
+"""The days of so many of the surest changes are all days on which their cause can have come."""
+
 _SURE = 30.0
 _LOOKED_BACK = 60
 _SIDE = 0.975
@@ -100,12 +103,15 @@ class _Told(NamedTuple):
         """The days of the part in which it was found."""
         return self.judged.times[self.change.begin], self.judged.times[self.change.end - 1]
 
+    @property
+    def likely_days(self) -> list[int]:
+        """The days on which the step may have come."""
+        return [self.judged.times[at] for at, like in self.change.places if like > _LEAST_LIKELY]
+
     def likelihood(self, day: int) -> float:
         """The log likelihood of a step on that day, relative to the likeliest one."""
-        place = bisect_left(self.judged.times, day) - self.change.places[0][0]
-        if 0 <= place < len(self.change.places):
-            return max(self.change.places[place][1], _LEAST_LIKELY)
-        return _LEAST_LIKELY
+        place = bisect_left(self.judged.times, day)
+        return max(_LEAST_LIKELY, next((like for at, like in self.change.places if at == place), _LEAST_LIKELY))
 
     def may_be_on(self, day: int, least: float = _NEAR) -> bool:
         """Whether the step may have come on that day; a bad day beside it moves it by one."""
@@ -153,7 +159,7 @@ class _Causes:
         group = [seed]
         for _ in range(3):
             group = [one for one in steps if one is seed or one.may_be_on(day)]
-            days = sorted({one.judged.times[at] for one in group for at, _ in one.change.places})
+            days = seed.likely_days
             likely = {day: sum(one.likelihood(day) for one in group) for day in days}
             best = max(likely, key=likely.__getitem__)
             if best == day or not seed.may_be_on(best):
@@ -353,7 +359,7 @@ def _span(group: Sequence[_Told], day: int) -> tuple[int, int]:
     of fewer cells.
     """
     share = _independent(group, day) / len(group)
-    days = sorted({one.judged.times[at] for one in group for at, _ in one.change.places})
+    days = sorted({one for told in group[:_ASKED] for one in told.likely_days})
     logs = {one: share * sum(told.likelihood(one) for told in group) for one in days}
     best = max(logs.values())
     weights = {one: math.exp(log - best) for one, log in logs.items()}
@@ -383,7 +389,7 @@ def _independent(group: Sequence[_Told], day: int) -> float:
             if len(side) > 1:
                 middle = statistics.median(values[place] for place in side)
                 own += [(times[place], values[place] - middle) for place in side]
-        spread = statistics.pstdev([value for _, value in own]) if own else 0.0
+        spread = math.sqrt(math.fsum(value * value for _, value in own) / len(own)) if own else 0.0
         if spread:
             variances.append(1.0)
             for time, value in own:

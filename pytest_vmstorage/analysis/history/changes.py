@@ -82,16 +82,16 @@ def find_changes(many: Sequence[Sequence[float]], times: Sequence[Sequence[float
                 open_parts += [(number, *side) for side in sides if side[1] - side[0] >= LEAST_DAYS]
         risk /= 2
     ordered = [sorted(changes, key=lambda one: one.at) for changes in found]
-    return [_placed_anew(changes, values) for changes, values in zip(ordered, many, strict=True)]
+    return [_placed(changes, values) for changes, values in zip(ordered, many, strict=True)]
 
 
-def _placed_anew(changes: Sequence[Change], values: Sequence[float]) -> list[Change]:
-    """The changes, each step looked for between its neighbours: while it was found those were not known.
+def _placed(changes: Sequence[Change], values: Sequence[float]) -> list[Change]:
+    """The changes, with the likely days of each step: between its neighbours, which were not known when it was found.
 
     A step that is none there was a place between two others, and goes.
     """
     placed = list(changes)
-    while len(placed) > 1:
+    while placed:
         doubts = [0.0] * len(placed)
         for number, one in enumerate(placed):
             if one.kind == "step":
@@ -99,7 +99,7 @@ def _placed_anew(changes: Sequence[Change], values: Sequence[float]) -> list[Cha
                 end = placed[number + 1].at if number + 1 < len(placed) else min(len(values), one.end + WINDOW)
                 placed[number], doubts[number] = _between(one, values, begin, end)
         worst = max(doubts)
-        if worst <= RISK / 2:
+        if len(placed) == 1 or worst <= RISK / 2:
             break
         del placed[doubts.index(worst)]
     return placed
@@ -154,7 +154,8 @@ class _Look(NamedTuple):
         """The look at that window of a series, which is in the part `outer`."""
         values = bounded(whole[window[0] : window[1]])
         at, step_p = best_split(values)
-        creep_p = mann_kendall_p(values)
+        # of a change that is sure either way only the better description is asked for
+        creep_p = step_p if step_p < _PLAIN else mann_kendall_p(values)
         p = min(1.0, step_p / _STEP_PART, creep_p / _CREEP_PART)
         return cls(values, window[0], outer, at, step_p, creep_p, p)
 
@@ -170,9 +171,9 @@ class _Look(NamedTuple):
         if not is_step:
             shift = theil_sen(own, plain) * (own[-1] - own[0])
             return Change("creep", self.begin, self.begin + count, self.begin, self.p, shift, gain)
-        places = [(self.begin + place, like) for place, like in likely_places(values)]
-        found = _best_place(plain, self.begin, places)
-        return Change("step", self.begin, self.begin + count, p=self.p, gain=gain, places=places, **found)
+        at = self.begin + self.at
+        shift = statistics.median(plain[self.at :]) - statistics.median(plain[: self.at])
+        return Change("step", self.begin, self.begin + count, at, self.p, shift, gain)
 
 
 def bounded(values: Sequence[float]) -> list[float]:
@@ -190,7 +191,7 @@ def _sums(values: Sequence[float]) -> tuple[list[float], float]:
     """The running sums of the values less their mean, and the sum of their squares."""
     mean = math.fsum(values) / len(values)
     centered = [value - mean for value in values]
-    return list(accumulate(centered)), math.fsum(value * value for value in centered)
+    return list(accumulate(centered)), sum([value * value for value in centered])
 
 
 def best_split(values: Sequence[float]) -> tuple[int, float]:
@@ -227,15 +228,18 @@ def splits_looked_at(count: int, p: float) -> float:
     return _splits(count, round(-_NORMAL.inv_cdf(min(max(p, 1e-300), 0.4)), 1))
 
 
+_FAR_OUT = 20.0
+
+
 @lru_cache(maxsize=65536)
 def _splits(count: int, bound: float) -> float:
     total = 0.0
-    for at in range(LEAST_LEVEL, count - LEAST_LEVEL + 1):
+    for at in range(LEAST_LEVEL, count // 2 + 1):
         share = at * (count - at) / count
-        x = bound / math.sqrt(share)
-        total += _overshoot(x) / share
-    # at one split the ratio of tail to density is about 1 / bound
-    mills = _NORMAL.pdf(bound) / max(1 - _NORMAL.cdf(bound), 1e-300) if bound < 8 else bound
+        # a split is as likely as that of as many days at the other end
+        total += _overshoot(bound / math.sqrt(share)) / share * (1 if at * 2 == count else 2)
+    # the ratio of density to tail is near the bound where that is far
+    mills = _NORMAL.pdf(bound) * 2 / math.erfc(bound / math.sqrt(2)) if bound < _FAR_OUT else bound
     return min(count - 2 * LEAST_LEVEL + 1.0, max(1.0, bound * mills * total / 2))
 
 
@@ -251,13 +255,18 @@ def likely_places(values: Sequence[float]) -> list[tuple[int, float]]:
     """The log likelihood of each first day of a second level, the likeliest being 0.0; both levels integrated out."""
     count = len(values)
     sums, squares = _sums(values)
-    logs = []
-    for at in range(LEAST_LEVEL, count - LEAST_LEVEL + 1):
-        share = at * (count - at)
-        rest = max(squares - sums[at - 1] ** 2 * count / share, 1e-12 * squares + 1e-300)
-        logs.append(-0.5 * math.log(share) - (count - 2) / 2 * math.log(rest))
+    least, power = 1e-12 * squares + 1e-300, (count - 2) / 2
+    shares = [at * (count - at) for at in range(LEAST_LEVEL, count - LEAST_LEVEL + 1)]
+    inside = sums[LEAST_LEVEL - 1 : count - LEAST_LEVEL]
+    logs = [
+        -0.5 * math.log(share) - power * math.log(squares - one * one * count / share + least)
+        for one, share in zip(inside, shares, strict=True)
+    ]
     best = max(logs)
-    return [(LEAST_LEVEL + place, log - best) for place, log in enumerate(logs)]
+    return [(place, log - best) for place, log in enumerate(logs, LEAST_LEVEL) if log - best > _NEVER]
+
+
+_NEVER = -30.0
 
 
 def _bic(rest: float, count: int, parameters: float) -> float:
