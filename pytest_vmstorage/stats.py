@@ -33,13 +33,24 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
     None where there are too few values: 0.95 takes 6. It assumes independent values and nothing about their
     distribution (the sign test's interval; David and Nagaraja, Order Statistics, 7.1).
     """
-    ordered, found, outside = sorted(values), None, 0
-    for left_out in range((len(ordered) + 1) // 2):
-        outside += math.comb(len(ordered), left_out)
+    left_out = _left_out_of_median(len(values), confidence)
+    if left_out is None:
+        return None
+    ordered = sorted(values)
+    return Interval(ordered[left_out], ordered[-1 - left_out])
+
+
+@lru_cache(maxsize=256)
+def _left_out_of_median(count: int, confidence: float) -> int | None:
+    """The most values at either end of `count` that may lie outside of the sign test's interval; None for too few."""
+    found, outside, patterns = None, 0, 1
+    for left_out in range((count + 1) // 2):
+        outside += patterns
         # whole numbers: a thousand values make larger ones than a float holds
-        if 1.0 - 2 * outside / 2 ** len(ordered) < confidence:
+        if 1.0 - 2 * outside / 2**count < confidence:
             break
-        found = Interval(ordered[left_out], ordered[-1 - left_out])
+        found = left_out
+        patterns = patterns * (count - left_out) // (left_out + 1)
     return found
 
 

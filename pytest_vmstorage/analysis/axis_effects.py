@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.analysis.cell_pairs import MeasuredCell, PairScope
+from pytest_vmstorage.analysis.cell_pairs import MeasuredCell, measured_cells
+from pytest_vmstorage.analysis.columns import Placed, place
 from pytest_vmstorage.analysis.gate.policy import log_seconds
 from pytest_vmstorage.config.cell import FIELDS
 from pytest_vmstorage.config.selector import value_text
@@ -77,14 +78,15 @@ class Moved(BaseModel):
         return (first is None or not first.matters, -first.ratio if first else 0.0)
 
 
-def effects(run: Run) -> tuple[Moved, ...]:
+def effects(run: Run, placed: Sequence[Placed] | None = None) -> tuple[Moved, ...]:
     """Each workload that was measured in two cells or more, with the effects on it, the largest effect first.
 
     The figure is the primary one, where that is a rate or a time. Native and null rows are left out: reports compare
     each row with them. An axis's two values are those farthest apart, among the sure ones if there are any.
+    `placed` is `place(run)`, for a caller that has it.
     """
     groups: dict[tuple[str, str, str], list[Measurement]] = {}
-    for row in PairScope(run).rows():
+    for row in measured_cells(place(run) if placed is None else placed):
         if not row.is_yardstick and _is_speed(row):
             m = row.measurement
             groups.setdefault((m.workload, row.test, m.host), []).append(m)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from pytest_vmstorage.analysis.columns import axes_in_ids, function_of, place, unswept
+from pytest_vmstorage.analysis.columns import Placed, axes_in_ids, function_of, place, unswept
 from pytest_vmstorage.config.cell import FIELDS, StorageConfig
 from pytest_vmstorage.config.selector import CellSelector
 from pytest_vmstorage.results.run import Failure, Measurement, Run, Sample
@@ -31,6 +31,11 @@ class MeasuredCell(NamedTuple):
         return not self.config.has_guest or self.config.is_null
 
 
+def measured_cells(placed: Iterable[Placed]) -> Iterator[MeasuredCell]:
+    """The measurements that have a column, each with what tells it apart."""
+    return (MeasuredCell(each.measurement, each.columns[0].test) for each in placed if each.columns)
+
+
 class Couple(NamedTuple):
     """Two measurements; a ratio is the speed of the first divided by that of the second."""
 
@@ -51,9 +56,10 @@ class PairScope(NamedTuple):
 
     def rows(self) -> tuple[MeasuredCell, ...]:
         """The measurements in this part, in the order measured."""
-        rows = (MeasuredCell(each.measurement, each.columns[0].test) for each in place(self.run) if each.columns)
         return tuple(
-            row for row in rows if fnmatchcase(row.measurement.workload, self.workload) and self.has(row.config)
+            row
+            for row in measured_cells(place(self.run))
+            if fnmatchcase(row.measurement.workload, self.workload) and self.has(row.config)
         )
 
     def has(self, config: StorageConfig) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -65,9 +65,15 @@ def place(run: Run) -> tuple[Placed, ...]:
     }
     options = _differing_options(run.measurements)
     placed = []
+    # thousands of rows share few columns, which cost more to make than to find
+    made: dict[tuple[str, str, str, Metric], Column] = {}
     for (key, m), differing in zip(pairs, options, strict=True):
-        test = tags[m.workload](key)
-        columns = [Column(workload=m.workload, test=test, options=differing, metric=m.metric(one)) for one in m.shown]
+        columns = []
+        for asked in ((m.workload, tags[m.workload](key), differing, m.metric(one)) for one in m.shown):
+            if asked not in made:
+                workload, test, others, metric = asked
+                made[asked] = Column(workload=workload, test=test, options=others, metric=metric)
+            columns.append(made[asked])
         placed.append(Placed(key=key, measurement=m, columns=tuple(columns)))
     return tuple(placed)
 
@@ -153,7 +159,7 @@ def axes_in_ids(run: Run) -> AxesInIds:
     cells = [(m.nodeid, m.config) for m in run.measurements] + [(one.nodeid, one.config) for one in run.failures]
     for nodeid, config in cells:
         name, _, words = nodeid.removesuffix("]").partition("[")
-        found[name] = [axis for axis in found.get(name, AXES) if re.search(_word(axis, config), words)]
+        found[name] = [axis for axis in found.get(name, AXES) if _word(axis, config).search(words)]
     return found
 
 
@@ -162,14 +168,19 @@ def unswept(nodeid: str, config: StorageConfig, axes: AxesInIds) -> str:
     name, bracket, parameters = nodeid.partition("[")
     words = parameters.removesuffix("]")
     for axis in axes.get(name, ()):
-        words = re.sub(_word(axis, config), "", words, count=1)
+        words = _word(axis, config).sub("", words, count=1)
     words = words.removesuffix("-")
     return f"{name}{bracket}{words}]" if words else name
 
 
-def _word(axis: str, config: StorageConfig) -> str:
+def _word(axis: str, config: StorageConfig) -> re.Pattern[str]:
     """A pattern of the axis's value in an id: it stands between hyphens, and may hold some itself, as virtio-blk."""
-    return rf"(?:^|(?<=-)){re.escape(axis_text(axis, getattr(config, axis)))}(?:-|$)"
+    return _pattern(axis_text(axis, getattr(config, axis)))
+
+
+@lru_cache(maxsize=4096)
+def _pattern(word: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:^|(?<=-)){re.escape(word)}(?:-|$)")
 
 
 def spread_text(figure: Figure) -> str:

@@ -162,7 +162,7 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
     rows = sorted(dict.fromkeys(place for place, _ in grid), key=lambda place: _order(place, hosts))
     axes = _axes(rows)
     cells_of_points = _cells_of_points(run, axes)
-    moved = effects(run)
+    moved = effects(run, placed)
     return Table(
         caption=_caption(rows, axes),
         axes=axes,
@@ -228,7 +228,7 @@ def _fill(
         for name, column in zip(m.shown, each.columns, strict=True):
             verdict = comparison.of(each.key, m.host, name) if comparison else None
             figure = m.figure(name)
-            grid[row, column] = _cell(figure, verdict).model_copy(update={"told": mark})
+            grid[row, column] = _cell(figure, verdict, mark)
             if all(math.isfinite(value) for value in figure.values):
                 figures[row, column] = figure
     return grid, figures
@@ -252,11 +252,11 @@ def _cells_of_points(run: Run, axes: Sequence[str]) -> tuple[Sequence[str], Call
     return names, lambda m: tuple(_axis(_place(m, run), name) for name in names)
 
 
-def _cell(figure: Figure, verdict: Verdict | None) -> TableCell:
+def _cell(figure: Figure, verdict: Verdict | None, told: str) -> TableCell:
     if not all(math.isfinite(value) for value in figure.values):
-        return TableCell(figure="no number", change=change_text(verdict))
-    text = format_figure(figure, figure.metric.unit)
-    return TableCell(figure=text, spread=spread_text(figure), change=change_text(verdict), values=figure.values)
+        return TableCell(figure="no number", change=change_text(verdict), told=told)
+    text, spread = format_figure(figure, figure.metric.unit), spread_text(figure)
+    return TableCell(figure=text, spread=spread, change=change_text(verdict), told=told, values=figure.values)
 
 
 def change_text(verdict: Verdict | None) -> str:
