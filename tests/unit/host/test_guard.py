@@ -132,7 +132,9 @@ def test_scripts_that_say_they_only_read_have_no_word_that_writes() -> None:
     package = Path(__file__).parents[3] / "pytest_vmstorage"
     texts = [path.read_text() for path in package.rglob("*.sh")]
     for path in package.rglob("*.py"):
-        tree = ast.parse(path.read_text())
+        source = path.read_text()
+        # to parse all of them takes seconds
+        tree = ast.parse(source if READS in source else "")
         texts += [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     reading = [text for text in texts if text.startswith(f"{READS}\n") and text != f"{READS}\n"]
     assert len(reading) >= 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pytest_vmstorage.analysis.gate.by_days import compare
 from pytest_vmstorage.analysis.gate.policy import GatePolicy
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.markdown import render_markdown
-from pytest_vmstorage.report.table import build_table
+from pytest_vmstorage.report.table import Table, build_table
 from pytest_vmstorage.report.text import render_text
 from pytest_vmstorage.results.failures import OUTCOMES
 from pytest_vmstorage.results.run import Run
@@ -111,11 +112,21 @@ def test_no_line_is_wider_than_the_terminal(width: int, blocks: int) -> None:
     assert sum(line.startswith("--") for line in text.splitlines()) == blocks
 
 
+@cache
+def big_table() -> Table:
+    """The table of `big_run`."""
+    return build_table(big_run())
+
+
+@cache
+def big_text(width: int) -> str:
+    """The table of `big_run` in that width."""
+    return render_text(big_table(), width)
+
+
 def test_every_width_is_kept_to() -> None:
     """Also those at which a column only just fits, or only just does not."""
-    table = build_table(big_run())
-    widths = range(28, 170)
-    assert [w for w in widths if max(map(len, render_text(table, w).splitlines())) > w] == []
+    assert [w for w in range(28, 170) if max(map(len, big_text(w).splitlines())) > w] == []
 
 
 def test_on_a_very_narrow_terminal_rows_are_numbered() -> None:
@@ -165,7 +176,7 @@ def test_names_of_axes_stand_at_every_width() -> None:
     """Of few axes in columns of their own, in one column with their names above, or with rows that are numbered."""
     table = build_table(big_run())
     for width in range(30, 130):
-        text = render_text(table, width)
+        text = big_text(width)
         # a name may be broken in two above its column
         tables = above_sections(text).replace("preallo-", "preallocation")
         assert [name for name in table.axes[:-1] if name not in tables] == [], width

@@ -45,12 +45,12 @@ def test_drift_and_few_rounds_decide_nothing_falsely() -> None:
     names = (
         "drifting rounds of 8 days,1 round of 8 days,1 round of a day and its spread,3 rounds of a day and its spread"
     )
-    options = ("--jobs", "20", "--cv", "8", "--worlds", names, "--markdown")
+    options = ("--jobs", "8", "--cv", "8", "--worlds", names, "--markdown")
     run = subprocess.run([sys.executable, SCRIPT, *options], capture_output=True, text=True, check=True, timeout=300)
     worlds = {world["name"]: world for world in json.loads(run.stdout.splitlines()[-1])["of_days"]}
     assert list(worlds) == names.split(",")
     for world in worlds.values():
-        # of 20 jobs and 100 cells; docs/explanation/gate.md has more of them
+        # of 8 jobs and 40 cells; docs/explanation/gate.md has more of them
         assert world["false_alarm"] <= 0.15
         assert world["false_pass"] <= 0.08
         assert world["found_25"] + world["green_25"] < 1
@@ -62,7 +62,7 @@ def test_drift_and_few_rounds_decide_nothing_falsely() -> None:
 
 def test_a_seed_gives_the_same_again() -> None:
     """In one process or two; and another seed something else; with noise of 15 % much stays open."""
-    options = ("--jobs", "6", "--cv", "15", "--worlds", "boot")
+    options = ("--jobs", "2", "--cv", "15", "--worlds", "boot")
     (first,), (again,), (other,) = (simulated(*options, *more) for more in (("--workers", "1"), (), ("--seed", "2")))
     assert first == again != other
     assert first["inconclusive"] > 0.5
