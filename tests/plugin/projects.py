@@ -74,19 +74,20 @@ class Project:
             path = self.path / (f"{stem}.{suffix}" if stem else f"{name}.py")
             path.write_text(text)
 
-    def run(self, *args, own_process=False):
+    def run(self, *args, own_process=False, limit_s=None):
         """Run pytest there: in this process, with xdist its controller, or as from the shell.
 
         A process of its own is for runs that a signal ends, and for a few of each kind as users have them. It is a copy
         of one that has loaded pytest and all of ours, and so are workers of xdist. With "new" it is none, nor are its
         workers, for what is imported and what an interpreter does when it begins and ends: that takes a second longer.
+        It fails where it takes longer than `limit_s`.
         """
         if not own_process:
             return self.pytester.runpytest_inprocess(*args)
         with self._monkeypatch.context() as patched:
             if own_process != "new":
                 patched.setattr(self.pytester, "popen", self._begin_copy)
-            return self.pytester.runpytest_subprocess(*args)
+            return self.pytester.runpytest_subprocess(*args, timeout=limit_s)
 
     def _begin_copy(self, argv, stdin, stdout, stderr, **_):
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.path), os.environ["PYTHONPATH"]])}

@@ -404,3 +404,35 @@ def test_a_slip_in_a_workload_is_shown_without_our_frames(project, slip):
     assert "pydantic" not in text.replace("pydantic_", "")
     (line,) = [line for line in text.splitlines() if line.startswith("E  ")]
     assert line.count("ConfigError: ") == 1
+
+
+BAD_OPTIONS = {
+    "--vm-wait=" + "9" * 500: "is not a duration",
+    "--vm-timeout=1e999": "is not a duration",
+    "--vm-rounds=" + "5" * 5000: "is not a number of rounds",
+    "--vm-rounds=²": "is not a number of rounds",
+    "--vm-seed=" + "5" * 5000: " is not a number.",
+    "--vm-dir=circle/x": "leads nowhere",
+    "--vm-dir=~nosuchuser/x": "leads nowhere",
+    "--vm-report=" + "x" * 300 + ".md": "cannot be written: File name too long",
+    "--vm-timeline=" + "x" * 300: "cannot be written: File name too long",
+    "--vm-save=" + "x" * 300: "is too long for a file's name",
+    "--vm-save=0001": "is a number, and each saved run has one",
+    "--vm-matrix=/dev/zero": "cannot be read: it is not a regular file",
+    "--vm-inventory=pipe": "cannot be read: it is not a regular file",
+    "--vm-gate=pipe": "cannot be read: it is not a regular file",
+    "--vm-baseline=deep.json": "is not JSON",
+    "--vm-inconclusive=maybe": "is not known",
+    "--vm-budget=0": "--vm-budget",
+}
+
+
+@pytest.mark.parametrize("option", BAD_OPTIONS, ids=lambda option: option[:30])
+def test_a_bad_option_is_a_usage_error_in_one_sentence(project, option):
+    """As a user gives it; in a process of its own, with a limit, as some of these hung."""
+    (project.path / "circle").symlink_to(project.path / "circle")
+    os.mkfifo(project.path / "pipe")
+    project.write(deep__json="[" * 100_000, test_it="def test_it(measure): measure(None)\n")
+    result = project.run("-q", "-p", "no:cacheprovider", "--vm-plan", option, own_process=True, limit_s=600)
+    assert_refused(result, BAD_OPTIONS[option])
+    assert len(flat(result)) < 3000

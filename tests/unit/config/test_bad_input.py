@@ -6,16 +6,12 @@ Tests also of `config.user_input`.
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import pytest_vmstorage
 from pytest_vmstorage import (
     AioStress,
     Dd,
@@ -184,55 +180,3 @@ def test_a_damaged_journal_tells_what_it_can() -> None:
 def test_a_report_that_cannot_be_written_is_told_before_any_test(name: str, tmp_path: Path) -> None:
     """And not after all has been measured."""
     assert " cannot be written: " in refused_or_taken(lambda: check_report_path(tmp_path / name))
-
-
-OPTIONS = {
-    "--vm-wait=" + "9" * 500: "is not a duration",
-    "--vm-timeout=1e999": "is not a duration",
-    "--vm-rounds=" + "5" * 5000: "is not a number of rounds",
-    "--vm-rounds=²": "is not a number of rounds",
-    "--vm-seed=" + "5" * 5000: " is not a number.",
-    "--vm-dir=circle/x": "leads nowhere",
-    "--vm-dir=~nosuchuser/x": "leads nowhere",
-    "--vm-report=" + "x" * 300 + ".md": "cannot be written: File name too long",
-    "--vm-timeline=" + "x" * 300: "cannot be written: File name too long",
-    "--vm-save=" + "x" * 300: "is too long for a file's name",
-    "--vm-save=0001": "is a number, and each saved run has one",
-    "--vm-matrix=/dev/zero": "cannot be read: it is not a regular file",
-    "--vm-inventory=pipe": "cannot be read: it is not a regular file",
-    "--vm-gate=pipe": "cannot be read: it is not a regular file",
-    "--vm-baseline=deep.json": "is not JSON",
-    "--vm-inconclusive=maybe": "is not known",
-    "--vm-budget=0": "--vm-budget",
-}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with a storage test, and things beside it that are none of the files they are named for."""
-    path = tmp_path_factory.mktemp("project")
-    (path / "circle").symlink_to(path / "circle")
-    os.mkfifo(path / "pipe")
-    (path / "deep.json").write_text("[" * 100_000)
-    (path / "test_it.py").write_text("def test_it(measure): measure(None)\n")
-    return path
-
-
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option[:30])
-def test_a_bad_option_is_a_usage_error_in_one_sentence(option: str, folder: Path) -> None:
-    """As a user gives it; in a process of its own, with a limit, as some of these hung."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--vm-plan", option],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(pytest_vmstorage.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    said = re.sub(r"\s+", " ", f"{done.stdout}{done.stderr}")
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR, said[-2000:]
-    assert OPTIONS[option] in said
-    assert "Traceback" not in said
-    assert "INTERNALERROR" not in said
-    assert len(said) < 3000
