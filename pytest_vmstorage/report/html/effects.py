@@ -41,10 +41,11 @@ def _table(moved: Moved, where: str) -> Markup:
         tag(
             "tr",
             tag("th", shown(effect.axis), scope="row"),
-            tag("td", _dot(effect, low, high), " ", shown(_size(effect)), tag("small", shown(_about(effect)))),
+            tag("td", _dot(effect, low, high), " ", shown(_size(effect)), _direction(effect)),
         )
         for effect in moved.effects
     ]
+    rows += [tag("tr", tag("td", tag("small", shown(line)), colspan="2")) for line in _unsure(moved.effects)]
     caption = tag("caption", shown(f"{moved.workload}{where}"))
     return tag("table", caption, tag("thead", heads), tag("tbody", *rows), class_="effects")
 
@@ -55,14 +56,29 @@ def _size(effect: Effect) -> str:
     return f"{effect.ratio:.2f}x ({'' if effect.interval else 'seen: '}{low:.2f} to {high:.2f})"
 
 
-def _about(effect: Effect) -> str:
-    """Which value is faster, and on what that rests."""
-    couples = f"{effect.couples} couple{'' if effect.couples == 1 else 's'}"
-    if effect.interval is None:
-        return f"{couples}, too few to tell"
+def _direction(effect: Effect) -> Markup:
+    """Which value is faster, and on what that rests; "" where it is not sure that any is."""
     if not effect.is_sure:
-        return f"{couples}, within its spread"
-    return f"{effect.fastest} faster than {effect.slowest}, {couples}"
+        return ""
+    return tag("small", shown(f"{effect.fastest} faster than {effect.slowest}, {_couples(effect)}"))
+
+
+def _unsure(effects: Sequence[Effect]) -> list[str]:
+    """The axes of which no value is faster for sure, by the reason: one line below the others saves each its own."""
+    few = [one for one in effects if one.interval is None]
+    within = [one for one in effects if one.interval is not None and not one.is_sure]
+    said = (("too few to tell", few), ("within its spread", within))
+    return [f"{why}: {_named(those)}" for why, those in said if those]
+
+
+def _named(effects: Sequence[Effect]) -> str:
+    if len(effects) > 1 and len({one.couples for one in effects}) == 1:
+        return f"{', '.join(one.axis for one in effects)} ({_couples(effects[0])} each)"
+    return ", ".join(f"{one.axis} ({_couples(one)})" for one in effects)
+
+
+def _couples(effect: Effect) -> str:
+    return f"{effect.couples} couple{'' if effect.couples == 1 else 's'}"
 
 
 def _around(effect: Effect) -> tuple[float, float]:
