@@ -12,11 +12,7 @@ from pages import Opened
 def test_nothing_of_a_hostile_run_is_executed(opened: Callable[..., Opened]) -> None:
     """Neither when it is opened, nor by any control, and its texts are there to read."""
     sheet = opened("hostile")
-    for control in sheet.page.locator("select").all():
-        for index in range(control.locator("option").count()):
-            control.select_option(index=index)
-    for button in sheet.page.locator("button").all():
-        button.click()
+    assert sheet.use_all() > 10
     assert sheet.page.evaluate("window.executed") is None
     assert sheet.complaints == []
     assert len(sheet.requests) == 1
