@@ -208,7 +208,7 @@ _TOLD = {
         (
             "vmstorage history nightly",
             "vmstorage history nightly --cell virtio-scsi --since 2026-11-01",
-            "vmstorage history nightly -o history.md              # or .json, .txt",
+            "vmstorage history nightly -o history.html            # or .md, .json, .txt",
             "vmstorage history nightly --check                    # for CI: exit status 1 for what nobody accepted",
         ),
     ),
@@ -315,8 +315,8 @@ def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
     history.add_argument("--cell", metavar="PATTERN", default="", help="only cells whose node id or id has this in it")
     history.add_argument("--since", metavar="DATE", help="only days from this one on, such as 2026-11-01")
     history.add_argument("--metric", metavar="NAME", default="", help="this metric (default: each cell's primary one)")
-    history.add_argument("--format", metavar="FORM", help="text, markdown or json (default: by -o, else text)")
-    history.add_argument("-o", "--output", metavar="FILE", help="write it to a file: .txt, .md or .json")
+    history.add_argument("--format", metavar="FORM", help="text, markdown, json or html (default: by -o, else text)")
+    history.add_argument("-o", "--output", metavar="FILE", help="write it to a file: .txt, .md, .json or .html")
     history.add_argument(
         "--check", action="store_true", help="exit with 1 where a slower level is not accepted, or an acceptance lapsed"
     )

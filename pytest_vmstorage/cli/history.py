@@ -39,11 +39,14 @@ class HistoryRequest(NamedTuple):
         return cls(asked, form, path, Path(arguments.gate) if arguments.gate else None, Path(arguments.storage))
 
 
+_FORMS = (*HISTORY_RENDERERS, "html")
+
+
 def _form(given: str | None, path: Path | None) -> str:
-    if given is not None and given not in HISTORY_RENDERERS:
+    if given is not None and given not in _FORMS:
         raise ConfigError(
             f"--format={quoted(given)} is not known.",
-            hint=f"{close_to(given, HISTORY_RENDERERS)}It is one of: {', '.join(HISTORY_RENDERERS)}.",
+            hint=f"{close_to(given, _FORMS)}It is one of: {', '.join(_FORMS)}.",
             code="VM332",
         )
     if given is None and path is not None and path.suffix not in HISTORY_SUFFIXES:
@@ -109,6 +112,11 @@ def _policy(given: Path | None) -> GatePolicy:
 
 def render_history(history: BaselineHistory, request: HistoryRequest, width: int) -> str:
     """The text of that form; that for a terminal fits its width, and has each cell's days where cells are named."""
+    if request.form == "html":
+        # a terminal needs no page
+        from pytest_vmstorage.report.html.history import render_html_history
+
+        return render_html_history(history)
     if request.form != "text":
         return HISTORY_RENDERERS[request.form](history)
     return "\n".join(history_lines(history, width, every_line=bool(request.asked.cell))) + "\n"

@@ -36,7 +36,7 @@ def history_lines(history: BaselineHistory, width: int, *, every_line: bool = Fa
         lines += ["", *_line_lines(line, history, width)]
     if every_line and len(history.lines) > _SHOWN_LINES:
         lines += ["", f"and {len(history.lines) - _SHOWN_LINES} more cells: --cell names fewer"]
-    if signs := [f"{letter} {name}" for letter, name in _signs_used(history)]:
+    if signs := [f"{letter} {name}" for letter, name in letters_used(history)]:
         lines += ["", *_wrapped(f"marks: {', '.join(signs)}; {_GAP} a day without a figure", width, "  ")]
     return lines
 
@@ -166,18 +166,20 @@ def _level(value: float, low: float, high: float) -> str:
 
 
 def _sign(marks: Sequence[HistoryMark]) -> str:
-    letters = {_letter(mark) for mark in marks}
+    letters = {letter_of(mark) for mark in marks}
     if len(letters) > 1:
         return "+"
     return letters.pop() if letters else " "
 
 
-def _letter(mark: HistoryMark) -> str:
+def letter_of(mark: HistoryMark) -> str:
+    """The letter of a mark: `*` where it has none of its own."""
     return next((letter for name, letter in _SIGNS.items() if mark.what.startswith(name)), "*")
 
 
-def _signs_used(history: BaselineHistory) -> Iterator[tuple[str, str]]:
-    used = {_letter(mark) for mark in history.marks}
+def letters_used(history: BaselineHistory) -> Iterator[tuple[str, str]]:
+    """The letters of the history's marks, with what they stand for."""
+    used = {letter_of(mark) for mark in history.marks}
     for name, letter in _SIGNS.items():
         if letter in used:
             yield letter, name
@@ -235,6 +237,6 @@ HISTORY_RENDERERS: Mapping[str, Callable[[BaselineHistory], str]] = {
     "markdown": render_markdown_history,
     "json": render_json_history,
 }
-"""The forms of a history by the words of --format."""
+"""The forms of a history by the words of --format, but for the page."""
 
-HISTORY_SUFFIXES: Mapping[str, str] = {".txt": "text", ".md": "markdown", ".json": "json"}
+HISTORY_SUFFIXES: Mapping[str, str] = {".txt": "text", ".md": "markdown", ".json": "json", ".html": "html"}

@@ -82,6 +82,11 @@ def render_html(
             tag("p", id="told", role="status"),
         ]
     )  # fmt: skip
+    return document(title, body)
+
+
+def document(title: str, body: Markup) -> str:
+    """A whole document around a body, with style and script, that ends with a newline."""
     return f'<!doctype html>\n<html lang="en">\n{_head(title)}\n<body>\n{body}\n{_script()}\n</body>\n</html>\n'
 
 
