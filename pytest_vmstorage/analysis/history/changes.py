@@ -28,8 +28,8 @@ LEAST_LEVEL = 3
 LEAST_DAYS = 10
 """Fewer days show no change, however large: their order might be one of chance."""
 
-RISK = 0.04
-"""The risk that a history without any change has a finding. 0.05 is promised; a fifth is kept back, as in the gate."""
+RISK = 0.035
+"""The risk that a history without any change has a finding. 0.05 is promised; a part is kept back, as in the gate."""
 
 WINDOW = 120
 """Longer series are also looked at in windows of so many days, since a change of some weeks is lost among years."""
