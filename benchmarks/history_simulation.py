@@ -26,6 +26,7 @@ The last line is JSON.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import itertools
 import json
@@ -167,7 +168,7 @@ def find_otava() -> Otava | None:
     """The change points of a series by apache-otava's own analysis; None where it is not installed."""
     if importlib.util.find_spec("otava") is None:
         return None
-    from otava.analysis import compute_change_points
+    compute_change_points = importlib.import_module("otava.analysis").compute_change_points
 
     def places(values: Sequence[float]) -> Sequence[int]:
         points, _ = compute_change_points(list(map(math.exp, values)), window_len=50, max_pvalue=0.001, min_magnitude=0)

@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     runs = days()
     for number, run in enumerate(runs, 1):
         form = json.loads(render_json(run)) if number == len(runs) else pack_run(run.model_dump(mode="json"))
-        content = {"datetime": run.started, "benchmarks": [], "vmstorage": form}
+        content: dict[str, object] = {"datetime": run.started, "benchmarks": [], "vmstorage": form}
         (saved / f"{number:04}_nightly.json").write_text(json.dumps(content))
     again = {
         "datetime": "2026-11-20T00:00:00",

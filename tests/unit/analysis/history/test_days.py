@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import date
+from types import MappingProxyType
 
 import pytest
 
@@ -15,7 +17,7 @@ from pytest_vmstorage.testing import make_host, make_measurement, make_metric, m
 RAW = StorageConfig()
 
 
-def saved(day: int, *iops: float, hour: int = 3, **facts: object) -> Run:
+def saved(day: int, *iops: float, hour: int = 3, facts: Mapping[str, str] = MappingProxyType({})) -> Run:
     """A run of a cell on that day of November, each round in a guest of its own."""
     boots = [f"{day} {hour} {number}" for number in range(len(iops))]
     measured = make_measurement(RAW, iops=iops or (1000.0,), boots=boots or ("one",))
@@ -61,16 +63,22 @@ def test_hosts_are_never_mixed() -> None:
         ({"governor": "powersave"}, ""),
     ],
 )
-def test_days_that_may_not_be_compared_have_no_part(facts: dict[str, object], clause: str) -> None:
+def test_days_that_may_not_be_compared_have_no_part(facts: dict[str, str], clause: str) -> None:
     """By the rules of comparisons; with too few days left that is the reason why nothing is judged."""
-    found = gather([saved(1, **facts), saved(2, **facts), saved(3)])
+    found = gather([saved(1, facts=facts), saved(2, facts=facts), saved(3)])
     assert list(days_of(found)) == [date(2026, 11, day) for day in ((3,) if clause else (1, 2, 3))]
     assert found.series[0].why_not == clause
 
 
 def test_kernel_qemu_and_libvirt_are_marks() -> None:
     """They part no series: it is for them that comparisons are made."""
-    found = gather([saved(1), saved(2, kernel="6.2.0", libvirt="9.1.0"), saved(4, kernel="6.2.0", qemu="9.2")])
+    found = gather(
+        [
+            saved(1),
+            saved(2, facts={"kernel": "6.2.0", "libvirt": "9.1.0"}),
+            saved(4, facts={"kernel": "6.2.0", "qemu": "9.2"}),
+        ]
+    )
     assert len(days_of(found)) == 3
     assert [(one.what, one.after.day, one.on.day) for one in found.shifts] == [
         ("kernel was 6.1.0 and is 6.2.0 now", 1, 2),

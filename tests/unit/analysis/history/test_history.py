@@ -16,12 +16,12 @@ from pytest_vmstorage.results.run import Run
 from pytest_vmstorage.testing import make_host, make_measurement, make_run
 
 FIRST = date(2026, 10, 1)
-CELLS = [StorageConfig(format=form, bus=bus) for form in ("raw", "qcow2") for bus in ("virtio-blk", "virtio-scsi")]  # type: ignore[arg-type]
+CELLS = [StorageConfig(format=form, bus=bus) for form in ("raw", "qcow2") for bus in ("virtio-blk", "virtio-scsi")]
 FACTOR = Callable[[StorageConfig, int], float]
 
 
 def saved_days(
-    factor: FACTOR, facts: Callable[[int], Mapping[str, object]] = lambda _: {}, days: int = 40
+    factor: FACTOR, facts: Callable[[int], Mapping[str, str]] = lambda _: {}, days: int = 40
 ) -> Iterator[Run]:
     """A run a day of four cells, whose time per operation has that factor on each day."""
     draw = random.Random(1)
@@ -45,7 +45,7 @@ def back_again(cell: StorageConfig, day: int) -> float:
 
 def told(factor: FACTOR, policy: GatePolicy | None = None, **more: object) -> BaselineHistory:
     """The history of these days, on the day after them."""
-    facts: Callable[[int], Mapping[str, object]] = more.pop("facts", lambda _: {})  # type: ignore[assignment]
+    facts: Callable[[int], Mapping[str, str]] = more.pop("facts", lambda _: {})  # type: ignore[assignment]
     policy = policy or GatePolicy(today=date(2026, 11, 10))
     return tell_history(saved_days(factor, facts), HistoryScope("nightly", **more), policy)  # type: ignore[arg-type]
 
