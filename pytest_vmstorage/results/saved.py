@@ -96,7 +96,8 @@ def keyed(measurements: Iterable[Measurement]) -> list[tuple[CellKey, Measuremen
 
 def host_of(run: Run, name: str) -> HostFacts:
     """The facts of the host in that run; all "unknown" where the run has none."""
-    return next((host for host in run.hosts if host.name == name), HostFacts(name=name))
+    # made only where it is needed: a report of thousands of rows asks for each of them
+    return next((host for host in run.hosts if host.name == name), None) or HostFacts(name=name)
 
 
 def load_baseline(name_or_path: str, storage_folder: Path) -> Baseline:
