@@ -18,8 +18,8 @@ MOST_DOWN = 60
 """More rows than these are no overview; the whole table has them."""
 
 KEY = (
-    ("f2", "faster than the reference, darker the more: 1.1, 1.25 and 2 times"),
-    ("s2", "slower than the reference, darker the more"),
+    ("f2", "faster than the reference, stronger the more: 1.1, 1.25 and 2 times"),
+    ("s2", "slower than the reference, stronger the more"),
     ("u", "hatched: the interval of the ratio holds 1, so that neither is faster"),
 )
 """The classes of cells and their meaning."""
