@@ -28,6 +28,9 @@ _NEAR = -6.0
 """A day with a log likelihood so far below the likeliest may still be the day of a step."""
 
 _LEAST_LIKELY = -12.0
+_LOOKED_AT = 30
+"""So many series show how far days agree."""
+
 _ASKED = 5
 """The days of so many of the surest changes are all days on which their cause can have come."""
 
@@ -358,7 +361,8 @@ def _span(group: Sequence[_Told], day: int) -> tuple[int, int]:
     Cells whose days go up and down together know the day no better than one of them: their likelihoods count as those
     of fewer cells.
     """
-    share = _independent(group, day) / len(group)
+    some = group[:_LOOKED_AT]
+    share = _independent(some, day) / len(some)
     days = sorted({one for told in group[:_ASKED] for one in told.likely_days})
     logs = {one: share * sum(told.likelihood(one) for told in group) for one in days}
     best = max(logs.values())

@@ -201,7 +201,8 @@ def best_split(values: Sequence[float]) -> tuple[int, float]:
     if squares <= 1e-18 * count:
         return LEAST_LEVEL, 1.0
     # the standardized difference of both means, squared
-    gains = [sums[at - 1] ** 2 / (at * (count - at)) for at in range(LEAST_LEVEL, count - LEAST_LEVEL + 1)]
+    middle = sums[LEAST_LEVEL - 1 : count - LEAST_LEVEL]
+    gains = [one * one / (at * (count - at)) for at, one in enumerate(middle, LEAST_LEVEL)]
     best = max(gains)
     at = LEAST_LEVEL + gains.index(best)
     z = math.sqrt(best * count * (count - 1) / squares)
@@ -277,15 +278,16 @@ def fit_of_step(values: Sequence[float]) -> float:
     """Schwarz's criterion of two levels, or of three where those are better; lower is better."""
     count = len(values)
     sums, squares = _sums(values)
-    gains = {at: sums[at - 1] ** 2 * count / (at * (count - at)) for at in range(1, count)}
-    at = max(gains, key=gains.__getitem__)
+    gains = [one * one * count / (at * (count - at)) for at, one in enumerate(sums[:-1], 1)]
+    at = 1 + gains.index(max(gains))
     floor = 1e-12 * squares
-    one = _bic(max(squares - gains[at], floor), count, 3)
+    one = _bic(max(squares - gains[at - 1], floor), count, 3)
     rests = []
     for part, other in ((values[:at], values[at:]), (values[at:], values[:at])):
         if len(part) > 1:
             own, all_of_it = _sums(part)
-            inside = max(own[cut - 1] ** 2 * len(part) / (cut * (len(part) - cut)) for cut in range(1, len(part)))
+            size = len(part)
+            inside = max([one * one * size / (cut * (size - cut)) for cut, one in enumerate(own[:-1], 1)])
             rests.append(all_of_it - inside + _sums(other)[1])
     return min([one, *(_bic(max(rest, floor), count, 5) for rest in rests)])
 
