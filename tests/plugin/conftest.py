@@ -6,6 +6,7 @@ import platform
 import signal
 from functools import cache
 
+import copies
 import cpuinfo
 import pytest
 from projects import HERE, TWO_CELLS, Project
@@ -23,6 +24,7 @@ import pytest_vmstorage.workloads.fio.fio  # noqa: F401
 # pytest-benchmark asks the processor in each run that saves, and `file` in each run, by processes that take 0.2 s
 cpuinfo.get_cpu_info = cache(cpuinfo.get_cpu_info)
 platform.architecture = cache(platform.architecture)
+copies.look_for_distributions_once()
 
 # a shell's background job ignores Ctrl-C, and so would all that is started here, of which some are sent one
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -155,6 +155,7 @@ def main():
     """Be the server; in a copy, what it is asked for."""
     life = os.dup(0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    copies.look_for_distributions_once()
     load()
     execnet.gateway_io.Popen2IOMaster = copies.WorkerIO
     with socket.socket(socket.AF_UNIX) as listener:

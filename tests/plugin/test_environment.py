@@ -331,10 +331,13 @@ def test_the_live_line_of_several_hosts(project, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.chdir(project.path)
     project.write(test_two=TWO_CELLS.replace('"qcow2"]', '"qcow2", "vdi", "qed"]'))
+    # a busy machine has no time to draw a line of rounds that take none
+    project.wish(round_s=0.5)
     screen = Screen(on_a_terminal(project, "--vm-host=lab01,lab02"))
     shown = [found for state in screen.states if (found := re.search(r"\[(\d+)/12 rounds, .* left\] (\w+): ", state))]
     assert {one[2] for one in shown} == {"lab01", "lab02"}
-    assert max(int(one[1]) for one in shown) >= 10
+    # more than either has
+    assert max(int(one[1]) for one in shown) > 6
     assert "10000 ±1" in "\n".join(screen.lines)
 
 
