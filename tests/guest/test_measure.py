@@ -26,7 +26,7 @@ def test_fio_figures_are_those_of_its_json(lab: Lab) -> None:
     guest = lab.guest(StorageConfig(size="256M"))
     job = Fio(rw="randwrite", bs="4k", iodepth=8, size="32M", runtime=1, time_based=True)
     kept: list[Sample] = []
-    result = measure(lab.environment(guest.config), job, Plan(rounds=2, warmup=0), keep_sample=kept.append)
+    result = measure(lab.environment(guest.config), job, Plan(rounds=2, warmup=1), keep_sample=kept.append)
     assert result.samples == tuple(kept)
     raw = json.loads(result.raw[0][result.raw[0].index("{") :])
     write = raw["jobs"][0]["write"]
@@ -41,6 +41,8 @@ def test_fio_figures_are_those_of_its_json(lab: Lab) -> None:
     assert len(series) >= 2
     assert write["io_bytes"] <= (series.total("written_bytes") or 0) <= (kept[0].moved.layer_written_bytes or 0)
     assert series.edges_s[0] == 0 < series.edges_s[-1] < kept[0].seconds + 1
+    assert (series.total("write_us") or 0) > 0
+    assert [[one.lost for one in sample.warm_ups] for sample in kept] == [[0], []]
 
 
 @pytest.mark.quick

@@ -23,6 +23,7 @@ from pytest_vmstorage.host.shell import CommandResult, LocalShell, Shell
 from pytest_vmstorage.host.watch import HostWatch, read_state
 from pytest_vmstorage.results.cost import spent
 from pytest_vmstorage.results.host import HostState
+from pytest_vmstorage.results.series import Counts
 from pytest_vmstorage.testing.shell import FakeShell
 
 QEMU = Watched(has_guest=True, pid=77, device="sda", counts_flushes=True)
@@ -235,6 +236,27 @@ def test_a_local_look_starts_no_process(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(LocalShell, "run", None)
         assert watch.look().process is not None
         assert watch.begin()().may_run != "unknown"
+
+
+STAT = "10 1 80 5 20 2 160 7 0 9 12 1 2 3 4 6 8"
+
+
+@pytest.mark.parametrize(("counts", "flushes"), [("yes", (6, 8000)), ("no", (None, None))])
+def test_a_local_device_is_counted_without_a_process(
+    monkeypatch: pytest.MonkeyPatch, counts: str, flushes: tuple[int | None, ...]
+) -> None:
+    """Within a round; of flushes nothing is known where the kernel sends none. On another machine it is not counted."""
+    found = CommandResult(argv=(), returncode=0, stdout=f"vdx {counts} {STAT}\n", stderr="", seconds=0)
+    here = Counts(10, 20, 40960, 81920, flushes[0], 5000, 7000, flushes[1])
+    for shell, expected in ((LocalShell(), here), (FakeShell(), None)):
+        with monkeypatch.context() as patched:
+            patched.setattr(type(shell), "run", lambda _self, *_argv: found)
+            watch = HostWatch(shell, "/srv/disk")
+            watch._where()
+            patched.setattr(type(shell), "run", None)
+            texts = {"/sys/class/block/vdx/stat": STAT}
+            patched.setattr(type(shell), "read", lambda _self, path, texts=texts: texts.get(path, ""))
+            assert watch.count() == expected
 
 
 def test_a_local_state_is_what_is_seen_from_elsewhere(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from pytest_vmstorage.results.cost import Process, Thread
 from pytest_vmstorage.results.counters import IoCounters
 from pytest_vmstorage.results.host import HostState
 from pytest_vmstorage.results.run import Measurement, Metric, Proof, Sample
+from pytest_vmstorage.results.series import Counts
 from pytest_vmstorage.testing.shell import Asked, FakeShell
 from pytest_vmstorage.testing.system import FakeSystem
 from pytest_vmstorage.workloads.base import Target, Workload
@@ -175,6 +176,30 @@ def test_figures_are_those_that_were_promised(figures: dict[str, Any], sentence:
     """A workload of the user's that returns something else is told so, and gives no measurement."""
     with pytest.raises(WorkloadError, match=sentence):
         Scene().measure(Strange(figures=figures))
+
+
+def test_a_round_has_its_series_and_that_of_its_warm_up() -> None:
+    """What the disk moved while its tool ran: the filling, and what is done between rounds, are in none."""
+    scene = Scene()
+    moved = {"fill": 1000, "forget": 100, "tool": 5}
+    asked: list[str] = []
+
+    def count() -> Counts:
+        asked.append(scene.events[-1])
+        reads = sum(moved.get(event.split()[0], 0) for event in scene.events)
+        return Counts(reads, 0, 4096 * reads, 0)
+
+    scene.system.count = count
+    measured = scene.measure(rounds=2, warmup=2)
+    first, second = measured.samples
+    assert first.series is not None
+    assert second.series is not None
+    assert [one.total("reads") for one in (first.series, second.series, *first.warm_ups)] == [5, 5, 5, 5]
+    assert (len(first.warm_ups), second.warm_ups) == (2, ())
+    assert (first.series.counted_by, first.series.lost, first.series.warm_up_s) == ("QEMU", 0, 0.0)
+    assert [sample.series for sample in scene.samples] == [first.series, second.series]
+    # a reading before each run of the tool, and one after it
+    assert [event.split()[0] for event in asked] == ["drop", "tool"] * 4
 
 
 def test_a_sample_is_kept_before_the_next_round_begins() -> None:

@@ -301,6 +301,7 @@ def test_expected_seconds() -> None:
     assert Fio(rw="read", runtime=10, ramp_time=2).expected_seconds == 13
     assert Fio(rw="read").expected_seconds == 6
     assert Fio(rw="write", verify="md5").expected_seconds == 11
+    assert (Fio(rw="read", runtime=10, ramp_time=2).unmeasured_s, Fio(rw="read").unmeasured_s) == (2, 0)
 
 
 def test_how_long_a_job_ran_is_its_result_where_its_size_ends_it() -> None:

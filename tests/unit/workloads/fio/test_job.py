@@ -40,6 +40,9 @@ def test_a_file_becomes_jobs_with_all_their_options() -> None:
     assert not several.fresh_is_possible
     # readers and writer at once for a second, then the checks
     assert several.expected_seconds == 3
+    assert several.unmeasured_s == 0
+    ramped = "[a]\nrw=read\nruntime=9\nramp_time=3\n[b]\nrw=read\nruntime=9\nramp_time=2\n[c]\nstonewall\nrw=read\n"
+    assert FioJob(text=ramped, name="x").unmeasured_s == 2, "of the jobs that begin"
 
 
 def test_fio_gets_each_job_whole_and_on_the_target() -> None:
