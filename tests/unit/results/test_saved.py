@@ -284,7 +284,7 @@ def moved(chance: random.Random, steps: int) -> Series:
     return Series.model_validate({"steps_ms": lengths, "read_bytes": reads, "written_bytes": writes, **columns})
 
 
-@pytest.mark.parametrize(("steps", "limit"), [(4, 4750), (240, 14_000)])
+@pytest.mark.parametrize(("steps", "limit"), [(4, 4100), (240, 10_800)])
 def test_series_are_saved_short(steps: int, limit: int) -> None:
     """Of windows of two seconds in the run above, a warm-up for each cell; and of windows of two minutes or longer."""
     content = json.loads(PACKED.read_text())
