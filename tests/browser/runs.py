@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -13,6 +14,14 @@ from typing import Any, NamedTuple, get_args
 from pytest_vmstorage.analysis.gate.by_pairs import compare_pairs
 from pytest_vmstorage.analysis.gate.policy import GatePolicy
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
+from pytest_vmstorage.analysis.history.history import (
+    BaselineHistory,
+    Census,
+    HistoryDay,
+    HistoryFinding,
+    HistoryLine,
+    HistoryMark,
+)
 from pytest_vmstorage.config.cell import Cache, StorageConfig
 from pytest_vmstorage.results.cautions import Caution
 from pytest_vmstorage.results.cost import Cost
@@ -20,7 +29,7 @@ from pytest_vmstorage.results.counters import IoCounters
 from pytest_vmstorage.results.host import HostState
 from pytest_vmstorage.results.run import Measurement, Proof, Run
 from pytest_vmstorage.results.timeline import Span, Timeline
-from pytest_vmstorage.testing import in_turns, make_failure, make_host, make_measurement, make_run
+from pytest_vmstorage.testing import in_turns, make_failure, make_host, make_measurement, make_metric, make_run
 
 RECORDED = Path(__file__).parents[1] / "unit" / "recordings" / "fio-3.33-randwrite.json"
 RANDOM_WRITE = "fio randwrite 4k qd32"
@@ -202,6 +211,32 @@ def curves() -> Made:
         swept = {"point": {"iodepth": depth, "numjobs": 1}, "shape": "fio randread 4k"}
         measured.append(furnished(one, lambda _round, by=depth / 4: fio_output(by)).model_copy(update=swept))
     return Made(make_run(*measured))
+
+
+def nightly() -> BaselineHistory:
+    """Forty days of two cells, one of which is slower since QEMU changed."""
+    days = [date(2026, 10, 1) + timedelta(number) for number in range(40)]
+    lines = [
+        HistoryLine(
+            nodeid="tests/test_disk.py::test_random_write", workload=RANDOM_WRITE, config=cell, host="local", nth=0,
+            metric=make_metric("iops"), why_not="",
+            days=tuple(
+                HistoryDay(day=day, value=value, low=value * 0.9, high=value * 1.1, guests=3)
+                for day in days
+                for value in [800.0 if day >= days[20] and not number else 1000.0]
+            ),
+        )
+        for number, cell in enumerate(cells()[:2])
+    ]  # fmt: skip
+    mark = HistoryMark(host="local", what="QEMU was 9.1 and is 9.2 now", after=days[19], on=days[20])
+    found = HistoryFinding(
+        kind="step", way="slower", after=days[18], on=days[20], change=0.25, least=0.25, most=0.25, lines=(0,),
+        sure=(0,), where="one cell", p=1e-9, marks=(mark,),
+    )  # fmt: skip
+    return BaselineHistory(
+        name="nightly", first=days[0], last=days[-1], days=len(days), lines=tuple(lines), findings=(found,),
+        marks=(mark,), census=Census(lines=2, judged=2),
+    )  # fmt: skip
 
 
 HOSTILE = (

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pages import DESK, SIZES, Opened
+from runs import nightly
+
+from pytest_vmstorage.report.html.history import render_html_history
 
 BEYOND = """() => {
     const width = document.documentElement.clientWidth, scrolls = element => {
@@ -44,6 +48,21 @@ def test_nothing_stands_out_of_the_page(opened: Callable[..., Opened], name: str
     sheet = opened(name, size=SIZES[size])
     assert sheet.page.evaluate(BEYOND) == []
     assert sheet.page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
+
+
+@pytest.mark.parametrize(("dark", "size"), [(False, "desk"), (True, "phone")])
+def test_a_history_is_seen_by_everybody(opened: Callable[..., Opened], tmp_path: Path, dark: bool, size: str) -> None:
+    """Alone in its file: axe-core finds nothing, nothing stands out, nothing is asked for."""
+    path = tmp_path / "history.html"
+    path.write_text(render_html_history(nightly()), encoding="utf-8")
+    sheet = opened(address=path.as_uri(), dark=dark, size=SIZES[size])
+    assert sheet.violations() == []
+    assert sheet.page.evaluate(BEYOND) == []
+    assert sheet.requests == [path.as_uri()]
+    assert sheet.complaints == []
+    picture = sheet.page.locator("figure svg").first.bounding_box()
+    assert picture is not None
+    assert picture["width"] > 3 * picture["height"]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -51,7 +51,8 @@ _AFTER_GAP_DAYS = 2
 
 def render_html_history(history: BaselineHistory) -> str:
     """The history alone as an HTML document that ends with a newline."""
-    body = tag("header", tag("h1", shown(headline(history)))) + tag("main", tag("section", history_section(history)))
+    section = tag("section", tag("h2", "Findings and cells"), history_section(history))
+    body = tag("header", tag("h1", shown(headline(history)))) + tag("main", section)
     return document(headline(history), body)
 
 
