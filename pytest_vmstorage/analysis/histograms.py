@@ -29,7 +29,7 @@ class Histogram(NamedTuple):
     reached: tuple[int, ...]
 
     @property
-    def count(self) -> int:
+    def ios(self) -> int:
         """The number of I/Os."""
         return self.reached[-1] if self.reached else 0
 
@@ -38,10 +38,10 @@ class Histogram(NamedTuple):
 
         0 is that of the fastest, 100 that of the slowest bin.
         """
-        if not self.count:
+        if not self.ios:
             raise ValueError("a histogram without I/O has no percentile")
         # as fio does it: the percentage is a double, the product is not rounded
-        wanted = max(Fraction(1), Fraction(percent) * self.count / 100)
+        wanted = max(Fraction(1), Fraction(percent) * self.ios / 100)
         return self.middles_ns[min(bisect_left(self.reached, wanted), len(self.reached) - 1)] / 1e9
 
     def counts(self) -> Mapping[int, int]:
@@ -65,7 +65,7 @@ def merged(histograms: Iterable[Histogram]) -> Histogram:
     return histogram_of(total)
 
 
-class Kind(NamedTuple):
+class IoKind(NamedTuple):
     """What a histogram is of: the job's name where the output has several, and "read", "write" or "fsync"."""
 
     job: str
@@ -75,17 +75,17 @@ class Kind(NamedTuple):
         return f"{self.job} {self.way}".strip()
 
 
-def completion_histograms(raw: str) -> Mapping[Kind, Histogram]:
+def completion_histograms(raw: str) -> Mapping[IoKind, Histogram]:
     """The completion latencies in a raw output of fio, from submission to completion; {} where it has none.
 
     Output of another tool, or of a fio without json+, has none; a direction without I/O is left out.
     """
     jobs = _jobs(raw)
     names = [str(job.get("jobname", "")) if len(jobs) > 1 else "" for job in jobs]
-    found: dict[Kind, list[Histogram]] = {}
+    found: dict[IoKind, list[Histogram]] = {}
     for name, job in zip(names, jobs, strict=True):
         for way, bins in _bins(job):
-            found.setdefault(Kind(name, way), []).append(bins)
+            found.setdefault(IoKind(name, way), []).append(bins)
     return {kind: merged(ones) if len(ones) > 1 else ones[0] for kind, ones in found.items()}
 
 
@@ -107,7 +107,7 @@ def _bins(job: Mapping[str, Any]) -> Iterator[tuple[str, Histogram]]:
         value: Any = job
         for key in (*keys, "bins"):
             value = value.get(key) if isinstance(value, dict) else None
-        if isinstance(value, dict) and (found := histogram_of(_read(value))).count:
+        if isinstance(value, dict) and (found := histogram_of(_read(value))).ios:
             yield way, found
 
 

@@ -84,13 +84,19 @@ _Cell = tuple[str, ...]
 _Points = dict[float, Measurement]
 
 
-def build_curves(
-    placed: Sequence[Placed], axes: Sequence[str], cell_of: Callable[[Measurement], _Cell]
-) -> tuple[PointTable, ...]:
-    """A set for each test, workload, and option that has three values or more in some cell; rates, then latencies.
+class SweptCells(NamedTuple):
+    """A set of curves: its title, the swept option, and of each cell the measurement at each value of it."""
 
-    Measurements of two tests are not one curve: the tests may differ, and may have the same points. `cell_of` returns
-    the values of these axes for a measurement, which identify its row.
+    title: str
+    axis: str
+    cells: Mapping[_Cell, Mapping[float, Measurement]]
+
+
+def swept_cells(placed: Sequence[Placed], cell_of: Callable[[Measurement], _Cell]) -> tuple[SweptCells, ...]:
+    """A set for each test, workload, and option that has three values or more in some cell.
+
+    Measurements of two tests are not one curve: the tests may differ, and may have the same points. `cell_of`
+    identifies the cell of a measurement.
     """
     sweeps: dict[_Sweep, dict[_Cell, _Points]] = {}
     for each in placed:
@@ -107,12 +113,21 @@ def build_curves(
     shown = {sweep: cells for sweep, cells in long.items() if cells}
     names = Counter(sweep.name for sweep in shown)
     return tuple(
-        _curves(sweep.name if names[sweep.name] == 1 else f"{sweep.name}, {sweep.test}", sweep.axis, axes, cells)
+        SweptCells(sweep.name if names[sweep.name] == 1 else f"{sweep.name}, {sweep.test}", sweep.axis, cells)
         for sweep, cells in shown.items()
     )
 
 
-def _curves(title: str, axis: str, axes: Sequence[str], cells: Mapping[_Cell, _Points]) -> PointTable:
+def build_curves(
+    placed: Sequence[Placed], axes: Sequence[str], cell_of: Callable[[Measurement], _Cell]
+) -> tuple[PointTable, ...]:
+    """A table for each of `swept_cells`: rates, then latencies. `cell_of` returns the values of these axes."""
+    return tuple(_curves(one.title, one.axis, axes, one.cells) for one in swept_cells(placed, cell_of))
+
+
+def _curves(
+    title: str, axis: str, axes: Sequence[str], cells: Mapping[_Cell, Mapping[float, Measurement]]
+) -> PointTable:
     values = sorted({value for points in cells.values() for value in points})
     rows = [row for cell, points in cells.items() for row in _rows(cell, points, values)]
     metrics = list(dict.fromkeys(row.metric for row in rows))
@@ -122,9 +137,13 @@ def _curves(title: str, axis: str, axes: Sequence[str], cells: Mapping[_Cell, _P
     )
 
 
-def _rows(cell: _Cell, points: _Points, values: Sequence[float]) -> Iterator[PointRow]:
+def _rows(cell: _Cell, points: Mapping[float, Measurement], values: Sequence[float]) -> Iterator[PointRow]:
     first = next(iter(points.values()))
-    latencies = [metric.name for metric in first.metrics if metric.name.endswith(_MEAN_LATENCY)]
-    for name in dict.fromkeys([first.primary, *latencies]):
+    for name in dict.fromkeys([first.primary, *mean_latencies(first)]):
         texts = (point_text(points[value].figure(name) if value in points else None) for value in values)
         yield PointRow(metric=name, cell=cell, points=tuple(texts))
+
+
+def mean_latencies(m: Measurement) -> list[str]:
+    """Its metrics that are a mean completion latency, of both directions where it reads and writes."""
+    return [metric.name for metric in m.metrics if metric.name.endswith(_MEAN_LATENCY)]

@@ -136,10 +136,18 @@ def line(
 
 def curve(points: Sequence[Point], look: Stroke, *, width: float = 2, opacity: float | None = None) -> str:
     """A line through points in that series' look; "" for fewer than two."""
-    if len(points) < 2:
+    return curves([points], look, width=width, opacity=opacity)
+
+
+def curves(
+    lines: Iterable[Sequence[Point]], look: Stroke, *, width: float = 2, opacity: float | None = None, decimals: int = 1
+) -> str:
+    """Several lines in one look as one element; those of fewer than two points are left out."""
+    d = "".join(_path(points, decimals) for points in lines if len(points) > 1)
+    if not d:
         return ""
     return element(
-        "path", d=_path(points), class_=look.css, stroke=look.colour, stroke_width=width,
+        "path", d=d, class_=look.css, stroke=look.colour, stroke_width=width,
         stroke_dasharray=look.dashes or None, stroke_opacity=opacity, stroke_linejoin="round",
     )  # fmt: skip
 
@@ -167,6 +175,12 @@ def box(
     )  # fmt: skip
 
 
+def bars(pieces: Iterable[tuple[float, float]], y: float, look: Stroke, *, height: float = 10) -> str:
+    """Level bars from place to place in one row, as one element; each is wide enough to be seen."""
+    d = "".join(f"M{_pair(start, y)}h{number(max(end - start, 1))}" for start, end in pieces)
+    return element("path", d=d, class_=look.css, stroke=look.colour, stroke_width=height) if d else ""
+
+
 def hatched(x: float, y: float, width: float, height: float, *, css: str = "muted", colour: str = _GREY) -> str:
     """A rectangle filled with slanting lines, which is told from a shade without colour."""
     d, gap = "", 6.0
@@ -191,13 +205,28 @@ _SHAPES = {
 
 def mark(at: Point, look: Stroke, *, radius: float = 3.5, is_hollow: bool = False, opacity: float | None = None) -> str:
     """The shape of that series around a point; hollow for a second kind of the same series."""
+    return marks([at], look, radius=radius, is_hollow=is_hollow, opacity=opacity)
+
+
+def marks(
+    places: Iterable[Point], look: Stroke, *, radius: float = 3.5, is_hollow: bool = False,
+    opacity: float | None = None,
+) -> str:  # fmt: skip
+    """The shape of that series around each point, as one element; "" for none."""
+    d = "".join(_shape(at, look.shape, radius) for at in places)
+    if not d:
+        return ""
+    return element(
+        "path", d=d, class_=f"{look.css} mark{' hollow' * is_hollow}", stroke=look.colour, stroke_width=1.5,
+        fill="none" if is_hollow else look.colour, opacity=opacity,
+    )  # fmt: skip
+
+
+def _shape(at: Point, shape: str, radius: float) -> str:
     x, y = at
     places = {"x": x, "y": y, "l": x - radius, "e": x + radius, "t": y - radius, "b": y + radius}
     named = {key: number(value) for key, value in {**places, "r": radius, "d": 2 * radius}.items()}
-    return element(
-        "path", d=_SHAPES[look.shape].format(**named), class_=f"{look.css} mark{' hollow' * is_hollow}",
-        stroke=look.colour, stroke_width=1.5, fill="none" if is_hollow else look.colour, opacity=opacity,
-    )  # fmt: skip
+    return _SHAPES[shape].format(**named)
 
 
 def whisker(x: float, low: float, high: float, look: Stroke, *, half: float = 4) -> str:
@@ -238,6 +267,10 @@ class Axis(NamedTuple):
         low, high, value = (self._bent(one) for one in (self.low, self.high, value))
         part = (value - low) / (high - low) if high > low else 0.5
         return self.start + min(1.0, max(0.0, part)) * (self.end - self.start)
+
+    def both(self, ends: tuple[float, float]) -> tuple[float, float]:
+        """The places of an interval's ends."""
+        return self.at(ends[0]), self.at(ends[1])
 
     def _bent(self, value: float) -> float:
         return math.log(max(value, 1e-12)) if self.is_log else value
@@ -349,16 +382,27 @@ def legend(entries: Sequence[LegendLine], x: float, y: float, width: float) -> s
     return "".join(parts)
 
 
+NOTE_LINE = 14
+"""The height of a note's line."""
+
+
+def note_lines(notes: Sequence[str], x: float, y: float, width: float = 640) -> str:
+    """Small lines below a picture, each cut where it is too wide."""
+    texts = [fitted(note, width, 10) for note in notes]
+    return "".join(words(text, x, y + NOTE_LINE * place, css="muted", size=10) for place, text in enumerate(texts))
+
+
 def _pair(x: float, y: float) -> str:
     return f"{number(x)},{number(y)}"
 
 
-def _path(points: Sequence[Point]) -> str:
+def _path(points: Sequence[Point], decimals: int = 1) -> str:
     """Steps from point to point, shorter than places; between rounded places, so that no error adds up."""
-    tenths = [(round(x * 10) if math.isfinite(x) else 0, round(y * 10) if math.isfinite(y) else 0) for x, y in points]
-    text, (x, y) = f"M{_pair(tenths[0][0] / 10, tenths[0][1] / 10)}", tenths[0]
-    for after_x, after_y in tenths[1:]:
-        across, down = number((after_x - x) / 10), number((after_y - y) / 10)
+    scale = 10**decimals
+    rounded = [tuple(round(one * scale) if math.isfinite(one) else 0 for one in point) for point in points]
+    text, (x, y) = f"M{_pair(rounded[0][0] / scale, rounded[0][1] / scale)}", rounded[0]
+    for after_x, after_y in rounded[1:]:
+        across, down = number((after_x - x) / scale), number((after_y - y) / scale)
         text += f"l{across}{'' if down.startswith('-') else ' '}{down}"
         x, y = after_x, after_y
     return text

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_vmstorage.analysis.histograms import (
     Histogram,
-    Kind,
+    IoKind,
     completion_histograms,
     histogram_of,
     merged,
@@ -47,9 +47,9 @@ def test_percentiles_are_those_that_fio_gives(name: str) -> None:
         for way in ("read", "write"):
             if not job[way]["total_ios"]:
                 continue
-            histogram = found[Kind(job["jobname"] if len(jobs) > 1 else "", way)]
+            histogram = found[IoKind(job["jobname"] if len(jobs) > 1 else "", way)]
             latencies = job[way]["clat_ns"]
-            assert histogram.count == latencies["N"]
+            assert histogram.ios == latencies["N"]
             for percent, value_ns in latencies["percentile"].items():
                 assert histogram.percentile_s(float(percent)) == pytest.approx(value_ns / 1e9), percent
                 compared += 1
@@ -59,10 +59,10 @@ def test_percentiles_are_those_that_fio_gives(name: str) -> None:
 def test_flushes_have_a_histogram_of_their_own() -> None:
     """With fsync or fdatasync fio times each of them."""
     found = completion_histograms((RECORDINGS / "fio-3.33-randwrite-fdatasync.json").read_text())
-    assert list(found) == [Kind("", "write"), Kind("", "fsync")]
+    assert list(found) == [IoKind("", "write"), IoKind("", "fsync")]
     sync = jobs_of("fio-3.33-randwrite-fdatasync.json")[0]["sync"]["lat_ns"]
-    assert found[Kind("", "fsync")].count == sync["N"] == 127
-    assert found[Kind("", "fsync")].percentile_s(99.0) == pytest.approx(sync["percentile"]["99.000000"] / 1e9)
+    assert found[IoKind("", "fsync")].ios == sync["N"] == 127
+    assert found[IoKind("", "fsync")].percentile_s(99.0) == pytest.approx(sync["percentile"]["99.000000"] / 1e9)
 
 
 @given(st.lists(COUNTS, min_size=1, max_size=5), st.floats(0, 100))
@@ -70,7 +70,7 @@ def test_merged_percentiles_are_those_of_all_io(rounds: list[dict[int, int]], pe
     """The same as from a list of every single I/O of all rounds."""
     whole = merged(histogram_of(counts) for counts in rounds)
     every = sorted(middle for counts in rounds for middle, count in counts.items() for _ in range(count))
-    assert whole.count == len(every)
+    assert whole.ios == len(every)
     found = whole.percentile_s(percent)
     # so many of them do not exceed it, and without its bin they would be too few
     assert sum(one / 1e9 <= found for one in every) >= percent / 100 * len(every) * (1 - 1e-12)
@@ -112,5 +112,5 @@ def test_fio_prints_before_its_json() -> None:
     """Warnings in front are passed over, and jobs of one name are one kind."""
     job = {"jobname": "a", "write": {"clat_ns": {"bins": {"100": 2}}}}
     raw = "fio: a warning {\n" + json.dumps({"jobs": [job, job]})
-    assert completion_histograms(raw) == {Kind("a", "write"): histogram_of({100: 4})}
-    assert str(Kind("a", "write")) == "a write"
+    assert completion_histograms(raw) == {IoKind("a", "write"): histogram_of({100: 4})}
+    assert str(IoKind("a", "write")) == "a write"
