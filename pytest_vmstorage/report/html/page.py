@@ -116,7 +116,7 @@ def _parts(run: Run, table: Table, figures: Figures, blocks: Sequence[Block], ch
     for place, block in enumerate(figures.blocks, start=1):
         workload = figures.columns[block.columns[0]].workload
         rows = [m for m in run.measurements if m.workload == workload]
-        drawn = "\n".join(_chart(chart, f"w{place}-{chart.slug}") for chart in charts_of(run, rows))
+        drawn = "\n".join(chart_markup(chart, f"w{place}-{chart.slug}") for chart in charts_of(run, rows))
         yield Part(f"w{place}", block.title, f"{_figures(figures, block, f'w{place}')}\n{drawn}")
     yield Part("points", "Curves and maps", "\n".join(_points(table)))
     yield Part("failed", "Failed cells", failures_markup(run.failures, "failed"))
@@ -177,7 +177,7 @@ def _figure_cell(figures: Figures, row: int, column: int) -> Markup:
     return f"<td{f' class={css}' if css else ''}>{figure_markup(cell)}"
 
 
-def _chart(chart: Chart, slug: str) -> Markup:
+def chart_markup(chart: Chart, slug: str) -> Markup:
     """A chart with a sentence that says the same, and its figures as CSV."""
     csv = tag("details", tag("summary", "figures as CSV"), tag("pre", shown_lines(chart.csv), tabindex="0"))
     title = tag("figcaption", tag("h3", shown(chart.title)), tag("p", shown(chart.said)))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from xml.etree import ElementTree
 
 import pytest
 
 from pytest_vmstorage.analysis.histograms import completion_histograms, merged
 from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.report.formats import RENDERERS
 from pytest_vmstorage.report.html.chart import Chart
 from pytest_vmstorage.report.html.charts import charts_of, run_charts
 from pytest_vmstorage.report.html.charts.percentiles import percents_of
@@ -178,6 +180,17 @@ def test_cells_of_one_name_are_numbered() -> None:
     """Two measurements of one cell and test do not pass for one."""
     rows = [make_measurement(iops=(1.0, 2.0)), make_measurement(iops=(3.0, 4.0))]
     assert [row["cell"][-2:] for row in records(charts_of(make_run(*rows), rows)[0])] == ["#1", "#2"]
+
+
+def test_a_page_has_the_charts_of_its_workloads_and_of_its_run() -> None:
+    """What `--vm-report=FILE.html` writes: each chart once, under an id of its own."""
+    page = RENDERERS[".html"](a_run(3), None, False)
+    charts = charts_by_kind(3)
+    assert page.count('<figure class="chart"') == len(charts)
+    for chart in charts.values():
+        assert page.count(chart.svg) == 1
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
 
 
 def test_nothing_measured_has_no_chart() -> None:
