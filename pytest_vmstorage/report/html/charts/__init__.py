@@ -12,6 +12,7 @@ from pytest_vmstorage.report.html.charts.rounds import round_charts
 from pytest_vmstorage.report.html.charts.shares import share_charts
 from pytest_vmstorage.report.html.charts.sweeps import sweep_charts
 from pytest_vmstorage.report.html.charts.timeline import timeline_charts
+from pytest_vmstorage.report.html.charts.within_rounds import series_charts
 from pytest_vmstorage.results.run import Measurement, Run
 
 
@@ -25,6 +26,7 @@ def charts_of(run: Run, measurements: Sequence[Measurement], yardsticks: Yardsti
     return [
         *percentile_charts(run, measured),
         *round_charts(run, measured),
+        *series_charts(run, measured),
         *share_charts(run, measured, yardsticks),
         *cost_charts(run, measured),
     ]
