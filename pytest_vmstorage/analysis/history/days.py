@@ -39,7 +39,7 @@ class DayFigure(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Series:
+class CellDays:
     """The days of a cell's metric on a host; `why_not` is a clause why it is not judged, empty where it may be."""
 
     key: CellKey
@@ -88,7 +88,7 @@ class Gathered(NamedTuple):
     `emulated` is true where guests of a newest day ran under TCG.
     """
 
-    series: Sequence[Series]
+    series: Sequence[CellDays]
     shifts: Sequence[Shift]
     emulated: bool = False
 
@@ -160,7 +160,7 @@ class _Gathering:
             self._made_examples.append(m.model_copy(update={"samples": (), "proof": ()}))
         return self._made[same]
 
-    def _series(self, key: CellKey, host: str, metric: Metric, seen: _Seen, last: date) -> Series:
+    def _series(self, key: CellKey, host: str, metric: Metric, seen: _Seen, last: date) -> CellDays:
         newest = self._examples[seen.condition] if seen.condition >= 0 else None
         left_out: Counter[str] = Counter()
         days: dict[date, list[float]] = defaultdict(list)
@@ -182,7 +182,7 @@ class _Gathering:
         elif left_out and len(figures) < _FEW:
             why_not = left_out.most_common(1)[0][0]
         tolerated = newest.measured.tolerated if newest else ""
-        return Series(key, host, metric, figures, why_not, tolerated)
+        return CellDays(key, host, metric, figures, why_not, tolerated)
 
     def _shifts(self) -> Iterator[Shift]:
         told: set[tuple[str, date]] = set()

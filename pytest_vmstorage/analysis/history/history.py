@@ -16,7 +16,7 @@ from pytest_vmstorage.analysis.columns import function_of
 from pytest_vmstorage.analysis.gate.policy import AcceptedLevel, GatePolicy
 from pytest_vmstorage.analysis.history.causes import Cause, Judged, find_causes
 from pytest_vmstorage.analysis.history.changes import LEAST_DAYS
-from pytest_vmstorage.analysis.history.days import Gathered, Series, Shift, gather
+from pytest_vmstorage.analysis.history.days import CellDays, Gathered, Shift, gather
 from pytest_vmstorage.config.cell import AXES, StorageConfig, axis_text
 from pytest_vmstorage.results.run import Metric, Run
 
@@ -162,7 +162,7 @@ class HistoryScope(NamedTuple):
     since: date | None = None
     metric: str = ""
 
-    def has(self, series: Series) -> bool:
+    def has(self, series: CellDays) -> bool:
         """Whether the pattern matches the cell: its node id, its id, or a part of either."""
         pattern = f"*{self.cell}*".replace("[", "[[]")
         return any(fnmatchcase(text, pattern) for text in (series.key.nodeid, series.key.config.label))
@@ -211,7 +211,7 @@ def history_of(gathered: Gathered, asked: HistoryScope, policy: GatePolicy) -> B
     )
 
 
-def _line(series: Series) -> HistoryLine:
+def _line(series: CellDays) -> HistoryLine:
     why_not = series.why_not or ("" if len(series.days) >= LEAST_DAYS else TOO_FEW)
     days = []
     for day in series.days:
@@ -237,7 +237,7 @@ def _value(metric: Metric, log: float) -> float:
     return math.exp(log if metric.better == "lower" else -log)
 
 
-def _axes(series: Series) -> dict[str, str]:
+def _axes(series: CellDays) -> dict[str, str]:
     """The values that cells can share: of the axes, the workload, the test and the host."""
     config = series.key.config
     return {
@@ -327,7 +327,7 @@ def _narrowing(members: Sequence[int], marks: Sequence[HistoryMark], lines: Sequ
 
 
 def _is_large(
-    finding: HistoryFinding, series: Sequence[Series], lines: Sequence[HistoryLine], policy: GatePolicy
+    finding: HistoryFinding, series: Sequence[CellDays], lines: Sequence[HistoryLine], policy: GatePolicy
 ) -> bool:
     """Whether the change is worth telling: in at least one of the cells above the percentage and above the floor."""
     return any(_reaches(finding, series[place], lines[place], policy) for place in finding.lines)
@@ -336,7 +336,7 @@ def _is_large(
 _LEAST = 0.05
 
 
-def _reaches(finding: HistoryFinding, series: Series, line: HistoryLine, policy: GatePolicy) -> bool:
+def _reaches(finding: HistoryFinding, series: CellDays, line: HistoryLine, policy: GatePolicy) -> bool:
     least = policy.history.least
     if least is None:
         tolerated = policy.tolerated_by(line.nodeid, line.workload, series.tolerated).fraction
