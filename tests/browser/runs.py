@@ -22,7 +22,8 @@ from pytest_vmstorage.analysis.history.history import (
     HistoryLine,
     HistoryMark,
 )
-from pytest_vmstorage.config.cell import Cache, StorageConfig
+from pytest_vmstorage.config.buses import Cache
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.results.cautions import Caution
 from pytest_vmstorage.results.cost import Cost
 from pytest_vmstorage.results.counters import IoCounters
@@ -77,6 +78,11 @@ def fio_output(slower: float) -> str:
     written = output["jobs"][0]["write"]["clat_ns"]
     written["bins"] = {str(round(int(edge) * slower)): count for edge, count in written["bins"].items()}
     return json.dumps(output)
+
+
+def printing(slower: float) -> Callable[[int], str]:
+    """What fio prints in each round of a cell that is so many times slower than another."""
+    return lambda _round: fio_output(slower)
 
 
 def furnished(measured: Measurement, raw: Callable[[int], str] = lambda _round: "") -> Measurement:
@@ -135,7 +141,7 @@ def demo() -> Made:
         iops, tail = rounds_of(chance, 9000 * fast), rounds_of(chance, 0.006 / fast)
         measured += [
             furnished(
-                make_measurement(cell, host="vm", iops=iops, clat_p99=tail), lambda _round, by=1 / fast: fio_output(by)
+                make_measurement(cell, host="vm", iops=iops, clat_p99=tail), printing(1 / fast)
             ),
             furnished(
                 make_measurement(
@@ -209,7 +215,7 @@ def curves() -> Made:
             iops=rounds_of(chance, iops), clat_p99=rounds_of(chance, tail),
         )  # fmt: skip
         swept = {"point": {"iodepth": depth, "numjobs": 1}, "shape": "fio randread 4k"}
-        measured.append(furnished(one, lambda _round, by=depth / 4: fio_output(by)).model_copy(update=swept))
+        measured.append(furnished(one, printing(depth / 4)).model_copy(update=swept))
     return Made(make_run(*measured))
 
 
