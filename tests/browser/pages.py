@@ -11,7 +11,7 @@ from typing import Any
 import runs
 from playwright.sync_api import Browser, Page, Playwright
 
-from pytest_vmstorage.report.html.page import render_html
+from pytest_vmstorage.report.formats import RENDERERS
 
 PROGRAMS = ("chromium-headless-shell", "chromium")
 """What Debian calls it: without windows, and whole."""
@@ -52,7 +52,7 @@ def made(name: str) -> runs.Made:
 def rendered(name: str) -> str:
     """Its report."""
     run, comparison = made(name)
-    return render_html(run, comparison)
+    return RENDERERS[".html"](run, comparison, False)
 
 
 USE_ALL = """() => {
