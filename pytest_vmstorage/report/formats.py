@@ -107,16 +107,9 @@ def render_json(run: Run, comparison: Comparison | None = None) -> str:
 
 def _html(run: Run, comparison: Comparison | None, si: bool) -> str:
     # its modules are many, and most runs make no page
-    from pytest_vmstorage.analysis.yardsticks import Yardsticks
-    from pytest_vmstorage.report.html.charts import charts_of, run_charts
-    from pytest_vmstorage.report.html.page import Part, chart_markup, render_html
+    from pytest_vmstorage.report.html.page import render_html
 
-    yardsticks = Yardsticks(run.measurements)
-    drawn = "\n".join(chart_markup(chart, f"run-{chart.slug}") for chart in run_charts(run))
-    return render_html(
-        run, comparison, si,
-        charts_of=lambda one, rows: charts_of(one, rows, yardsticks), more=[Part("charts", "Charts of the run", drawn)],
-    )  # fmt: skip
+    return render_html(run, comparison, si)
 
 
 def _svg(run: Run, comparison: Comparison | None, si: bool) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.resources
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
 from pytest_vmstorage.report.html.chart import Chart
+from pytest_vmstorage.report.html.charts import drawn, run_charts, within
 from pytest_vmstorage.report.html.effects import effects_section
 from pytest_vmstorage.report.html.evidence import failures_markup, proof_markup, sections_markup, time_markup
 from pytest_vmstorage.report.html.figures import Figures, WorkloadColumns, figures_of
@@ -34,8 +35,11 @@ _FIRST = ("failed", "verdicts", "best/worst", "cautions")
 
 _FIRST_LINES = 2
 
-ChartsOf = Callable[[Run, Sequence[Measurement]], Sequence[Chart]]
+ChartsOf = Callable[[Run, Sequence[Measurement]], Iterable[Chart]]
 """The charts of one workload's measurements."""
+
+_LEAST_WEIGHT, _ROW_WEIGHT, _MOST_WEIGHT = 60_000, 2_000, 400_000
+"""Characters of charts: of a run of 16 rows, for each row more, and of any run; a page is sent to people."""
 
 
 class Part(NamedTuple):
@@ -51,7 +55,7 @@ def render_html(
     comparison: Comparison | None = None,
     si: bool = False,
     *,
-    charts_of: ChartsOf = lambda _run, _rows: (),
+    charts_of: ChartsOf = drawn,
     more: Sequence[Part] = (),
 ) -> str:
     """The whole report as an HTML document that ends with a newline.
@@ -113,17 +117,31 @@ def _line(text: str, clauses: Sequence[str]) -> Markup:
 
 def _parts(run: Run, table: Table, figures: Figures, blocks: Sequence[Block], charts_of: ChartsOf) -> Iterator[Part]:
     yield Part("overview", "In short", _overview(blocks))
-    for place, block in enumerate(figures.blocks, start=1):
-        workload = figures.columns[block.columns[0]].workload
-        rows = [m for m in run.measurements if m.workload == workload]
-        drawn = "\n".join(chart_markup(chart, f"w{place}-{chart.slug}") for chart in charts_of(run, rows))
-        yield Part(f"w{place}", block.title, f"{_figures(figures, block, f'w{place}')}\n{drawn}")
-    yield Part("points", "Curves and maps", "\n".join(_points(table)))
+    named = [figures.columns[block.columns[0]].workload for block in figures.blocks]
+    waiting = [run_charts(run), *(charts_of(run, rows) for rows in _by_workload(run, named))]
+    over_points, *of_workloads = within(_weight(len(figures.rows)), waiting)
+    for place, (block, charts) in enumerate(zip(figures.blocks, of_workloads, strict=True), start=1):
+        pictures = "\n".join(_chart(chart, f"w{place}-{chart.slug}") for chart in charts)
+        yield Part(f"w{place}", block.title, f"{_figures(figures, block, f'w{place}')}\n{pictures}")
+    curves = [_chart(chart, f"points-{chart.slug}") for chart in over_points]
+    yield Part("points", "Curves and maps", "\n".join([*curves, *_points(table)]))
     yield Part("failed", "Failed cells", failures_markup(run.failures, "failed"))
     yield Part("skipped", "Skipped cells", failures_markup(run.failures, "skipped"))
     yield Part("details", "What else is known of the figures", sections_markup(table.sections))
     yield Part("proof", "Proof", proof_markup(run))
     yield Part("time", "Where the time went", time_markup(run.timelines))
+
+
+def _weight(rows: int) -> int:
+    return min(_LEAST_WEIGHT + _ROW_WEIGHT * max(0, rows - 16), _MOST_WEIGHT)
+
+
+def _by_workload(run: Run, workloads: Sequence[str]) -> list[list[Measurement]]:
+    """The measurements of each of these workloads; those of one that is named again stand at its first place."""
+    found: dict[str, list[Measurement]] = {}
+    for m in run.measurements:
+        found.setdefault(m.workload, []).append(m)
+    return [found.pop(workload, []) for workload in workloads]
 
 
 def _overview(blocks: Sequence[Block]) -> Markup:
@@ -177,7 +195,7 @@ def _figure_cell(figures: Figures, row: int, column: int) -> Markup:
     return f"<td{f' class={css}' if css else ''}>{figure_markup(cell)}"
 
 
-def chart_markup(chart: Chart, slug: str) -> Markup:
+def _chart(chart: Chart, slug: str) -> Markup:
     """A chart with a sentence that says the same, and its figures as CSV."""
     csv = tag("details", tag("summary", "figures as CSV"), tag("pre", shown_lines(chart.csv), tabindex="0"))
     title = tag("figcaption", tag("h3", shown(chart.title)), tag("p", shown(chart.said)))

@@ -222,6 +222,16 @@ def marks(
     )  # fmt: skip
 
 
+def dots(places: Iterable[Point], look: Stroke, *, size: float = 5) -> str:
+    """Round dots of one series as one element, in few characters: lines of no length with round ends; "" for none."""
+    d = "".join(f"M{_pair(*at)}h0" for at in places)
+    if not d:
+        return ""
+    return element(
+        "path", d=d, class_=look.css, stroke=look.colour, stroke_width=size, stroke_linecap="round", stroke_opacity=0.65
+    )
+
+
 def _shape(at: Point, shape: str, radius: float) -> str:
     x, y = at
     places = {"x": x, "y": y, "l": x - radius, "e": x + radius, "t": y - radius, "b": y + radius}

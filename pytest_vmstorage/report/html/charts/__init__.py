@@ -2,36 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.report.html.chart import Chart
 from pytest_vmstorage.report.html.charts.costs import cost_charts
 from pytest_vmstorage.report.html.charts.percentiles import percentile_charts
-from pytest_vmstorage.report.html.charts.rounds import round_charts
+from pytest_vmstorage.report.html.charts.rounds import course_charts, dots_charts
 from pytest_vmstorage.report.html.charts.shares import share_charts
 from pytest_vmstorage.report.html.charts.sweeps import sweep_charts
-from pytest_vmstorage.report.html.charts.timeline import timeline_charts
 from pytest_vmstorage.report.html.charts.within_rounds import series_charts
 from pytest_vmstorage.results.run import Measurement, Run
 
 
-def charts_of(run: Run, measurements: Sequence[Measurement], yardsticks: Yardsticks | None = None) -> list[Chart]:
+def charts_of(run: Run, measurements: Sequence[Measurement]) -> list[Chart]:
     """The charts of these measurements, which are of one workload, in the order of the questions that readers have.
 
-    Those that have nothing to show are left out. `yardsticks` are those of the run, for a caller that asks for many
-    workloads: to find them anew takes time with the number of rows.
+    Those that have nothing to show are left out.
     """
+    return list(drawn(run, measurements))
+
+
+def drawn(run: Run, measurements: Sequence[Measurement]) -> Iterator[Chart]:
+    """The same, each drawn when it is asked for."""
     measured = [m for m in measurements if m.samples]
-    return [
-        *percentile_charts(run, measured),
-        *round_charts(run, measured),
-        *series_charts(run, measured),
-        *share_charts(run, measured, yardsticks),
-        *cost_charts(run, measured),
-    ]
+    yield from percentile_charts(run, measured)
+    yield from dots_charts(run, measured)
+    yield from series_charts(run, measured)
+    yield from share_charts(run, measured)
+    yield from cost_charts(run, measured)
+    yield from course_charts(run, measured)
+
+
+def within(weight: int, workloads: Sequence[Iterable[Chart]]) -> list[list[Chart]]:
+    """The charts of each workload that together have at most so many characters: first those of each, then the next.
+
+    A chart is drawn when its turn comes, and none after the first that is too heavy.
+    """
+    kept: list[list[Chart]] = [[] for _ in workloads]
+    waiting = [(place, iter(charts)) for place, charts in enumerate(workloads)]
+    while waiting:
+        still = []
+        for place, charts in waiting:
+            chart = next(charts, None)
+            if chart is None:
+                continue
+            weight -= weight_of(chart)
+            if weight < 0:
+                return kept
+            kept[place].append(chart)
+            still.append((place, charts))
+        waiting = still
+    return kept
+
+
+def weight_of(chart: Chart) -> int:
+    """The characters of a chart in a page; its sentence stands there twice, below its heading and in the picture."""
+    return len(chart.title) + len(chart.svg) + len(chart.csv) + len(chart.said)
 
 
 def run_charts(run: Run) -> list[Chart]:
-    """The charts over several workloads: curves over depth and jobs, and the time line."""
-    return [*sweep_charts(run), *timeline_charts(run)]
+    """The charts over several workloads: rate and latency over depth and jobs."""
+    return list(sweep_charts(run))

@@ -9,6 +9,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from pytest_vmstorage.analysis.columns import function_of
@@ -19,7 +20,7 @@ from pytest_vmstorage.stats import Interval, fewest_for_interval, median_interva
 from pytest_vmstorage.text import plain_cell
 from pytest_vmstorage.units import format_figure
 
-MOST_CELLS = 8
+MOST_CELLS = 6
 """The most cells in a chart in which each has a look of its own."""
 
 MOST_ROWS = 40
@@ -52,8 +53,7 @@ def drawn_cells(measurements: Sequence[Measurement], most: int) -> Drawn:
     """All cells, or where these are too many those with the highest and the lowest medians of their primary figure."""
     kept = _ends(measurements, most) if len(measurements) > most else measurements
     left_out = (
-        f"{len(kept)} of {len(measurements)} cells are drawn, those with the highest and the lowest medians;"
-        " the matrix and the JSON report have all"
+        f"{len(kept)} of {len(measurements)} cells are drawn: highest and lowest medians; the JSON report has all"
     )
     return Drawn(label_rows(kept, measurements), left_out if len(kept) < len(measurements) else "")
 
@@ -76,12 +76,8 @@ def label_rows(kept: Sequence[Measurement], among: Sequence[Measurement]) -> lis
     A native or null row has its id, and makes no axis vary.
     """
     cells = [m for m in among if not is_yardstick(m)]
-    varying = [
-        name
-        for name in FIELDS
-        if len({getattr(m.config, name) for m in cells}) > 1
-        and len({getattr(m.config, name) for m in cells if not m.lacks(name)}) > 1
-    ]
+    configs = [m.config for m in cells]
+    varying = [name for name in FIELDS if len(set(map(attrgetter(name), configs))) > 1 and _varies(name, cells)]
     hosts = len({m.host for m in among}) > 1
     labels = [_label(m, varying) + (f", {m.host}" if hosts else "") for m in kept]
     for more in (lambda m: function_of(m.nodeid), lambda m: m.nodeid):
@@ -94,6 +90,13 @@ def label_rows(kept: Sequence[Measurement], among: Sequence[Measurement]) -> lis
     return rows
 
 
+def _varies(name: str, cells: Sequence[Measurement]) -> bool:
+    """Whether two of those that have the axis differ in it; the first two that do decide it."""
+    values = (getattr(m.config, name) for m in cells if not m.lacks(name))
+    first = next(values, None)
+    return any(value != first for value in values)
+
+
 def is_yardstick(m: Measurement) -> bool:
     """Whether it is the host itself, or a guest without storage."""
     return m.config.is_native or m.config.is_null
@@ -102,7 +105,10 @@ def is_yardstick(m: Measurement) -> bool:
 def _label(m: Measurement, varying: Sequence[str]) -> str:
     if is_yardstick(m):
         return str(m.config)
-    texts = (axis_text(name, getattr(m.config, name)) for name in varying if not m.lacks(name))
+    texts = [axis_text(name, getattr(m.config, name)) for name in varying if not m.lacks(name)]
+    if len(texts) == len(varying) == 1 and varying[0] not in texts[0]:
+        # "off" alone does not say of what
+        return f"{varying[0]}={texts[0]}"
     return " ".join(texts) or str(m.config)
 
 

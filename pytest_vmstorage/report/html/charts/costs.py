@@ -117,7 +117,7 @@ def _chart(run: Run, priced: Sequence[_Priced], words: str, left_out: str) -> Ch
     below = _TOP + _PLOT + 50
     end = below + svg.LEGEND_LINE * len(entries)
     notes = [
-        f"lines: {words}; ring: on the front, all others drawn are slower or dearer; hollow: beaten on both",
+        f"lines: {words}; ring: each other cell drawn is slower or dearer; hollow: beaten on both",
         host_line(run, (one.row.measurement for one in priced)), *([left_out] if left_out else []),
     ]  # fmt: skip
     parts = [

@@ -27,9 +27,6 @@ from pytest_vmstorage.units import format_figure
 MOST_POINTS = 60
 """The most points of a curve."""
 
-MOST_ROUNDS = 6
-"""So many rounds have a line each; of more there are the lowest and the highest at each percentile."""
-
 _STEPS = (1.0, 0.7, 0.5, 0.3, 0.2, 0.15)
 _DEEPEST = MOST_POINTS // len(_STEPS)
 _WIDTH, _PLOT = 720.0, 280.0
@@ -101,7 +98,7 @@ def _chart(run: Run, kind: IoKind, tails: Sequence[_Tail], left_out: str) -> Cha
     ]
     end = below + len(entries) * svg.LEGEND_LINE
     notes = [
-        f"thick: all rounds merged, thin: {_thin(tails)}",
+        "thick: all rounds merged, thin: lowest and highest round at each percentile",
         host_line(run, (tail.row.measurement for tail in tails)),
     ]
     notes += [left_out] if left_out else []
@@ -125,11 +122,6 @@ def _counted(tail: _Tail) -> str:
     return f"{tail.whole.ios} I/Os in {rounds} round{'s' * (rounds != 1)}"
 
 
-def _thin(tails: Sequence[_Tail]) -> str:
-    most = max(len(tail.rounds) for tail in tails)
-    return "each round" if most <= MOST_ROUNDS else "lowest and highest round at each percentile"
-
-
 def _ticks(deepest: int) -> list[svg.Tick]:
     """0, 50 and 90 %, then a nine more each, as far as the axis goes."""
     nines = range(2, max(2, math.ceil(math.log10(max(deepest, 10))) + 1))
@@ -145,6 +137,17 @@ def _points(frame: svg.Frame, one: Histogram) -> list[svg.Point]:
     return [frame.at(x, one.percentile_s(percent)) for x, percent in zip(beyond, percents, strict=True)]
 
 
+def _shared_percents(tail: _Tail) -> list[float]:
+    """Those that each round has I/Os enough for."""
+    return percents_of(min(one.ios for one in tail.rounds))[:-1]
+
+
+def _envelope(tail: _Tail, percent: float) -> tuple[float, float]:
+    """The lowest and the highest latency of any round at that percentile, in seconds."""
+    found = [one.percentile_s(percent) for one in tail.rounds]
+    return min(found), max(found)
+
+
 def _whole(frame: svg.Frame, tail: _Tail, look: svg.Stroke) -> str:
     points = _points(frame, tail.whole)
     tip = f"{tail.row.label}: {_tail_text(tail.whole)}"
@@ -154,17 +157,8 @@ def _whole(frame: svg.Frame, tail: _Tail, look: svg.Stroke) -> str:
 def _rounds(frame: svg.Frame, tail: _Tail, look: svg.Stroke) -> str:
     if len(tail.rounds) < 2:
         return ""
-    if len(tail.rounds) <= MOST_ROUNDS:
-        lines = [_points(frame, one) for one in tail.rounds]
-    else:
-        percents = percents_of(min(one.ios for one in tail.rounds))[:-1]
-        lines = [
-            [
-                frame.at(100 / (100 - percent), choose(one.percentile_s(percent) for one in tail.rounds))
-                for percent in percents
-            ]
-            for choose in (min, max)
-        ]
+    ends = [(100 / (100 - percent), _envelope(tail, percent)) for percent in _shared_percents(tail)]
+    lines = [[frame.at(x, both[which]) for x, both in ends] for which in (0, 1)]
     return svg.curves(lines, look._replace(dashes=""), width=0.75, opacity=0.6, decimals=0)
 
 
@@ -177,21 +171,29 @@ def _tail_text(whole: Histogram) -> str:
 
 def _said(kind: IoKind, tails: Sequence[_Tail], left_out: str) -> str:
     lines = [f"{tail.row.label} {_tail_text(tail.whole)} ({_counted(tail)})" for tail in tails]
-    return f"{_words(kind).capitalize()}, rounds merged: {listed(lines)}{f'. {left_out}' if left_out else ''}."
+    words = _words(kind)
+    return f"{words[:1].upper()}{words[1:]}, rounds merged: {listed(lines)}{f'. {left_out}' if left_out else ''}."
 
 
 def _csv(tails: Sequence[_Tail], percents: Sequence[float]) -> str:
-    """A row for each percentile, of each cell a column of all rounds and one of each round; empty beyond its I/Os."""
-    columns: list[tuple[str, Histogram]] = []
-    for tail in tails:
-        columns.append((f"{tail.row.label} all rounds [us]", tail.whole))
-        if len(tail.rounds) > 1:
-            columns += [(f"{tail.row.label} round {n} [us]", one) for n, one in enumerate(tail.rounds, 1)]
+    """A row for each percentile, of each cell all rounds, the lowest and the highest; empty beyond its I/Os."""
+    shared = [set(_shared_percents(tail)) for tail in tails]
+    header = [f"{tail.row.label} {what} [us]" for tail in tails for what in ("all rounds", "lowest", "highest")]
     records = (
-        [percent, *(round(1e6 * one.percentile_s(percent), 1) if _shows(one, percent) else None for _, one in columns)]
+        [
+            percent,
+            *(
+                None if value is None else 1e6 * value
+                for tail, there in zip(tails, shared, strict=True)
+                for value in (
+                    tail.whole.percentile_s(percent) if _shows(tail.whole, percent) else None,
+                    *(_envelope(tail, percent) if percent in there else (None, None)),
+                )
+            ),
+        ]
         for percent in percents
     )
-    return csv_text(["percentile [%]", *(name for name, _ in columns)], records)
+    return csv_text(["percentile [%]", *header], records)
 
 
 def _shows(one: Histogram, percent: float) -> bool:

@@ -43,27 +43,32 @@ class _Strip(NamedTuple):
     interval: Interval | None
 
 
-def _strips(drawn: Drawn, name: str) -> list[_Strip]:
-    found = [(row, figure) for row in drawn.rows if (figure := row.figure(name)) is not None]
+def _strips(drawn: Drawn) -> list[_Strip]:
+    found = [(row, figure) for row in drawn.rows if (figure := row.figure(row.measurement.primary)) is not None]
     intervals = intervals_of([figure for _, figure in found])
     return [_Strip(row, figure, one) for (row, figure), one in zip(found, intervals, strict=True)]
 
 
-def round_charts(run: Run, measurements: Sequence[Measurement]) -> Iterator[Chart]:
-    """The primary figure of one workload: a row of dots for each cell, and the rounds over the run.
+def dots_charts(run: Run, measurements: Sequence[Measurement]) -> Iterator[Chart]:
+    """The primary figure of one workload: a row of dots for each cell, with median and interval.
 
-    There is no second chart for cells of a single round, or where an earlier version saved no order of rounds.
+    A null row, whose speed would leave the others no room, is in the chart of shares.
     """
-    if not measurements:
-        return
-    name = measurements[0].primary
-    strips = _strips(drawn := drawn_cells(measurements, MOST_ROWS), name)
-    if strips:
+    drawn = drawn_cells(_on_storage(measurements), MOST_ROWS)
+    if strips := _strips(drawn):
         yield _dots(run, strips, drawn.left_out)
-    few = drawn_cells([m for m in measurements if _has_order(m)], MOST_CELLS)
-    strips = _strips(few, name)
+
+
+def course_charts(run: Run, measurements: Sequence[Measurement]) -> Iterator[Chart]:
+    """The rounds of the same over the run; none for single rounds, or where an earlier version saved no order."""
+    drawn = drawn_cells([m for m in _on_storage(measurements) if _has_order(m)], MOST_CELLS)
+    strips = _strips(drawn)
     if any(len(strip.figure.values) > 1 for strip in strips):
-        yield _over_time(run, strips, few.left_out)
+        yield _over_time(run, strips, drawn.left_out)
+
+
+def _on_storage(measurements: Sequence[Measurement]) -> list[Measurement]:
+    return [m for m in measurements if not m.config.is_null]
 
 
 def _has_order(m: Measurement) -> bool:
@@ -77,7 +82,7 @@ def _dots(run: Run, strips: Sequence[_Strip], left_out: str) -> Chart:
     texts = [f"{strip.row.label} {said_figure(strip.figure, strip.interval)}" for strip in strips]
     said = f"{metric.name}, median and {words} of each cell: {listed(texts)}."
     bottom = _TOP + _ROW * len(strips) + 6
-    x = svg.linear_axis((value for strip in strips for value in strip.figure.values), _LABEL, _WIDTH - 36)
+    x = svg.linear_axis((value for strip in strips for value in strip.figure.values), _LABEL, _WIDTH - 34)
     frame = svg.Frame(x, svg.Axis(0, len(strips), bottom, _TOP))
     notes = [
         f"dot: a round; upright bar: median; line: {words}",
@@ -110,7 +115,7 @@ def _strip(frame: svg.Frame, strip: _Strip, y: float) -> str:
     x = frame.x.at(float(strip.figure))
     parts = [
         svg.words(svg.fitted(strip.row.label, _LABEL - 16), _LABEL - 8, y + 4, anchor="end"),
-        svg.marks([(frame.x.at(value), y) for value in strip.figure.values], look, radius=2.5, is_hollow=True),
+        svg.dots([(frame.x.at(value), y) for value in strip.figure.values], look),
         svg.line((x, y - 6), (x, y + 6), width=2.5),
     ]
     if strip.interval is not None:
@@ -132,7 +137,7 @@ def _over_time(run: Run, strips: Sequence[_Strip], left_out: str) -> Chart:
     below = bottom + 50
     end = below + svg.LEGEND_LINE * len(entries)
     notes = [
-        "a slope that all cells share is drift of the host",
+        "a cell that falls or rises along the run drifts with its host",
         host_line(run, (strip.row.measurement for strip in strips)), *([left_out] if left_out else []),
     ]  # fmt: skip
     drifts = [f"{strip.row.label} {_drift(strip)}" for strip in strips if len(strip.figure.values) > 1]

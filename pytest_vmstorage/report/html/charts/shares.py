@@ -40,14 +40,9 @@ class _Share(NamedTuple):
     metric: str
 
 
-def share_charts(
-    run: Run, measurements: Sequence[Measurement], yardsticks: Yardsticks | None = None
-) -> Iterator[Chart]:
-    """A chart of one workload's rows that have a native or a null row, none where no row has.
-
-    `yardsticks` are those of the run, for a caller that asks for many workloads.
-    """
-    rows = yardsticks or Yardsticks(run.measurements)
+def share_charts(run: Run, measurements: Sequence[Measurement]) -> Iterator[Chart]:
+    """A chart of one workload's rows that have a native or a null row among them, none where no row has."""
+    rows = Yardsticks(measurements)
     having = [m for m in measurements if rows.native_of(m) is not None or rows.null_of(m) is not None]
     drawn = drawn_cells(having, MOST_ROWS)
     shares = [
@@ -100,7 +95,7 @@ def _chart(run: Run, shares: Sequence[_Share], left_out: str) -> Chart:
     labels = list(dict.fromkeys(one.label for one in shares))
     bottom = _TOP + _ROW * len(labels) + 6
     ends = [100 * value for one, reach in zip(shares, intervals, strict=True) for value in (one.share, *(reach or ()))]
-    x = svg.linear_axis([*ends, 100.0], _LABEL, _WIDTH - 24)
+    x = svg.linear_axis([*ends, 100.0], _LABEL, _WIDTH - 34)
     frame = svg.Frame(x, svg.Axis(0, 1, bottom, _TOP))
     texts = [f"{one.label} {_said(one, reach)}" for one, reach in zip(shares, intervals, strict=True)]
     said = f"Speed by {m.primary} in % of the yardstick, with {words}: {listed(texts, 12)}."

@@ -28,6 +28,7 @@ from pytest_vmstorage.results.run import Proof, Run
 from pytest_vmstorage.results.timeline import Span, Timeline
 from pytest_vmstorage.testing.builders import in_turns, make_failure, make_host, make_measurement, make_run
 from pytest_vmstorage.units import format_figure
+from unit.report.html.charts.measured import measured
 from unit.report.html.reading import Page
 from unit.report.html.test_views import runs
 
@@ -281,3 +282,23 @@ def test_a_run_without_a_row_is_a_page() -> None:
     page = Page(render_html(make_run()))
     assert "nothing was measured" in page.text
     assert not page.tables
+
+
+@pytest.mark.parametrize(("cells", "rounds", "limit"), [(16, 6, 120_000), (180, 3, 600_000)])
+def test_charts_stay_within_the_weight_of_a_page(cells: int, rounds: int, limit: int) -> None:
+    """With a histogram and a cost in each round, and the charts where the workload's figures are."""
+    configs = [
+        StorageConfig.model_validate({"format": form, "vcpus": cpus, "queue_size": size})
+        for size in (16, 32, 64, 128, 256)
+        for cpus in range(1, 19)
+        for form in ("raw", "qcow2")
+    ]
+    rows = [
+        measured(config, [1000 + 7 * place + one for one in range(rounds)], cpu_us=9, seed=1)
+        for place, config in enumerate(configs[:cells])
+    ]
+    document = render_html(make_run(*in_turns(*rows)))
+    charts = [one for one in Page(document).elements if one.attributes.get("class") == "chart" and one.name == "figure"]
+    assert len(charts) == 4
+    assert all(one.attributes["id"].startswith("w1-") for one in charts)
+    assert len(document.encode()) < limit
