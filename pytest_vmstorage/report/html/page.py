@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
 from pytest_vmstorage.report.html.chart import Chart
-from pytest_vmstorage.report.html.charts import drawn, run_charts, within
+from pytest_vmstorage.report.html.charts import Kept, drawn, run_charts, within
 from pytest_vmstorage.report.html.effects import effects_section
 from pytest_vmstorage.report.html.evidence import failures_markup, proof_markup, sections_markup, time_markup
 from pytest_vmstorage.report.html.figures import Figures, WorkloadColumns, figures_of
@@ -120,11 +120,10 @@ def _parts(run: Run, table: Table, figures: Figures, blocks: Sequence[Block], ch
     named = [figures.columns[block.columns[0]].workload for block in figures.blocks]
     waiting = [run_charts(run), *(charts_of(run, rows) for rows in _by_workload(run, named))]
     over_points, *of_workloads = within(_weight(len(figures.rows)), waiting)
-    for place, (block, charts) in enumerate(zip(figures.blocks, of_workloads, strict=True), start=1):
-        pictures = "\n".join(_chart(chart, f"w{place}-{chart.slug}") for chart in charts)
+    for place, (block, kept) in enumerate(zip(figures.blocks, of_workloads, strict=True), start=1):
+        pictures = _charts(kept, f"w{place}")
         yield Part(f"w{place}", block.title, f"{_figures(figures, block, f'w{place}')}\n{pictures}")
-    curves = [_chart(chart, f"points-{chart.slug}") for chart in over_points]
-    yield Part("points", "Curves and maps", "\n".join([*curves, *_points(table)]))
+    yield Part("points", "Curves and maps", "\n".join([_charts(over_points, "points"), *_points(table)]))
     yield Part("failed", "Failed cells", failures_markup(run.failures, "failed"))
     yield Part("skipped", "Skipped cells", failures_markup(run.failures, "skipped"))
     yield Part("details", "What else is known of the figures", sections_markup(table.sections))
@@ -193,6 +192,13 @@ def _figure_cell(figures: Figures, row: int, column: int) -> Markup:
     cell = figures.cell(row, column)
     css = class_of(cell)
     return f"<td{f' class={css}' if css else ''}>{figure_markup(cell)}"
+
+
+def _charts(kept: Kept, slug: str) -> Markup:
+    """The charts of a part, and that there are others where the page has no room for them."""
+    more = "More charts are left out, so that the page stays small: a report of fewer tests has them."
+    pictures = [_chart(chart, f"{slug}-{chart.slug}") for chart in kept.charts]
+    return "\n".join([*pictures, *([] if kept.is_all else [tag("p", more, class_="about")])])
 
 
 def _chart(chart: Chart, slug: str) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from pytest_vmstorage.report.html.chart import Chart
 from pytest_vmstorage.report.html.charts.costs import cost_charts
@@ -33,26 +34,34 @@ def drawn(run: Run, measurements: Sequence[Measurement]) -> Iterator[Chart]:
     yield from course_charts(run, measured)
 
 
-def within(weight: int, workloads: Sequence[Iterable[Chart]]) -> list[list[Chart]]:
+class Kept(NamedTuple):
+    """The charts of a workload that a page has room for; `is_all` says whether there are no others."""
+
+    charts: list[Chart]
+    is_all: bool
+
+
+def within(weight: int, workloads: Sequence[Iterable[Chart]]) -> list[Kept]:
     """The charts of each workload that together have at most so many characters: first those of each, then the next.
 
-    A chart is drawn when its turn comes, and none after the first that is too heavy.
+    A chart is drawn when its turn comes. After the first that is too heavy, one of each workload is, to know of others.
     """
     kept: list[list[Chart]] = [[] for _ in workloads]
-    waiting = [(place, iter(charts)) for place, charts in enumerate(workloads)]
-    while waiting:
-        still = []
-        for place, charts in waiting:
+    waiting = {place: iter(charts) for place, charts in enumerate(workloads)}
+    cut = set[int]()
+    while waiting and not cut:
+        for place, charts in list(waiting.items()):
             chart = next(charts, None)
             if chart is None:
-                continue
-            weight -= weight_of(chart)
-            if weight < 0:
-                return kept
-            kept[place].append(chart)
-            still.append((place, charts))
-        waiting = still
-    return kept
+                del waiting[place]
+            elif cut or weight < weight_of(chart):
+                cut.add(place)
+                del waiting[place]
+            else:
+                weight -= weight_of(chart)
+                kept[place].append(chart)
+    cut |= {place for place, charts in waiting.items() if next(charts, None) is not None}
+    return [Kept(charts, is_all=place not in cut) for place, charts in enumerate(kept)]
 
 
 def weight_of(chart: Chart) -> int:

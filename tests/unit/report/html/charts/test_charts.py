@@ -261,5 +261,8 @@ def test_charts_share_a_weight_in_turns() -> None:
             yield chart
 
     kept = within(45, [lazily("a", 3), lazily("b", 1), lazily("c", 9)])  # type: ignore[list-item]
-    assert [[chart.slug for chart in one] for one in kept] == [["a0", "a1"], ["b0"], ["c0"]]
-    assert drawn == ["a0", "b0", "c0", "a1", "c1"]
+    assert [[chart.slug for chart in one.charts] for one in kept] == [["a0", "a1"], ["b0"], ["c0"]]
+    # one more of those that have any, to know of it
+    assert drawn == ["a0", "b0", "c0", "a1", "c1", "a2"]
+    assert [one.is_all for one in kept] == [False, True, False]
+    assert all(one.is_all for one in within(1000, [lazily("a", 3), lazily("b", 0)]))  # type: ignore[list-item]
