@@ -102,7 +102,7 @@ class Reader:
             load_inventory(block.text, block.place)
         elif {"axes", "only", "exclude", "reduce"} & tables.keys():
             load_matrix(block.text, block.place)
-        elif {"tolerated", "day_spread", "cells", "waivers"} & tables.keys():
+        elif {"tolerated", "day_spread", "cells", "waivers", "levels", "history"} & tables.keys():
             load_gate_file(block.text, block.place, GatePolicy(today=datetime.date(2026, 1, 1)))
         else:
             raise CommandError(f"no file has {', '.join(tables)} at its top")

@@ -406,7 +406,7 @@ def test_a_slip_in_a_workload_is_shown_without_our_frames(project, slip):
     assert line.count("ConfigError: ") == 1
 
 
-BAD_OPTIONS = {
+RAW_OPTIONS = {
     "--vm-wait=" + "9" * 500: "is not a duration",
     "--vm-timeout=1e999": "is not a duration",
     "--vm-rounds=" + "5" * 5000: "is not a number of rounds",
@@ -427,12 +427,12 @@ BAD_OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("option", BAD_OPTIONS, ids=lambda option: option[:30])
+@pytest.mark.parametrize("option", RAW_OPTIONS, ids=lambda option: option[:30])
 def test_a_bad_option_is_a_usage_error_in_one_sentence(project, option):
     """As a user gives it; in a process of its own, with a limit, as some of these hung."""
     (project.path / "circle").symlink_to(project.path / "circle")
     os.mkfifo(project.path / "pipe")
     project.write(deep__json="[" * 100_000, test_it="def test_it(measure): measure(None)\n")
     result = project.run("-q", "-p", "no:cacheprovider", "--vm-plan", option, own_process=True, limit_s=600)
-    assert_refused(result, BAD_OPTIONS[option])
+    assert_refused(result, RAW_OPTIONS[option])
     assert len(flat(result)) < 3000
