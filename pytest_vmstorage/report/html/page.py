@@ -38,7 +38,7 @@ _FIRST_LINES = 2
 ChartsOf = Callable[[Run, Sequence[Measurement]], Iterable[Chart]]
 """The charts of one workload's measurements."""
 
-_LEAST_WEIGHT, _ROW_WEIGHT, _MOST_WEIGHT = 60_000, 2_000, 400_000
+_LEAST_WEIGHT, _ROW_WEIGHT, _MOST_WEIGHT = 45_000, 2_000, 400_000
 """Characters of charts: of a run of 16 rows, for each row more, and of any run; a page is sent to people."""
 
 
