@@ -74,7 +74,7 @@ def test_readme_is_read_in_minutes() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 150
     assert {"script/demo", "script/test"} <= {word for line in lines[:15] for word in line.split()}
-    (picture,) = re.findall(r"!\[.+\]\((.+)\)", "\n".join(lines))
+    (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", "\n".join(lines))
     assert (ROOT / picture).is_file()
 
 
