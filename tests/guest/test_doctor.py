@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,12 +65,10 @@ def json_of(done: subprocess.CompletedProcess[str]) -> dict[tuple[str, str], dic
     return {(one["axis"], one["value"]): one for one in json.loads(done.stdout)["findings"]}
 
 
-def test_the_command_is_quick_and_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
-    """Ten seconds, guests can run, and the folder it tried things in is as empty as before."""
+def test_the_command_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
+    """Guests can run, and the folder it tried things in is as empty as before; benchmarks/doctor.py has its time."""
     del lab  # its acceleration is known by now, so that the command boots no guest to find it
-    begin = time.monotonic()
     done = doctor("--vm-dir", str(tmp_path))
-    assert time.monotonic() - begin < 10
     assert done.returncode == 0, done.stderr
     heads = [line.split()[0] for line in done.stdout.splitlines() if line and not line.startswith(" ")]
     assert heads[:6] == ["host", "kernel", "hypervisor", "acceleration", "disks", "appliance"]
