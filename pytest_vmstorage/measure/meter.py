@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from pytest_vmstorage.errors import GuestDiedError
+from pytest_vmstorage.errors import GuestDiedError, LostError
 from pytest_vmstorage.results.series import STEP_S, Counted, Counts, Series, Source, series_of
 
 LAST_S = 0.5
@@ -97,7 +97,8 @@ class Meter:
         asked = self._clock()
         try:
             counts = self._count()
-        except GuestDiedError:
+        except (GuestDiedError, LostError):
+            # to ask again would make a lost connection again, for which those wait who can tell of it
             return False
         except Exception:
             # whatever it is, the round has a figure without it
