@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_vmstorage.errors import GuestDiedError, HypervisorError
+from pytest_vmstorage.errors import GuestDiedError, HypervisorError, LostError
 from pytest_vmstorage.measure import meter as measured
 from pytest_vmstorage.measure.meter import Meter
 from pytest_vmstorage.results.series import Counts, Series
@@ -130,14 +130,15 @@ def test_where_nothing_counts_there_is_no_series_and_no_thread() -> None:
     assert asked == [1]
 
 
-def test_a_guest_that_died_is_not_asked_again() -> None:
-    """The readings end with it, and the round by its own error."""
+@pytest.mark.parametrize("end", [DIED, LostError("The link was cut.", code="VM520")], ids=["guest died", "host lost"])
+def test_what_has_ended_is_not_asked_again(end: Exception) -> None:
+    """The readings end with the guest, or the link to its host, and the round by its own error."""
     asked: list[int] = []
 
     def count() -> Counts:
         asked.append(1)
         if len(asked) > 2:
-            raise DIED
+            raise end
         return counts(len(asked))
 
     with Meter(count, clock=(clock := Clock(60.0)), stopped=clock) as meter:
