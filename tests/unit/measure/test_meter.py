@@ -130,7 +130,7 @@ def test_where_nothing_counts_there_is_no_series_and_no_thread() -> None:
     assert asked == [1]
 
 
-@pytest.mark.parametrize("end", [DIED, LostError("The link was cut.", code="VM520")], ids=["guest died", "host lost"])
+@pytest.mark.parametrize("end", [DIED, LostError("The link was cut.", code="VM402")], ids=["guest died", "host lost"])
 def test_what_has_ended_is_not_asked_again(end: Exception) -> None:
     """The readings end with the guest, or the link to its host, and the round by its own error."""
     asked: list[int] = []
