@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_vmstorage.analysis.columns import function_of
@@ -40,15 +41,15 @@ def sections_markup(sections: Sequence[Section]) -> Markup:
 
 
 def proof_markup(run: Run) -> Markup:
-    """Each thing that was asked and found, once, with the number of measurements of which it is so."""
-    found: dict[tuple[str, ...], int] = {}
+    """Each thing that was asked and found, with all places where it was read, and of how many measurements it is so."""
     rows = [m for m in run.measurements if m.proof]
-    for m in rows:
-        for proof in dict.fromkeys(map(_told, m.proof)):
-            found[proof] = found.get(proof, 0) + 1
-    if not found:
+    if not rows:
         return ""
-    names = ("field", "asked", "found", "status", "where read", "why", "measurements")
+    counts = Counter(told for m in rows for told in {_told(proof): None for proof in m.proof})
+    found: dict[tuple[str, ...], list[str]] = {}
+    for (*told, where), count in counts.items():
+        found.setdefault((*told, f"{count} of {len(rows)}"), []).append(where)
+    names = ("field", "asked", "found", "status", "why", "measurements", "where read")
     heads = tag("tr", *(tag("th", name, scope="col") for name in names))
     order = {field: place for place, field in enumerate(dict.fromkeys(told[0] for told in found))}
     body = [
@@ -56,16 +57,16 @@ def proof_markup(run: Run) -> Markup:
             "tr",
             tag("th", shown(told[0]), scope="row"),
             *(tag("td", shown(text)) for text in told[1:]),
-            tag("td", f"{count} of {len(rows)}"),
+            tag("td", "<br>".join(shown(where) for where in places if where)),
         )
-        for told, count in sorted(found.items(), key=lambda one: order[one[0][0]])
+        for told, places in sorted(found.items(), key=lambda one: order[one[0][0]])
     ]
     caption = tag("caption", "asked and found, before the first I/O")
     return _scrolled(tag("table", caption, tag("thead", heads), tag("tbody", *body)), "proof of each field")
 
 
 def _told(proof: Proof) -> tuple[str, ...]:
-    return (proof.field, proof.asked, proof.found, proof.status, proof.where, proof.why)
+    return (proof.field, proof.asked, proof.found, proof.status, proof.why, proof.where)
 
 
 def _scrolled(table: Markup, label: str) -> Markup:

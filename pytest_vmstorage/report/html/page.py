@@ -21,6 +21,7 @@ from pytest_vmstorage.report.html.evidence import failures_markup, proof_markup,
 from pytest_vmstorage.report.html.figures import Figures, WorkloadColumns, figures_of
 from pytest_vmstorage.report.html.heat import class_of, figure_markup, heat_section
 from pytest_vmstorage.report.html.markup import Markup, items, shown, shown_lines, tag
+from pytest_vmstorage.report.html.svg import undescribed
 from pytest_vmstorage.report.html.views import default_view
 from pytest_vmstorage.report.overview import Block, overview_blocks
 from pytest_vmstorage.report.pull_request import headline
@@ -38,8 +39,12 @@ _FIRST_LINES = 2
 ChartsOf = Callable[[Run, Sequence[Measurement]], Iterable[Chart]]
 """The charts of one workload's measurements."""
 
-_LEAST_WEIGHT, _ROW_WEIGHT, _MOST_WEIGHT = 45_000, 2_000, 400_000
-"""Characters of charts: of a run of 16 rows, for each row more, and of any run; a page is sent to people."""
+_PAGE_WEIGHT, _ROW_WEIGHT = 112_000, 2_800
+"""Characters of a page of 16 measurements, and for each more: charts are drawn as long as it stays below; it is sent to
+people."""
+
+_LEAST_CHARTS, _MOST_CHARTS = 20_000, 400_000
+"""Characters of charts that a page has room for whatever else it shows, and that no page goes beyond."""
 
 
 class Part(NamedTuple):
@@ -65,12 +70,16 @@ def render_html(
     table = build_table(run, comparison, si=si)
     figures = figures_of(table)
     blocks = overview_blocks(run, comparison, table)
-    first = []
+    first: list[Markup] = []
     if figures.rows:
         heat = heat_section(figures, default_view(figures, table.moved))
         first.append(_section(Part("matrix", "Matrix", heat)))
         first.append(_section(Part("effects", "What moves what", effects_section(table.moved))))
-    parts = [part for part in (*_parts(run, table, figures, blocks, charts_of), *more) if part.body]
+    more = (
+        *_parts(run, table, figures, blocks, charts_of, sum(map(len, (*first, *(part.body for part in more))))),
+        *more,
+    )
+    parts = [part for part in more if part.body]
     title = headline(run, comparison)
     links = [tag("a", shown(part.title), href=f"#{part.slug}") for part in parts]
     body = "\n".join(
@@ -115,24 +124,36 @@ def _line(text: str, clauses: Sequence[str]) -> Markup:
     return shown("; ".join([text, *clauses]))
 
 
-def _parts(run: Run, table: Table, figures: Figures, blocks: Sequence[Block], charts_of: ChartsOf) -> Iterator[Part]:
-    yield Part("overview", "In short", _overview(blocks))
+def _parts(
+    run: Run, table: Table, figures: Figures, blocks: Sequence[Block], charts_of: ChartsOf, others: int
+) -> Iterator[Part]:
+    """All parts of a run, with as many charts as there is room for beside them and so many characters of others."""
+    overview = Part("overview", "In short", _overview(blocks))
+    tables = [_figures(figures, block, f"w{place}") for place, block in enumerate(figures.blocks, start=1)]
+    points = [*_points(table)]
+    behind = [
+        Part("failed", "Failed cells", failures_markup(run.failures, "failed")),
+        Part("skipped", "Skipped cells", failures_markup(run.failures, "skipped")),
+        Part("details", "What else is known of the figures", sections_markup(table.sections)),
+        Part("proof", "Proof", proof_markup(run)),
+        Part("time", "Where the time went", time_markup(run.timelines)),
+    ]
+    others += sum(map(len, (overview.body, *tables, *points, *(part.body for part in behind))))
     named = [figures.columns[block.columns[0]].workload for block in figures.blocks]
     waiting = [run_charts(run), *(charts_of(run, rows) for rows in _by_workload(run, named))]
-    over_points, *of_workloads = within(_weight(len(figures.rows)), waiting)
+    over_points, *of_workloads = within(_room(len(run.measurements), others), waiting)
+    yield overview
     for place, (block, kept) in enumerate(zip(figures.blocks, of_workloads, strict=True), start=1):
-        pictures = _charts(kept, f"w{place}")
-        yield Part(f"w{place}", block.title, f"{_figures(figures, block, f'w{place}')}\n{pictures}")
-    yield Part("points", "Curves and maps", "\n".join([_charts(over_points, "points"), *_points(table)]))
-    yield Part("failed", "Failed cells", failures_markup(run.failures, "failed"))
-    yield Part("skipped", "Skipped cells", failures_markup(run.failures, "skipped"))
-    yield Part("details", "What else is known of the figures", sections_markup(table.sections))
-    yield Part("proof", "Proof", proof_markup(run))
-    yield Part("time", "Where the time went", time_markup(run.timelines))
+        yield Part(f"w{place}", block.title, f"{tables[place - 1]}\n{_charts(kept, f'w{place}')}")
+    yield Part("points", "Curves and maps", "\n".join([_charts(over_points, "points"), *points]))
+    yield from behind
 
 
-def _weight(rows: int) -> int:
-    return min(_LEAST_WEIGHT + _ROW_WEIGHT * max(0, rows - 16), _MOST_WEIGHT)
+def _room(measurements: int, others: int) -> int:
+    """The characters that charts may have beside so many of other parts, and of what each page has."""
+    fixed = sum(len(_resource(name)) for name in ("style.css", "script.js"))
+    room = _PAGE_WEIGHT + _ROW_WEIGHT * max(0, measurements - 16) - fixed - others
+    return min(max(room, _LEAST_CHARTS), _MOST_CHARTS)
 
 
 def _by_workload(run: Run, workloads: Sequence[str]) -> list[list[Measurement]]:
@@ -205,7 +226,7 @@ def _chart(chart: Chart, slug: str) -> Markup:
     """A chart with a sentence that says the same, and its figures as CSV."""
     csv = tag("details", tag("summary", "figures as CSV"), tag("pre", shown_lines(chart.csv), tabindex="0"))
     title = tag("figcaption", tag("h3", shown(chart.title)), tag("p", shown(chart.said)))
-    return tag("figure", title, chart.svg, csv, class_="chart", id=slug)
+    return tag("figure", title, undescribed(chart.svg), csv, class_="chart", id=slug)
 
 
 def _points(table: Table) -> Iterator[Markup]:

@@ -37,7 +37,13 @@
     const name = figure.querySelector("h3").textContent;
     const button = (what, text) => make("button", { type: "button", "aria-label": `copy ${name} as ${what}`, onclick: () => copy(text(), `the chart as ${what}`) }, `copy ${what}`);
     figure.append(make("div", { class: "bar" },
-      button("SVG", () => new XMLSerializer().serializeToString(figure.querySelector("svg"))),
+      button("SVG", () => {
+        // by itself it needs the sentence that the page has below its heading
+        const picture = figure.querySelector("svg").cloneNode(true), said = document.createElementNS(picture.namespaceURI, "desc");
+        said.textContent = figure.querySelector("figcaption p")?.textContent || "";
+        picture.firstChild.after(said);
+        return new XMLSerializer().serializeToString(picture);
+      }),
       button("CSV", () => figure.querySelector("pre").textContent)));
   }
 

@@ -19,6 +19,7 @@ from pytest_vmstorage.text import plain_line
 from pytest_vmstorage.units import format_figure
 
 _NOT_XML = re.compile("[\ufffe\uffff]")
+_DESCRIPTION = re.compile("<desc>[^<]*</desc>")
 _FONT = "system-ui, sans-serif"
 _GREY = "#808080"
 
@@ -116,6 +117,11 @@ def picture(width: float, height: float, title: str, description: str, *parts: s
         xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {number(width)} {number(height)}", width=width,
         height=height, role="img", class_="chart", font_family=_FONT, font_size=11, fill="none",
     )  # fmt: skip
+
+
+def undescribed(svg: str) -> str:
+    """The same picture without its sentence, for a page that has it beside the picture."""
+    return _DESCRIPTION.sub("", svg, count=1)
 
 
 def told(tip: str, *parts: str) -> str:

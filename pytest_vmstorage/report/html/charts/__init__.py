@@ -12,6 +12,7 @@ from pytest_vmstorage.report.html.charts.rounds import course_charts, dots_chart
 from pytest_vmstorage.report.html.charts.shares import share_charts
 from pytest_vmstorage.report.html.charts.sweeps import sweep_charts
 from pytest_vmstorage.report.html.charts.within_rounds import series_charts
+from pytest_vmstorage.report.html.svg import undescribed
 from pytest_vmstorage.results.run import Measurement, Run
 
 
@@ -65,8 +66,8 @@ def within(weight: int, workloads: Sequence[Iterable[Chart]]) -> list[Kept]:
 
 
 def weight_of(chart: Chart) -> int:
-    """The characters of a chart in a page; its sentence stands there twice, below its heading and in the picture."""
-    return len(chart.title) + len(chart.svg) + len(chart.csv) + len(chart.said)
+    """The characters of a chart in a page, where the picture is without its sentence: that stands below its heading."""
+    return len(chart.title) + len(undescribed(chart.svg)) + len(chart.csv) + len(chart.said)
 
 
 def run_charts(run: Run) -> list[Chart]:

@@ -175,14 +175,14 @@ def test_failures_have_their_evidence() -> None:
 
 
 def test_a_proof_is_shown_once_with_its_measurements() -> None:
-    """Asked and found, where it was read, and of how many measurements it is so."""
+    """Asked and found, of how many measurements it is so, and all places where it was read."""
     proof = Proof(field="cache", asked="none", found="cache.direct=on", status="proven", where="query-blockstats")
+    both = (proof, proof.model_copy(update={"where": "qom-get"}))
     rows = [make_measurement(StorageConfig(format=form)) for form in ("raw", "qcow2")]
-    run = make_run(*(m.model_copy(update={"proof": (proof,)}) for m in rows), make_measurement(workload="dd"))
+    run = make_run(*(m.model_copy(update={"proof": both}) for m in rows), make_measurement(workload="dd"))
     lines = Page(render_html(run)).table("asked and found").lines
-    assert [cell.text for cell in lines[1]] == [
-        "cache", "none", "cache.direct=on", "proven", "query-blockstats", "", "2 of 2",
-    ]  # fmt: skip
+    told = ["cache", "none", "cache.direct=on", "proven", "", "2 of 2", "query-blockstats qom-get"]
+    assert [[cell.text for cell in line] for line in lines[1:]] == [told]
 
 
 def test_charts_stand_with_their_workload() -> None:
