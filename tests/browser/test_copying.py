@@ -48,9 +48,8 @@ def test_a_chart_is_copied_as_svg_that_stands_alone(charted: Page) -> None:
     figure.get_by_role("button", name=re.compile("as SVG")).click()
     root = ElementTree.fromstring(copied(charted))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    # the sentence that the page has below the heading goes along
-    assert [one.text for one in root.iter("{http://www.w3.org/2000/svg}desc")] == ["all equal"]
-    assert [one.text for one in root] == ["a <b> & c", "<script>"]
+    # the sentence that the page has behind the picture goes along
+    assert [one.text for one in root] == ["a <b> & c", "all equal", "<script>"]
     assert root.get("viewBox") == "0 0 100 50"
     expect(charted.locator("#told")).to_contain_text("copied")
 

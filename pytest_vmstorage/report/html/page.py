@@ -219,14 +219,17 @@ def _charts(kept: Kept, slug: str) -> Markup:
     """The charts of a part, and that there are others where the page has no room for them."""
     more = "More charts are left out, so that the page stays small: a report of fewer tests has them."
     pictures = [_chart(chart, f"{slug}-{chart.slug}") for chart in kept.charts]
-    return "\n".join([*pictures, *([] if kept.is_all else [tag("p", more, class_="about")])])
+    side_by_side = [tag("div", "\n".join(pictures), class_="charts")] if pictures else []
+    return "\n".join([*side_by_side, *([] if kept.is_all else [tag("p", more, class_="about")])])
 
 
 def _chart(chart: Chart, slug: str) -> Markup:
-    """A chart with a sentence that says the same, and its figures as CSV."""
-    csv = tag("details", tag("summary", "figures as CSV"), tag("pre", shown_lines(chart.csv), tabindex="0"))
-    title = tag("figcaption", tag("h3", shown(chart.title)), tag("p", shown(chart.said)))
-    return tag("figure", title, undescribed(chart.svg), csv, class_="chart", id=slug)
+    """A picture, with a sentence that says the same and its figures as CSV behind it for who asks."""
+    words = tag("p", shown(chart.said))
+    csv = tag("pre", shown_lines(chart.csv), tabindex="0")
+    told = tag("details", tag("summary", "in words, and as CSV"), words, csv)
+    title = tag("figcaption", tag("h3", shown(chart.title)))
+    return tag("figure", title, undescribed(chart.svg), told, class_="chart", id=slug)
 
 
 def _points(table: Table) -> Iterator[Markup]:

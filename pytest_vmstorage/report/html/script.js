@@ -38,9 +38,9 @@
     const button = (what, text) => make("button", { type: "button", "aria-label": `copy ${name} as ${what}`, onclick: () => copy(text(), `the chart as ${what}`) }, `copy ${what}`);
     figure.append(make("div", { class: "bar" },
       button("SVG", () => {
-        // by itself it needs the sentence that the page has below its heading
+        // by itself it needs the sentence that the page has behind it
         const picture = figure.querySelector("svg").cloneNode(true), said = document.createElementNS(picture.namespaceURI, "desc");
-        said.textContent = figure.querySelector("figcaption p")?.textContent || "";
+        said.textContent = figure.querySelector("details p")?.textContent || "";
         picture.firstChild.after(said);
         return new XMLSerializer().serializeToString(picture);
       }),

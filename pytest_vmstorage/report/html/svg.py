@@ -120,7 +120,7 @@ def picture(width: float, height: float, title: str, description: str, *parts: s
 
 
 def undescribed(svg: str) -> str:
-    """The same picture without its sentence, for a page that has it beside the picture."""
+    """The same picture without its sentence, for a page that has it behind the picture."""
     return _DESCRIPTION.sub("", svg, count=1)
 
 

@@ -66,7 +66,7 @@ def within(weight: int, workloads: Sequence[Iterable[Chart]]) -> list[Kept]:
 
 
 def weight_of(chart: Chart) -> int:
-    """The characters of a chart in a page, where the picture is without its sentence: that stands below its heading."""
+    """The characters of a chart in a page, where the picture is without its sentence: that stands behind it."""
     return len(chart.title) + len(undescribed(chart.svg)) + len(chart.csv) + len(chart.said)
 
 
