@@ -320,7 +320,7 @@ class Recorder:
         self._has_told = True
         if self.is_empty:
             return
-        from pytest_vmstorage.report.terminal import detail_of, painted, render_end
+        from pytest_vmstorage.report.terminal import detail_of, painted, render_end, title_of
 
         run = self.run()
         comparison = self.comparison(run)
@@ -329,7 +329,8 @@ class Recorder:
         self._config.hook.pytest_vmstorage_report(config=self._config, run=run, comparison=comparison, lines=lines)
         terminalreporter.ensure_newline()
         if lines:
-            terminalreporter.section("VM storage")
+            title, markup = title_of(run)
+            terminalreporter.section(title, **markup)
         for line in [*lines, *self._notes]:
             for text, markup in painted(plain(line)):
                 terminalreporter.write(text, **markup)

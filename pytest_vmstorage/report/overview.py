@@ -5,6 +5,7 @@ All else is in the sections of the whole report.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -32,7 +33,7 @@ MOST_ROWS = 30
 
 ROWS_THAT_MATTER = 10
 
-TO_SEE_ALL = "--vm-details (or -v), --vm-report=FILE"
+TO_SEE_ALL = "-v or --vm-report=FILE"
 
 MOST_CAUTIONS = 3
 
@@ -65,19 +66,36 @@ class Block(NamedTuple):
 
 def overview_blocks(run: Run, comparison: Comparison | None, table: Table) -> list[Block]:
     """The blocks that have lines, in reading order."""
+    short = _short_names(table, run)
     blocks = [
         Block("failed", _some(map(_whole, _failed(run, comparison)), "more")),
         Block("skipped", _some(map(_whole, _skipped(run)), "more reasons")),
         Block("left out", list(map(_whole, left_out_lines(run)))),
         Block("verdicts", list(map(_whole, _verdicts(comparison)) if comparison else ())),
-        Block("best/worst", list(standouts(table))),
-        Block("effects", list(effect_lines(table.moved))),
-        Block("native", list(_yardsticks(run))),
+        Block("best", list(_standouts(table, short))),
+        Block("effects", list(_effect_lines(table.moved, short))),
+        Block("native", list(_yardsticks(run, short))),
         Block("cautions", caution_lines(run)),
         Block("notes", list(map(_whole, note_lines(run.measurements)))),
         Block("time", list(_time(table.time))),
     ]
     return [block for block in blocks if block.lines]
+
+
+def _short_names(table: Table, run: Run) -> Mapping[str, str]:
+    """Each workload as the table heads it, by as few of its words as tell it apart, two or more: the table has all."""
+    titles = [" ".join(column.title) for column in table.columns]
+    names = list(
+        dict.fromkeys([*titles, *(one.workload for one in table.moved), *(m.workload for m in run.measurements)])
+    )
+    beginnings = Counter(" ".join(name.split()[:count]) for name in names for count in range(1, len(name.split()) + 1))
+
+    def short(name: str) -> str:
+        words = name.split()
+        tried = (" ".join(words[:count]) for count in range(2, len(words)))
+        return next((begin for begin in tried if beginnings[begin] == 1), name)
+
+    return {name: short(name) for name in names}
 
 
 def _time(told: str) -> Iterator[Line]:
@@ -164,30 +182,30 @@ def _ranked(table: Table) -> Iterator[_Ranked]:
                 yield _Ranked(" ".join(table.columns[index].title), cells)
 
 
-def standouts(table: Table) -> Iterator[Line]:
+def _standouts(table: Table, short: Mapping[str, str]) -> Iterator[Line]:
     """The best and the worst configuration for each workload whose rounds tell them apart, then the other workloads."""
     ranked = list(_ranked(table))
     for one in ranked:
         if one.is_apart:
-            yield _standout(one)
-    alike = dict.fromkeys(one.title for one in ranked if not one.is_apart)
+            yield _standout(one, short[one.title])
+    alike = dict.fromkeys(short[one.title] for one in ranked if not one.is_apart)
     if alike:
         few = len(alike) <= _NAMED
         said = ", ".join(alike) if few else f"{len(alike)} of {len({one.title for one in ranked})} workloads"
         yield Line(f"no difference beyond spread: {said}")
 
 
-def _standout(one: _Ranked) -> Line:
+def _standout(one: _Ranked, name: str) -> Line:
     (best, first), (worst, last) = one.cells[0], one.cells[-1]
     near = sum(_overlap(first, cell) for _, cell in one.cells[1:])
     values = sorted(abs(cell.value or 0.0) for cell in (first, last))
     ratio = [f"{values[1] / values[0]:.2f}x the worst"] if values[0] else []
-    others = f" (and {near} alike)" if near else ""
-    text = f"{one.title}: {first.figure} on {best}{others}"
+    others = f" (+{near} alike)" if near else ""
+    text = f"{name}: {first.figure} on {best}{others}"
     return Line(text, [*ratio, f"worst {last.figure} on {worst}"], is_counted=False)
 
 
-def effect_lines(found: Sequence[Moved]) -> Iterator[Line]:
+def _effect_lines(found: Sequence[Moved], short: Mapping[str, str]) -> Iterator[Line]:
     """A line for each workload that an axis moves by more than its spread, the largest first, then the others' number.
 
     A ratio has its interval of 95 %.
@@ -198,7 +216,7 @@ def effect_lines(found: Sequence[Moved]) -> Iterator[Line]:
     for one in much[:_MOST_WORKLOADS]:
         first, *others = [_effect(effect) for effect in one.effects if effect.matters]
         where = f" on {one.host}" if len(hosts) > 1 else ""
-        yield Line(f"{one.workload}{where}: {first}", others)
+        yield Line(f"{short[one.workload]}{where}: {first}", others)
     rest = [effect for one in moved for effect in one.effects if not effect.matters]
     unknown = sum(effect.interval is None for effect in rest)
     said = [f"{len(much) - _MOST_WORKLOADS} more workloads, less"] if len(much) > _MOST_WORKLOADS else []
@@ -219,7 +237,7 @@ def _effect(effect: Effect) -> str:
     return f"{said} ({effect.interval.low:.2f}x to {effect.interval.high:.2f}x)"
 
 
-def _yardsticks(run: Run) -> Iterator[Line]:
+def _yardsticks(run: Run, short: Mapping[str, str]) -> Iterator[Line]:
     """For each workload the range of its rows' speed, in percent of their native and of their null row."""
     rows = Yardsticks(run.measurements)
     shares: dict[tuple[str, str], list[float]] = {}
@@ -231,7 +249,7 @@ def _yardsticks(run: Run) -> Iterator[Line]:
     for (workload, name), found in shares.items():
         low, high = f"{min(found):.0%}", f"{max(found):.0%}"
         counted = f" ({len(found)} rows)" if len(found) > 1 else ""
-        yield Line(f"{workload}: {low if low == high else f'{low} to {high}'} of {name}{counted}")
+        yield Line(f"{short[workload]}: {low if low == high else f'{low} to {high}'} of {name}{counted}")
 
 
 class _Doubt(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Final
 
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
 from pytest_vmstorage.report.overview import TO_SEE_ALL, Block, Line, caution_lines, most_important, overview_blocks
+from pytest_vmstorage.report.sections import tally
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.report.text import overview_parts, point_parts, render_text
 from pytest_vmstorage.results.run import Run
@@ -43,7 +44,8 @@ def render_end(run: Run, comparison: Comparison | None, detail: Detail, width: i
     """
     if detail is Detail.FILES:
         return []
-    table = build_table(run, comparison, si=si)
+    # how tests ended stands in the title above
+    table = build_table(run, comparison, si=si).model_copy(update={"tests": ""})
     if detail is Detail.ALL:
         return render_text(table, width).splitlines()
     shown, which = most_important(table)
@@ -111,6 +113,15 @@ _PAINT: Final[Sequence[tuple[re.Pattern[str], Markup]]] = tuple(
 """Words by their colour, the most urgent first; none is said by colour alone."""
 
 _WORDS = re.compile("|".join(f"({pattern.pattern})" for pattern, _ in _PAINT))
+
+
+def title_of(run: Run) -> tuple[str, Markup]:
+    """The line above the report, which says how the tests ended, and its markup."""
+    told = tally(run)
+    is_red = "FAILED" in told or "ERROR" in told
+    return f"VM storage: {told}" if told else "VM storage", MappingProxyType(
+        {"red": True, "bold": True} if is_red else {}
+    )
 
 
 def painted(line: str) -> Iterator[tuple[str, Markup]]:

@@ -24,7 +24,7 @@ _INDENT = 2
 _FAILED_WIDTH = 20
 """Enough of a reason to tell failures apart; the sentence stands in full below."""
 
-_HEADING_WIDTHS = (16, 12, 8)
+_HEADING_WIDTHS = (16, 14, 12, 11, 10, 9, 8)
 """The least width of a column for its heading: the first of them that costs no block."""
 
 _FEW_ROWS = 6

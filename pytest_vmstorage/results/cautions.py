@@ -62,7 +62,7 @@ def host_cautions(state: HostState, pressed: Sequence[Mapping[str, float]], move
     if cpu is not None and cpu > PRESSURE:
         yield Caution(
             says=f"tasks of the host waited for a CPU for more than {PRESSURE:.0%} of the rounds", share=cpu,
-            brief="tasks of the host waited for a CPU", remedy="a quiet host", weight=OTHERS,
+            brief="host tasks waited for a CPU", remedy="a quiet host", weight=OTHERS,
         )  # fmt: skip
     others = others_io(moved)
     if io is not None and io > PRESSURE and others is not None and others > OTHERS_IO:

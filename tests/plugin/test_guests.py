@@ -148,7 +148,7 @@ def test_a_lab_that_cannot_be_cleared_costs_no_report(two_cells):
     result.assert_outcomes(passed=2)
     text = text_of(result)
     assert text.index("vmstorage: not all was removed: removing /srv/vm/run-0123456789 failed: rm: ") < text.index(
-        " VM storage "
+        " VM storage: "
     )
     assert "raw     10000 ±1" in text_of(result)
     assert "INTERNALERROR" not in text_of(result)

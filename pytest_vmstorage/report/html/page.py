@@ -31,7 +31,7 @@ from pytest_vmstorage.results.run import Measurement, Run
 _CHUNK = 200
 """Rows of a table that a browser lays out at once."""
 
-_FIRST = ("failed", "verdicts", "best/worst", "cautions")
+_FIRST = ("failed", "verdicts", "best", "cautions")
 """Blocks of the overview that stand above the matrix, with so many lines each as fit there."""
 
 _FIRST_LINES = 2
