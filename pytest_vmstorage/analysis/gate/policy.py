@@ -11,7 +11,7 @@ import datetime
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -243,8 +243,10 @@ class ToleranceRule(Scope):
     tolerated: Tolerated
 
 
-class Waiver(Scope):
-    """A loss for which its owner answers until a day: `expires` is the last day on which it is waived."""
+class _Answered(Scope):
+    """A rule for which its owner answers until a day: `expires` is the last day on which it holds."""
+
+    _done: ClassVar[str]
 
     reason: str
     owner: str
@@ -255,26 +257,24 @@ class Waiver(Scope):
         return today > self.expires
 
     def __str__(self) -> str:
-        return f"waived by {self.owner} until {self.expires}: {self.reason}"
+        return f"{self._done} by {self.owner} until {self.expires}: {self.reason}"
 
 
-class AcceptedLevel(Scope):
+class Waiver(_Answered):
+    """A loss for which its owner answers until a day."""
+
+    _done = "waived"
+
+
+class AcceptedLevel(_Answered):
     """A change in the history for which its owner answers until a day: the level that began on the day `since`.
 
     It lapses after the day `expires`, and when the level comes back.
     """
 
+    _done = "accepted"
+
     since: datetime.date
-    reason: str
-    owner: str
-    expires: datetime.date
-
-    def has_expired(self, today: datetime.date) -> bool:
-        """Whether that day is past."""
-        return today > self.expires
-
-    def __str__(self) -> str:
-        return f"accepted by {self.owner} until {self.expires}: {self.reason}"
 
 
 class HistoryRules(BaseModel):
