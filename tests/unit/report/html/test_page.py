@@ -28,7 +28,7 @@ from pytest_vmstorage.results.run import Proof, Run
 from pytest_vmstorage.results.timeline import Span, Timeline
 from pytest_vmstorage.testing.builders import in_turns, make_failure, make_host, make_measurement, make_run
 from pytest_vmstorage.units import format_figure
-from unit.report.html.charts.measured import measured
+from unit.report.html.charts.measured import a_run, a_sweep, measured
 from unit.report.html.reading import Page
 from unit.report.html.test_views import runs
 
@@ -136,6 +136,13 @@ def test_every_figure_of_the_saved_run_is_in_the_page_and_no_other(run: Run) -> 
     for row in table.rows:
         for cell in row.cells:
             assert cell.figure in " ".join(found)
+
+
+@settings(max_examples=10, deadline=None)
+@given(runs() | st.sampled_from([a_run(), a_sweep()]))
+def test_the_page_has_no_number_that_the_saved_run_has_not(run: Run) -> None:
+    """Made from the JSON report alone it is the same, to the letter: matrix, ratios, charts, proof and times."""
+    assert render_html(Run.model_validate(json.loads(render_json(run)))) == render_html(run)
 
 
 def test_the_page_says_what_the_text_report_says() -> None:
