@@ -143,7 +143,7 @@
   };
 
   // a view: which row falls into which cell, and how it compares
-  const passes = (row, only, but = -1) => { for (const [i, kept] of only) if (i !== but && !kept.has(row[i])) return false; return true; };
+  const passes = (row, only) => { for (const [i, kept] of only) if (!kept.has(row[i])) return false; return true; };
   const layOut = (s) => {
     const members = new Map(), down = new Map(), wide = new Set();
     rows.forEach((row, place) => {
@@ -214,9 +214,22 @@
     if (left > 0) $("heat").append(make("p", {}, `and ${left} rows more: choose values below, or see all figures `, make("button", { type: "button", onclick: () => { most += 500; draw(); } }, "show 500 more")));
     if (!members.size) $("heat").append(make("p", {}, "No row has these values."));
   };
+  // the tables of all figures follow the matrix, a part in each frame where they are long, the newest choice alone
+  const AT_ONCE = 500;
+  const shown = lines.map((block) => [...block].map(([row, line]) => ({ row, line, out: false }))).flat();
+  let turn = 0;
   const filter = () => {
-    const out = rows.map((row) => !passes(row, state.only));
-    for (const block of lines) for (const [row, line] of block) if (line.classList.contains("out") !== out[row]) line.classList.toggle("out");
+    const mine = turn += 1, out = rows.map((row) => !passes(row, state.only));
+    const step = (from) => {
+      if (mine !== turn) return;
+      let left = AT_ONCE, place = from;
+      for (; place < shown.length && left > 0; place += 1) {
+        const one = shown[place];
+        if (one.out !== out[one.row]) { one.out = out[one.row]; one.line.classList.toggle("out", one.out); left -= 1; }
+      }
+      if (place < shown.length) requestAnimationFrame(() => step(place));
+    };
+    step(0);
   };
   const markdown = () => {
     const text = (cell) => [...cell.childNodes].map((one) => one.textContent.trim()).filter(Boolean).join(" ").replace(/\s+/g, " ")
@@ -263,12 +276,16 @@
     metric.value = state.column; cols.value = state.across;
     downs.forEach((button, i) => button.setAttribute("aria-pressed", String(state.down.includes(i))));
     reference.value = state.ref.row != null ? `row.${state.ref.row}` : state.ref.axis != null ? `${state.ref.axis}.${state.ref.value}` : "";
-    chips.forEach(({ update: one }, i) => {
-      const counts = values[i].map(() => 0);
-      let total = 0;
-      rows.forEach((row, place) => { if (has[state.column][place] && passes(row, state.only, i)) { counts[row[i]] += 1; total += 1; } });
-      one(counts, total);
+    // a row that one axis alone leaves out still counts there: it is what a further value would bring
+    const counts = values.map((one) => one.map(() => 0)), totals = values.map(() => 0);
+    const count = (row, i) => { counts[i][row[i]] += 1; totals[i] += 1; };
+    rows.forEach((row, place) => {
+      if (!has[state.column][place]) return;
+      const out = [];
+      for (const [i, kept] of state.only) if (!kept.has(row[i]) && out.push(i) > 1) return;
+      if (out.length) count(row, out[0]); else for (let i = 0; i < totals.length; i += 1) count(row, i);
     });
+    chips.forEach(({ update: one }, i) => one(counts[i], totals[i]));
   };
   const show = (next) => {
     const isFiltered = next.only.size || state.only.size;
