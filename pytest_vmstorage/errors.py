@@ -150,7 +150,7 @@ class BootTimeoutError(GuestError):
 
 
 class GuestSilentError(GuestError):
-    """The guest's agent answered before, and no longer does."""
+    """The guest's agent, or QEMU's monitor, answered before, and no longer does."""
 
 
 class CommandStuckError(GuestError):

@@ -19,6 +19,7 @@ from pytest_vmstorage.errors import (
     DiskMissingError,
     GuestDiedError,
     GuestError,
+    GuestSilentError,
     HypervisorError,
     VmStorageError,
     WorkloadError,
@@ -26,6 +27,7 @@ from pytest_vmstorage.errors import (
 from pytest_vmstorage.guest.boot import BootFiles
 from pytest_vmstorage.guest.disk_xml import TEST_ALIAS
 from pytest_vmstorage.guest.guest import Guest
+from pytest_vmstorage.guest.libvirt import hypervisor
 from pytest_vmstorage.host.shell import TIMED_OUT, LocalShell, reread, run_line
 from pytest_vmstorage.lab import environments
 from pytest_vmstorage.lab.lab import Lab
@@ -234,8 +236,11 @@ def test_a_mount_that_becomes_read_only_is_told(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("number", "name"), [(signal.SIGSTOP, "guest stopped answering"), (signal.SIGKILL, "guest ended")]
 )
-def test_a_guest_that_is_gone_is_told_and_the_next_cell_is_measured(lab: Lab, number: int, name: str) -> None:
-    """Stopped, its agent answers no more; killed, it ended. Either way nothing of it is left."""
+def test_a_guest_that_is_gone_is_told_and_the_next_cell_is_measured(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, number: int, name: str
+) -> None:
+    """Stopped, its agent answers no more, nor does its monitor; killed, it ended. Either way nothing of it is left."""
+    monkeypatch.setattr(hypervisor, "MONITOR_S", 5.0)
     guest = lab.guest(cell())
     system, process = lab.environment(guest.config), qemu(lab, guest)
     with pytest.raises((WorkloadError, GuestError)) as caught:
@@ -251,6 +256,21 @@ def test_a_guest_that_is_gone_is_told_and_the_next_cell_is_measured(lab: Lab, nu
     assert not lab.shell.run(["test", "-e", f"/proc/{process}"]).ok
     assert not lab.shell.run(["test", "-e", guest.machine.spec.disk]).ok
     assert measure(lab.environment(cell()), WRITE, ONCE).bw > 0
+
+
+@pytest.mark.restored
+def test_a_qemu_that_stands_still_keeps_nobody(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its counters are waited for with a limit, which libvirt itself does not have; it can be removed all the same."""
+    monkeypatch.setattr(hypervisor, "MONITOR_S", 2.0)
+    guest = lab.guest(cell())
+    system, process = lab.environment(guest.config), qemu(lab, guest)
+    os.kill(process, signal.SIGSTOP)
+    for _ in range(2):
+        with pytest.raises(GuestSilentError, match="QEMU has not answered for 2 s"):
+            system.count()
+    lab.drop()
+    lab.factory.settle()
+    assert not lab.shell.run(["test", "-e", f"/proc/{process}"]).ok
 
 
 @pytest.mark.restored

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,11 +20,15 @@ from pytest_vmstorage.guest.libvirt.connection import Connection, GuestEvents, s
 from pytest_vmstorage.guest.libvirt.messages import bus_names, is_broken_channel, one_line, refusal_hint, version_text
 from pytest_vmstorage.guest.libvirt.secrets import Passphrases
 from pytest_vmstorage.guest.libvirt.start import Starts
+from pytest_vmstorage.host.background import begin
 from pytest_vmstorage.results.spans import waiting_for
 from pytest_vmstorage.storage.encryption import secrets_of
 
 AGENT_AGAIN_S = 10.0
 """Time for a restarted libvirtd to find the agent of a guest that it already has."""
+
+MONITOR_S = 30.0
+"""Time for QEMU to answer a monitor command; longer than libvirt takes to notice that a connection was lost."""
 
 EMBED_CONF = """\
 stdio_handler = "file"
@@ -166,6 +171,7 @@ class LibvirtDomain:
         self._agent_up = hypervisor.events.agent(self.uuid)
         self._ended = hypervisor.events.ended(self.uuid)
         self._io_errors = hypervisor.events.io_errors(self.uuid)
+        self._unanswered: Future[str] | None = None
 
     @property
     def _handle(self) -> Any:
@@ -234,16 +240,31 @@ class LibvirtDomain:
                 time.sleep(0.1)
 
     def monitor(self, command: str, **arguments: Any) -> Any:
-        """One QMP command; taints the domain as custom-monitor and does nothing else."""
+        """One QMP command; taints the domain as custom-monitor and does nothing else.
+
+        Raises GuestSilentError where QEMU does not answer within MONITOR_S, and at once while it still owes an answer.
+        """
         request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
         with self._translated(f"monitor command {command}", patience_s=1.0):
-            answer = json.loads(self._qemu.qemuMonitorCommand(self._handle, request, 0))
+            answer = json.loads(self._answer(command, request))
         if "error" in answer:
             # libvirt returns QEMU's refusal like any other answer
             raise HypervisorError(
                 f"monitor command {command} failed: {answer['error']['desc'].rstrip('.')}.", code="VM509"
             )
         return answer["return"]
+
+    def _answer(self, command: str, request: str) -> str:
+        """QEMU's answer, for which libvirt itself would wait without a limit; raises GuestSilentError, libvirtError."""
+        owed = self._unanswered
+        if owed is None or owed.done():
+            handle = self._handle
+            asked = begin(lambda: str(self._qemu.qemuMonitorCommand(handle, request, 0)), "vmstorage-monitor")
+            with contextlib.suppress(TimeoutError):
+                return asked.result(MONITOR_S)
+            self._unanswered = asked
+        what = f"monitor command {command}: QEMU has not answered for {MONITOR_S:.0f} s"
+        raise GuestSilentError(f"{what}.", code="VM503")
 
     def xml(self) -> str:
         """The live XML."""

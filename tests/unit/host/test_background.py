@@ -1,4 +1,4 @@
-"""Something that is done in a thread while this one goes on."""
+"""Something that is done in a thread while this one goes on, or waits for it no longer than it wants to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pytest_vmstorage.host.background import in_background
+from pytest_vmstorage.host.background import begin, in_background
 
 
 def test_it_is_done_while_the_block_goes_on() -> None:
@@ -36,3 +36,17 @@ def test_it_has_ended_when_the_block_has() -> None:
     with pytest.raises(KeyError), in_background(slowly):
         raise KeyError
     assert done.is_set()
+
+
+def test_what_was_begun_can_be_given_up() -> None:
+    """Its thread keeps no process; its result or error can be had later."""
+    goes_on = threading.Event()
+    begun = begin(lambda: goes_on.wait(60), "vmstorage-test")
+    (thread,) = (one for one in threading.enumerate() if one.name == "vmstorage-test")
+    assert thread.daemon
+    with pytest.raises(TimeoutError):
+        begun.result(0.01)
+    goes_on.set()
+    assert begun.result(60) is True
+    with pytest.raises(ZeroDivisionError):
+        begin(lambda: 1 // 0, "vmstorage-test").result(60)

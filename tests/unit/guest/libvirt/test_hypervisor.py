@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import pytest
 
+from pytest_vmstorage.errors import GuestSilentError
 from pytest_vmstorage.guest.domain_xml import domain_xml
 from pytest_vmstorage.guest.libvirt import hypervisor as hypervisor_module
-from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtHypervisor
+from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtDomain, LibvirtHypervisor
 from unit.guest.restore.test_states import spec
 
 
@@ -61,3 +63,36 @@ def test_the_embedded_driver_is_opened_on_one_cpu(
     LibvirtHypervisor("qemu:///embed?root=/nonexistent", pids=tmp_path if is_embedded else None)
     assert seen == [{min(allowed)} if is_embedded else allowed]
     assert os.sched_getaffinity(0) == allowed
+
+
+def test_a_monitor_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libvirt has no limit for it; while an answer is owed nothing more is asked, and after it all goes on."""
+    pytest.importorskip("libvirt_qemu")
+    monkeypatch.setattr(hypervisor_module, "MONITOR_S", 0.05)
+    goes_on = threading.Event()
+    asked: list[str] = []
+
+    def command(_handle: object, request: str, _flags: int) -> str:
+        asked.append(request)
+        goes_on.wait(60)
+        return '{"return": {"status": "running"}}'
+
+    conn, event = object(), threading.Event()
+    events = SimpleNamespace(agent=lambda _uuid: event, ended=lambda _uuid: event, io_errors=lambda _uuid: [])
+    hypervisor = SimpleNamespace(
+        qemu=SimpleNamespace(qemuMonitorCommand=command),
+        connection=SimpleNamespace(current=lambda: conn),
+        events=events,
+    )
+    handle = SimpleNamespace(UUIDString=lambda: "u", name=lambda: "vms-r-1")
+    domain = LibvirtDomain(cast("LibvirtHypervisor", hypervisor), handle, conn)
+    for _ in range(2):
+        with pytest.raises(GuestSilentError, match="monitor command query-status: QEMU has not answered for") as caught:
+            domain.monitor("query-status")
+        assert caught.value.code == "VM503"
+    assert len(asked) == 1
+    monkeypatch.setattr(hypervisor_module, "MONITOR_S", 60.0)
+    goes_on.set()
+    assert domain._unanswered is not None
+    domain._unanswered.result(60)
+    assert domain.monitor("query-status") == {"status": "running"}
