@@ -11,6 +11,7 @@ import itertools
 import math
 import operator
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -218,11 +219,12 @@ def mann_kendall_p(values: Sequence[float]) -> float:
     ordered: list[float] = []
     score = 0
     for place, value in enumerate(values):
-        low, high = bisect_left(ordered, value), bisect_right(ordered, value)
+        low = bisect_left(ordered, value)
+        is_new = low == place or ordered[low] != value
+        high = low if is_new else bisect_right(ordered, value, low)
         score += low - (place - high)
         ordered.insert(high, value)
-    ties = [bisect_right(ordered, value) - bisect_left(ordered, value) for value in dict.fromkeys(ordered)]
-    variance = (_pairs_of(count) - math.fsum(map(_pairs_of, ties))) / 18
+    variance = (_pairs_of(count) - math.fsum(map(_pairs_of, Counter(values).values()))) / 18
     if variance <= 0:
         return 1.0
     return math.erfc(max(0, abs(score) - 1) / math.sqrt(2 * variance))

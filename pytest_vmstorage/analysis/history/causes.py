@@ -294,23 +294,35 @@ class _Causes:
 
     def _best_condition(self, evidence: Mapping[int, float]) -> tuple[tuple[tuple[str, str], ...] | None, float]:
         """The values of up to three axes whose series have the most evidence, less what it takes to name them."""
-        values: dict[tuple[str, str], float] = {}
         there: dict[tuple[str, str], set[int]] = {}
         for number in evidence:
             for pair in self._many[number].axes.items():
                 there.setdefault(pair, set()).add(number)
-        values = {pair: 0.0 for pair, numbers in there.items() if len(numbers) < len(evidence)}
+        values = [pair for pair, numbers in there.items() if len(numbers) < len(evidence)]
         best: tuple[tuple[tuple[str, str], ...] | None, float] = ((), math.fsum(evidence.values()))
         for size in (1, 2, 3):
-            tried = [one for one in itertools.combinations(values, size) if len({axis for axis, _ in one}) == size]
-            if len(tried) > _MOST_CONDITIONS:
-                break
+            tried = _conditions(values, size)
             for condition in tried:
                 numbers = set.intersection(*(there[pair] for pair in condition))
                 score = math.fsum(evidence[number] for number in numbers) - math.log(len(tried))
                 if numbers and score > best[1] + 1e-9:
                     best = condition, score
+            if not tried:
+                break
         return best
+
+
+def _conditions(values: Sequence[tuple[str, str]], size: int) -> list[tuple[tuple[str, str], ...]]:
+    """All choices of a value of each of so many axes, in the order of `values`; none where they are too many to try."""
+    by_axis: dict[str, list[int]] = {}
+    for place, (axis, _) in enumerate(values):
+        by_axis.setdefault(axis, []).append(place)
+    together = list(itertools.combinations(by_axis.values(), size))
+    # counted before they are made: an axis may have another value in each cell
+    if sum(math.prod(map(len, places)) for places in together) > _MOST_CONDITIONS:
+        return []
+    chosen = sorted(tuple(sorted(one)) for places in together for one in itertools.product(*places))
+    return [tuple(values[place] for place in one) for one in chosen]
 
 
 _MOST_CONDITIONS = 5000

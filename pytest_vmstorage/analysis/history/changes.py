@@ -184,7 +184,10 @@ def bounded(values: Sequence[float]) -> list[float]:
     """
     middle = statistics.median(values)
     far = FAR * 1.4826 * statistics.median([abs(value - middle) for value in values])
-    return [min(max(value, middle - far), middle + far) for value in values] if far else list(values)
+    low, high = middle - far, middle + far
+    if not far or (low <= min(values) and max(values) <= high):
+        return list(values)
+    return [low if value < low else min(value, high) for value in values]
 
 
 def _sums(values: Sequence[float]) -> tuple[list[float], float]:
@@ -249,7 +252,8 @@ def _overshoot(x: float) -> float:
     if x < 1e-6:
         return 1.0
     half = x / 2
-    return (2 / x) * (_NORMAL.cdf(half) - 0.5) / (half * _NORMAL.cdf(half) + _NORMAL.pdf(half))
+    below = _NORMAL.cdf(half)
+    return (2 / x) * (below - 0.5) / (half * below + _NORMAL.pdf(half))
 
 
 def likely_places(values: Sequence[float]) -> list[tuple[int, float]]:
