@@ -17,7 +17,7 @@ import itertools
 import math
 import statistics
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -148,7 +148,7 @@ class _Causes:
         if seed.change.kind == "creep":
             related = [one for one in alike if _overlap(seed, one)]
         else:
-            related = [one for one in alike if _goes_with_step(seed, one)]
+            related = [one for one in alike if _goes_with_step(seed.day, one)]
         gains = {kind: sum(one.change.gain for one in related if one.change.kind == kind) for kind in ("step", "creep")}
         kind: Literal["step", "creep"] = seed.change.kind
         if len(related) > 1 and gains["step"] != gains["creep"]:
@@ -169,64 +169,49 @@ class _Causes:
                 break
             day = best
         weights = {number: self._around(number, day, group) for number in range(len(self._many))}
-        members, shared, met = self._who(weights, group)
-        chosen = set(members)
-        near = [
-            one
-            for one in alike
-            if one.number in chosen
-            and (
-                one.may_be_on(day, _LEAST_LIKELY + 1)
-                if one.change.kind == "step"
-                else one.days[0] <= day <= one.days[1] and one.change.gain < _CLEARLY_STEP
-            )
-        ]
-        own = {one.number: one for one in near if one.change.kind == "step"}
-        after, on = _span([one for one in own.values() if one.may_be_on(day)] or [seed], day)
-        shifts = [own[n].change.shift if n in own else weights[n][0] for n in members]  # type: ignore[index]
-        return self._cause("step", (after, on, day), near, seed, members, shifts, shared, met, weights)
+
+        def is_near(other: _Told) -> bool:
+            return _goes_with_step(day, other, _LEAST_LIKELY + 1)
+
+        def days_of(own: Sequence[_Told]) -> tuple[int, int, int]:
+            return *_span([one for one in own if one.may_be_on(day)] or [seed], day), day
+
+        return self._cause(seed, group, [one for one in alike if is_near(one)], weights, days_of)
 
     def _creep(self, seed: _Told, alike: Sequence[_Told]) -> Cause:
         first, last = seed.days
-        group = [one for one in alike if one.change.kind == "creep" and _overlap(seed, one)]
+        near = [one for one in alike if _overlap(seed, one)]
+        group = [one for one in near if one.change.kind == "creep"]
         weights = {number: self._along(number, first, last) for number in range(len(self._many))}
-        members, shared, met = self._who(weights, group)
-        chosen = set(members)
-        near = [
-            one
-            for one in alike
-            if one.number in chosen
-            and (
-                _overlap(seed, one)
-                if one.change.kind == "creep"
-                else first <= one.day <= last and one.change.gain < _CLEARLY_STEP
-            )
-        ]
-        own = {one.number: one for one in near if one.change.kind == "creep"}
-        shifts = [own[n].change.shift if n in own else weights[n][0] for n in members]  # type: ignore[index]
-        return self._cause("creep", (first, last, first), near, seed, members, shifts, shared, met, weights)
+        return self._cause(seed, group, near, weights, lambda _: (first, last, first))
 
     def _cause(
         self,
-        kind: Literal["step", "creep"],
-        days: tuple[int, int, int],
-        near: Sequence[_Told],
         seed: _Told,
-        members: Sequence[int],
-        shifts: Sequence[float],
-        shared: tuple[tuple[str, str], ...],
-        met: Sequence[int],
+        group: Sequence[_Told],
+        near: Sequence[_Told],
         weights: Mapping[int, tuple[float, float] | None],
+        days_of: Callable[[Sequence[_Told]], tuple[int, int, int]],
     ) -> Cause:
-        gone = {id(one.change) for one in (*near, seed)}
+        """The cause of a seed's kind over the series whose `weights` say so; its changes, of those `near`, are gone."""
+        kind = seed.change.kind
+        members, shared, met = self._who(weights, group)
+        chosen = set(members)
+        taken = [
+            one for one in near if one.number in chosen and (one.change.kind == kind or one.change.gain < _CLEARLY_STEP)
+        ]
+        own = {one.number: one for one in taken if one.change.kind == kind}
+        shifts = [own[n].change.shift if n in own else weights[n][0] for n in members]  # type: ignore[index]
+        gone = {id(one.change) for one in (*taken, seed)}
         self._pool = [one for one in self._pool if id(one.change) not in gone]
         by_series: dict[int, float] = {}
-        for one in (*near, seed):
+        for one in (*taken, seed):
             by_series[one.number] = min(one.change.p, by_series.get(one.number, 1.0))
         ordered = sorted(by_series.values())
         p = min(len(self._many) * p / place for place, p in enumerate(ordered, 1))
         compared = tuple(number for number, weight in weights.items() if weight is not None)
         sure = tuple(sorted(by_series))
+        days = days_of([*own.values()])
         return Cause(kind, *days, tuple(members), sure, tuple(shifts), shared, tuple(met), compared, min(1.0, p))
 
     def _around(self, number: int, day: int, group: Sequence[_Told]) -> tuple[float, float] | None:
@@ -329,10 +314,11 @@ _MOST_CONDITIONS = 5000
 _EACH_LISTED = 2.0
 
 
-def _goes_with_step(seed: _Told, other: _Told) -> bool:
+def _goes_with_step(day: int, other: _Told, least: float = _NEAR) -> bool:
+    """Whether another step may have come on that day, and a creep goes on around it."""
     if other.change.kind == "step":
-        return other.may_be_on(seed.day)
-    return other.days[0] <= seed.day <= other.days[1]
+        return other.may_be_on(day, least)
+    return other.days[0] <= day <= other.days[1]
 
 
 def _overlap(seed: _Told, other: _Told) -> bool:

@@ -298,23 +298,37 @@ def _way(shift: float, metric: Metric) -> Way:
 
 
 def _where(cause: Cause, members: Sequence[int], lines: Sequence[HistoryLine]) -> str:
-    """The cells that have the change: "all 12 cells with bus=virtio-scsi, none of 84 others"."""
+    """The cells that have the change: "all 12 cells with bus=virtio-scsi, none of the 84 others"."""
     count, total = len(cause.members), len({*cause.compared, *cause.members})
     if total == 1:
         return "the only cell with days around it"
     if count == total:
-        return f"all {total} cells"
+        return _all_of(total)
     if count == 1:
-        return f"{lines[members[0]].about}, none of {total - 1} others"
+        return f"{lines[members[0]].about}, {_others(0, total - 1)}"
     if not cause.shared:
-        return f"{count} of {total} cells, which have nothing in common that the others lack"
+        lacking = "the other one lacks" if total - count == 1 else "the others lack"
+        return f"{count} of {total} cells, which have nothing in common that {lacking}"
     values = " and ".join(f"{axis}={value}" for axis, value in cause.shared)
     met = set(cause.met)
     inside, beyond = len(met & set(cause.members)), len(set(cause.members) - met)
-    some = f"all {inside} cells" if inside == len(met) else f"{inside} of {len(met)} cells"
-    rest = total - len(met)
-    others = f"none of {rest} others" if not beyond else f"{beyond} of {rest} others"
-    return f"{some} with {values}, {others}"
+    some = _all_of(inside) if inside == len(met) else f"{inside} of {len(met)} cells"
+    return f"{some} with {values}, {_others(beyond, total - len(met))}"
+
+
+def _all_of(count: int) -> str:
+    return {1: "the only cell", 2: "both cells"}.get(count, f"all {count} cells")
+
+
+def _others(hit: int, count: int) -> str:
+    """How many of so many other cells have the change, in words that stay right for 0, 1 and 2 cells."""
+    if not count:
+        return "there are no others"
+    if count == 1:
+        return "and the other one" if hit else "not the other one"
+    if not hit:
+        return "neither of the 2 others" if count == 2 else f"none of the {count} others"
+    return f"{'all' if hit == count else hit} of the {count} others"
 
 
 def _narrowing(members: Sequence[int], marks: Sequence[HistoryMark], lines: Sequence[HistoryLine]) -> tuple[str, ...]:

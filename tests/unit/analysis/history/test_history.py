@@ -60,11 +60,41 @@ def test_a_finding_names_its_cells_and_what_changed() -> None:
         date(2026, 10, 30),
         date(2026, 10, 31),
     )
-    assert finding.where == "all 2 cells with bus=virtio-scsi, none of 2 others"
+    assert finding.where == "both cells with bus=virtio-scsi, neither of the 2 others"
     assert finding.change == pytest.approx(0.25, abs=0.03)
     assert [mark.what for mark in finding.marks] == ["QEMU was 9.1 and is 9.2 now"]
     assert not finding.is_unexplained
     assert "--vm-against=emulator=" in finding.narrowing[0]
+
+
+def of(**values: str) -> FACTOR:
+    """A quarter more time in the cells that have these values, from 31 October on."""
+    return lambda cell, day: (
+        1.25 if day >= 30 and all(getattr(cell, axis) == value for axis, value in values.items()) else 1.0
+    )
+
+
+ONE = "fio randwrite 4k qd32 on raw-none-virtio-scsi-off 1G, local"
+WHERE = [
+    (of(bus="virtio-scsi"), "", "both cells with bus=virtio-scsi, neither of the 2 others"),
+    (of(bus="virtio-scsi", format="raw"), "", f"{ONE}, none of the 3 others"),
+    (of(bus="virtio-scsi"), "raw", f"{ONE}, not the other one"),
+    (of(bus="virtio-scsi"), "raw-none-virtio-scsi", "the only cell with days around it"),
+    (of(), "raw", "both cells"),
+    (of(), "", "all 4 cells"),
+    (
+        lambda cell, day: 1.25 if day >= 30 and (cell.bus == "virtio-scsi") == (cell.format == "raw") else 1.0,
+        "",
+        "2 of 4 cells, which have nothing in common that the others lack",
+    ),
+]
+
+
+@pytest.mark.parametrize(("factor", "cell", "where"), WHERE, ids=[where for *_, where in WHERE])
+def test_the_cells_are_counted_in_words(factor: FACTOR, cell: str, where: str) -> None:
+    """With none, one, two and more cells that have the change, and that do not."""
+    (finding,) = told(factor, cell=cell).findings
+    assert finding.where == where
 
 
 def test_a_change_on_another_day_explains_nothing() -> None:
