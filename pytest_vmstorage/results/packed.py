@@ -167,7 +167,7 @@ def unpacked(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def without_evidence(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The plain document of a run without raw outputs, proofs and timelines, which most of the time goes into.
+    """The plain document of a run without raw outputs, series, proofs and timelines, which most of the time goes into.
 
     Raises ConfigError where the packed part is damaged.
     """
@@ -178,13 +178,16 @@ def without_evidence(document: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         whole = {**content, **document}
         rows = [
-            {**row, "samples": [{**sample, "raw": ""} for sample in row["samples"]], "proof": []}
+            {**row, "samples": [{**sample, **_NO_EVIDENCE} for sample in row["samples"]], "proof": []}
             for row in whole["measurements"]
         ]
         kept = {name: whole[name] for name in ("schema_version", "started", "hosts")}
     except (LookupError, TypeError):
         raise ConfigError("its packed part does not go with its rows.", code="VM251") from None
     return {**kept, "measurements": rows}
+
+
+_NO_EVIDENCE: Mapping[str, object] = {"raw": "", "series": None, "warm_ups": ()}
 
 
 def _parted(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

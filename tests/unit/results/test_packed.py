@@ -24,6 +24,7 @@ from pytest_vmstorage.results.packed import (
     unpack,
     unpack_output,
     unpacked,
+    without_evidence,
 )
 from pytest_vmstorage.results.run import Measurement, Proof, Run
 from pytest_vmstorage.results.series import Series
@@ -72,6 +73,17 @@ def test_nothing_is_lost(form: Callable[[Any], dict[str, Any]]) -> None:
     document = json.loads(json_lines(form(DOCUMENT)))
     assert unpacked(document) == DOCUMENT
     assert Run.model_validate(document) == RUN == Run.model_validate_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("form", [pack_run, pack_evidence, dict], ids=["saved", "report", "plain"])
+def test_a_run_without_its_evidence_is_a_run(form: Callable[[Any], dict[str, Any]]) -> None:
+    """Of each form; figures are there, and what is packed is not."""
+    run = Run.model_validate(without_evidence(json.loads(json.dumps(form(RUN.model_dump(mode="json"))))))
+    assert [[one.figures for one in m.samples] for m in run.measurements] == [
+        [one.figures for one in m.samples] for m in RUN.measurements
+    ]
+    assert any(one.series for m in RUN.measurements for one in m.samples)
+    assert not any(one.series or one.warm_ups or one.raw for m in run.measurements for one in m.samples)
 
 
 def test_rows_stay_readable() -> None:
