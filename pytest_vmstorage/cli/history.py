@@ -69,7 +69,7 @@ def _date(given: str | None) -> datetime.date | None:
 
 def read_history(request: HistoryRequest) -> BaselineHistory:
     """The history that is asked for; raises ConfigError where there is no such baseline, or no such day in it."""
-    policy = _policy(request.gate)
+    policy = gate_policy(request.gate)
     found = tell_history(saved_runs(request.asked.name, request.storage), request.asked, policy)
     if found.lines:
         return found
@@ -102,7 +102,8 @@ def _listed(names: Iterable[str]) -> str:
     return f"{', '.join(found[:_LISTED]) or 'none'}{more}"
 
 
-def _policy(given: Path | None) -> GatePolicy:
+def gate_policy(given: Path | None = None) -> GatePolicy:
+    """The policy of a gate file, of the folder's own without a name; raises ConfigError for one that cannot be read."""
     policy = GatePolicy(today=datetime.datetime.now(datetime.UTC).date())
     path = given or Path(GATE_FILE)
     if given is None and not path.is_file():

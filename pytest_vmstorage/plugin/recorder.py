@@ -19,6 +19,7 @@ from pytest_vmstorage.text import plain, plain_line
 
 if TYPE_CHECKING:
     from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
+    from pytest_vmstorage.analysis.history.history import BaselineHistory
     from pytest_vmstorage.plugin.session import StorageSession
     from pytest_vmstorage.results.run import Measurement, Outcome, Run
 
@@ -262,11 +263,31 @@ class Recorder:
             note = f"wrote {path}: open it in https://ui.perfetto.dev or in chrome://tracing"
             wrote = self._write(path, partial(write_timeline, path, timelines(self._config)), note)
         write = partial(
-            write_report, run=run, comparison=comparison, si=settings.si_units, beside=settings.report_paths
+            write_report,
+            run=run,
+            comparison=comparison,
+            si=settings.si_units,
+            beside=settings.report_paths,
+            history=self._history(),
         )
         reports = [path for path in settings.report_paths if self._write(path, partial(write, path), "")]
         self._notes += filter(None, [written_line(reports)])
         return wrote and len(reports) == len(settings.report_paths)
+
+    def _history(self) -> BaselineHistory | None:
+        """The history for a page: of the baseline to judge against, else of the name that the run is saved under."""
+        from pytest_vmstorage.report.formats import saved_history
+        from pytest_vmstorage.results.saved import name_of
+
+        settings = self._settings
+        if not any(path.suffix == ".html" for path in settings.report_paths):
+            return None
+        name = name_of(settings.baseline.path) if settings.baseline is not None else settings.save
+        try:
+            return saved_history(name, settings.saved_runs, settings.policy) if name else None
+        except VmStorageError as error:
+            self._notes.append(f"the page has no history: {error}")
+            return None
 
     def _write(self, path: object, write: Callable[[], object], note: str) -> bool:
         """Write a file and note that it is there, or why it is not; whether it is."""

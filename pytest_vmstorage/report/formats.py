@@ -6,7 +6,9 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pytest_vmstorage.analysis.gate.policy import GatePolicy
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
 from pytest_vmstorage.config.cell import FIELDS
 from pytest_vmstorage.errors import ConfigError
@@ -17,7 +19,10 @@ from pytest_vmstorage.report.pull_request import render_summary
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results.packed import json_lines, pack_evidence
 from pytest_vmstorage.results.run import Failure, Measurement, Run
-from pytest_vmstorage.results.saved import keyed
+from pytest_vmstorage.results.saved import keyed, name_of, saved_files, saved_runs
+
+if TYPE_CHECKING:
+    from pytest_vmstorage.analysis.history.history import BaselineHistory
 
 _SHOWN = 80
 
@@ -58,14 +63,34 @@ def check_writable(path: Path, what: str) -> None:
         )
 
 
+def saved_history(name: str, folder: Path, policy: GatePolicy) -> BaselineHistory | None:
+    """The history of a baseline by its name, for a page; None where it has fewer than two saved days.
+
+    Raises ConfigError for a saved run that cannot be read.
+    """
+    # most reports are no page
+    from pytest_vmstorage.analysis.history.history import HistoryScope, tell_history
+
+    if not any(name_of(path) == name for path in saved_files(folder)):
+        return None
+    found = tell_history(saved_runs(name, folder), HistoryScope(name), policy)
+    return found if found.days > 1 else None
+
+
 def write_report(
-    path: Path, run: Run, comparison: Comparison | None = None, *, si: bool = False, beside: Sequence[Path] = ()
+    path: Path,
+    run: Run,
+    comparison: Comparison | None = None,
+    *,
+    si: bool = False,
+    beside: Sequence[Path] = (),
+    history: BaselineHistory | None = None,
 ) -> None:
     """Write the run in the format of the suffix, making its folder; raises ConfigError as `check_report_path` does.
 
     With `si` data rates for people are in MB/s; CSV and JSON always have base units. `beside` are the run's other
-    report files: Markdown shows the first picture among them. The file is replaced as a whole: a reader finds the old
-    report or the new one.
+    report files: Markdown shows the first picture among them. A page has a part for `history`. The file is replaced as
+    a whole: a reader finds the old report or the new one.
     """
     check_report_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,6 +98,8 @@ def write_report(
     if path.suffix == ".md" and pictures:
         link = os.path.relpath(pictures[0].absolute(), path.absolute().parent)
         text = render_markdown(build_table(run, comparison, si=si), Path(link).as_posix())
+    elif path.suffix == ".html":
+        text = _html(run, comparison, si, history)
     else:
         text = RENDERERS[path.suffix](run, comparison, si)
     write_whole(path, text)
@@ -105,11 +132,13 @@ def render_json(run: Run, comparison: Comparison | None = None) -> str:
     return json_lines(pack_evidence(document))
 
 
-def _html(run: Run, comparison: Comparison | None, si: bool) -> str:
+def _html(run: Run, comparison: Comparison | None, si: bool, history: BaselineHistory | None = None) -> str:
     # its modules are many, and most runs make no page
+    from pytest_vmstorage.report.html.history import history_part
     from pytest_vmstorage.report.html.page import render_html
 
-    return render_html(run, comparison, si)
+    more = [] if history is None else [history_part(history, len(run.measurements))]
+    return render_html(run, comparison, si, more=more)
 
 
 def _svg(run: Run, comparison: Comparison | None, si: bool) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from projects import QCOW2, RANDOM_WRITE, RAW, TWO_CELLS, flat, text_of
 
@@ -127,3 +129,22 @@ def test_a_failed_cell_is_not_called_missing(saved):
     result.assert_outcomes(passed=1, errors=1)
     assert "not in this run" not in text_of(result)
     assert QCOW2 not in RAW
+
+
+def test_the_page_has_the_history_of_the_name(two_cells):
+    """A day saved before and this run's; a run that is judged and not saved adds none to its baseline."""
+    for day in ("2026-01-02", "2026-01-03"):
+        two_cells.begin_with("--vm-save=nightly") if day == "2026-01-02" else two_cells.run("--vm-save=nightly")
+        newest = max(two_cells.path.glob(".benchmarks/*/*_nightly.json"))
+        content = json.loads(newest.read_text())
+        content["vmstorage"]["started"] = f"{day}T03:00:00+00:00"
+        newest.write_text(json.dumps(content))
+    two_cells.run("--vm-baseline=nightly", "--vm-report=r.html", "--vm-report=r.md")
+    assert "history of baseline &#x27;nightly&#x27;: 2 days from" in (two_cells.path / "r.html").read_text()
+    assert "history of baseline" not in (two_cells.path / "r.md").read_text()
+    two_cells.run("--vm-save=nightly", "--vm-report=r.html")
+    assert "history of baseline &#x27;nightly&#x27;: 3 days from" in (two_cells.path / "r.html").read_text()
+    newest.write_text("{")
+    result = two_cells.run("--vm-save=nightly", "--vm-report=r.html")
+    assert "the page has no history: the baseline" in flat(result)
+    assert "history of baseline" not in (two_cells.path / "r.html").read_text()

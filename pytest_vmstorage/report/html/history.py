@@ -20,7 +20,7 @@ from pytest_vmstorage.analysis.history.history import (
 )
 from pytest_vmstorage.report.history import explanations, headline, letter_of, letters_used, remarks, sentence
 from pytest_vmstorage.report.html.markup import Markup, items, shown, tag
-from pytest_vmstorage.report.html.page import document
+from pytest_vmstorage.report.html.page import Part, document
 from pytest_vmstorage.report.html.svg import (
     Axis,
     Frame,
@@ -45,6 +45,14 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 78.0, 12.0, 26.0, 22.0
 _MOST_DAYS = 400
 """The newest so many days are drawn: more would be less than two pixels each."""
 
+_ROOM, _ROOM_OF_ROW, _MOST_ROOM = 26_000, 1_200, 200_000
+"""Characters of pictures in the page of a run of 16 rows, for each more, and at most."""
+
+_MOST_FINDINGS = 20
+"""The findings that the page of a run tells; a cause over many cells is one."""
+
+_WHOLE = "`vmstorage history NAME -o history.html` has all of them."
+
 _LOOK, _SPAN = stroke(0), stroke(1)
 _AFTER_GAP_DAYS = 2
 
@@ -56,25 +64,62 @@ def render_html_history(history: BaselineHistory) -> str:
     return document(headline(history), body)
 
 
-def history_section(history: BaselineHistory) -> Markup:
-    """The census, each finding with its cells, and a picture and a row for every cell."""
+def history_part(history: BaselineHistory, rows: int) -> Part:
+    """The history as a part of the page of a run of so many rows, with as many pictures as the page has room for."""
+    room = min(_ROOM + _ROOM_OF_ROW * max(0, rows - 16), _MOST_ROOM)
+    return Part("history", "History", tag("p", shown(headline(history))) + "\n" + history_section(history, room))
+
+
+def history_section(history: BaselineHistory, room: int | None = None) -> Markup:
+    """The census, each finding with its cells, and a picture and a row for every cell.
+
+    With `room` it has pictures of so many characters at most, those of findings first, and says what is left out.
+    """
+    pictures = dict(_drawn(history, room))
     parts = [tag("p", shown(str(history.census)))]
-    for number, finding in enumerate(history.findings, 1):
+    findings = history.findings if room is None else history.findings[:_MOST_FINDINGS]
+    for number, finding in enumerate(findings, 1):
         parts.append(tag("h3", shown(f"{number}. {sentence(finding, history.lines)}")))
         parts.append(items([shown(one) for one in explanations(finding)]))
-        cells = [history.lines[place] for place in finding.lines]
-        drawn = [_figure(cell, place, history) for place, cell in zip(finding.lines, cells, strict=True)]
-        parts.append(drawn[0])
-        if len(drawn) > 1:
-            parts.append(_folded(f"the {len(drawn) - 1} other cells that have it", drawn[1:]))
+        first, *others = finding.lines
+        parts.append(pictures.get(first, ""))
+        if there := [pictures[place] for place in others if place in pictures]:
+            parts.append(_folded(_others_of(len(there), len(others)), there))
     parts.append(items([shown(one) for one in remarks(history)]))
     if letters := [f"{letter} {name}" for letter, name in letters_used(history)]:
         parts.append(tag("p", shown(f"Upright lines: {', '.join(letters)}.")))
-    parts.append(_table(history))
+    parts.append(_table(history) if room is None else "")
     known = {place for finding in history.findings for place in finding.lines}
-    others = [_figure(cell, place, history) for place, cell in enumerate(history.lines) if place not in known]
-    parts.append(_folded(f"{len(others)} cells without a finding", others) if others else "")
+    unchanged = [picture for place, picture in pictures.items() if place not in known]
+    if unchanged:
+        parts.append(_folded(f"{_counted(len(unchanged))} without a finding", unchanged))
+    if len(pictures) < len(history.lines) or len(findings) < len(history.findings):
+        left = f"{_counted(len(history.lines) - len(pictures))} and {len(history.findings) - len(findings)} findings"
+        parts.append(tag("p", shown(f"Left out, so that the page stays small: {left}. {_WHOLE}"), class_="about"))
     return "\n".join(part for part in parts if part)
+
+
+def _drawn(history: BaselineHistory, room: int | None) -> Iterator[tuple[int, Markup]]:
+    """Cells by their number with their pictures, as far as there is room: one of each finding first."""
+    first = [finding.lines[0] for finding in history.findings]
+    more = [place for finding in history.findings for place in finding.lines]
+    for place in dict.fromkeys((*first, *more, *range(len(history.lines)))):
+        picture = _figure(history.lines[place], place, history)
+        if room is not None:
+            room -= len(picture)
+            if room < 0:
+                return
+        yield place, picture
+
+
+def _others_of(there: int, count: int) -> str:
+    """The heading of the pictures of a finding's other cells."""
+    which = "the other cell that has it" if count == 1 else f"the {count} other cells that have it"
+    return which if there == count else f"{there} of {which}"
+
+
+def _counted(count: int) -> str:
+    return f"{count} cell{'s' * (count != 1)}"
 
 
 def _folded(title: str, inside: Sequence[Markup]) -> Markup:
@@ -85,7 +130,7 @@ def _figure(cell: HistoryLine, place: int, history: BaselineHistory) -> Markup:
     """The picture of a cell below its name."""
     if not cell.days:
         return tag("p", shown(f"{cell.about}: {cell.why_not}"))
-    return tag("figure", tag("figcaption", shown(cell.about)), line_picture(cell, place, history))
+    return tag("figure", tag("figcaption", shown(cell.about)), line_picture(cell, place, history), class_="chart")
 
 
 def _table(history: BaselineHistory) -> Markup:

@@ -78,3 +78,19 @@ def test_what_cannot_be_is_refused_before_anything_is_written(folder: Path, caps
     assert not list(folder.glob("x.*"))
     with pytest.raises(SystemExit):
         main(["report", "main"])
+
+
+def test_the_page_of_a_saved_run_has_the_history_of_its_name(folder: Path) -> None:
+    """From the second saved day on; a run alone, several runs and a JSON report have none."""
+    for words in (["main"], ["main", "branch"], ["report.json"]):
+        assert main(["report", *words, "-o", "run.html"]) == 0
+        assert 'id="history"' not in (folder / "run.html").read_text()
+    path = folder / ".benchmarks" / "Linux-CPython" / "0003_main.json"
+    content = json.loads(path.with_name("0001_main.json").read_text())
+    content["vmstorage"]["started"] = content["datetime"] = "2026-01-04"
+    path.write_text(json.dumps(content))
+    for name in ("main", "3"):
+        assert main(["report", name, "-o", "run.html"]) == 0
+        page = (folder / "run.html").read_text()
+        assert "history of baseline &#x27;main&#x27;: 2 days from 2026-01-02 to 2026-01-04" in page
+        assert page.count("2 too few days") == 1

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import re
 import xml.etree.ElementTree as ET
 from datetime import date, timedelta
+
+import pytest
 
 from pytest_vmstorage.analysis.history.history import (
     BaselineHistory,
@@ -15,8 +18,9 @@ from pytest_vmstorage.analysis.history.history import (
     HistoryMark,
 )
 from pytest_vmstorage.config.cell import StorageConfig
-from pytest_vmstorage.report.html.history import history_section, line_picture, render_html_history
-from pytest_vmstorage.testing import make_metric
+from pytest_vmstorage.report.html.history import history_part, history_section, line_picture, render_html_history
+from pytest_vmstorage.report.html.page import render_html
+from pytest_vmstorage.testing import in_turns, make_measurement, make_metric, make_run
 
 FIRST = date(2026, 10, 1)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -96,3 +100,38 @@ def test_text_of_strangers_is_text() -> None:
     assert "\x1b" not in page
     assert "default-src 'none'" in page
     assert page.endswith("</html>\n")
+
+
+@pytest.mark.parametrize(("rows", "limit"), [(16, 120_000), (180, 600_000)])
+def test_the_page_of_a_run_stays_within_its_weight(rows: int, limit: int) -> None:
+    """With 400 noisy days of each cell; what changed comes first, and what is left out is said."""
+    chance = random.Random(1)
+
+    def noisy(place: int) -> HistoryLine:
+        days = [
+            HistoryDay(day=FIRST + timedelta(day), value=value, low=value * 0.9, high=value * 1.1, guests=3)
+            for day in range(400)
+            for value in [chance.gauss(1000, 20)]
+        ]
+        return cell(workload=f"job {place}").model_copy(update={"days": tuple(days)})
+
+    configs = [StorageConfig(vcpus=place + 1) for place in range(rows)]
+    run = make_run(*in_turns(*(make_measurement(one, iops=(1000, 1010, 1020)) for one in configs)))
+    part = history_part(history(*(noisy(place) for place in range(rows))), rows)
+    document = render_html(run, more=[part])
+    assert len(document.encode()) < limit
+    assert "job 0 on" in part.body
+    drawn = part.body.count("<svg")
+    assert 0 < drawn < rows
+    assert f"Left out, so that the page stays small: {rows - drawn} cells and 0 findings." in part.body
+    assert '<a href="#history">History</a>' in document
+
+
+def test_a_small_history_is_whole_in_the_page_of_a_run() -> None:
+    """Every cell has its line, with the span as a band and what changed as a mark."""
+    part = history_part(history(cell(), cell(workload="fio randwrite 4k")), 2)
+    assert "Left out" not in part.body
+    assert part.body.count("<svg") == 2
+    assert "slower since 2026-10-20 to 2026-10-21" in part.body
+    assert "2026-10-21: QEMU was 9.1 and is 9.2 now" in part.body
+    assert "history of baseline &#x27;nightly&#x27;: 40 days" in part.body
