@@ -92,19 +92,23 @@ def stack_of(host: HostFacts) -> tuple[str, ...]:
 _MADE_FROM = (
     ("qemu_sha256", "QEMU's binary"),
     ("domain_xml_sha256", "the domain XML"),
+    ("firmware_sha256", "the firmware"),
     ("guest_image_sha256", "the guest image"),
 )
 
 
 def differing_parts(then: Measurement, now: Measurement) -> tuple[str, ...]:
-    """The parts of the cell's guest that have other bytes than then, and a change in how the guest started, in words.
+    """The parts of the cell's guest that have other bytes than then; changes of its boot and of the plugin, in words.
 
-    Unknown hashes and starts count as equal.
+    What is unknown of either counts as equal.
     """
     pairs = ((what, then.made_from.get(key), now.made_from.get(key)) for key, what in _MADE_FROM)
     parts = tuple(what for what, old, new in pairs if old and new and old != new)
-    old, new = then.hygiene.get("boot"), now.hygiene.get("boot")
-    return (*parts, f"the guest's boot ({old} then, {new} now)") if old and new and old != new else parts
+    told = (
+        ("the guest's boot", then.hygiene.get("boot"), now.hygiene.get("boot")),
+        ("pytest-vmstorage", then.made_from.get("plugin"), now.made_from.get("plugin")),
+    )
+    return (*parts, *(f"{what} ({old} then, {new} now)" for what, old, new in told if old and new and old != new))
 
 
 def stack_changes(before: HostFacts, today: HostFacts) -> tuple[str, ...]:

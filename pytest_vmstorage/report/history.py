@@ -15,7 +15,15 @@ from pytest_vmstorage.units import format_figure
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _GAP = "·"
-_SIGNS: Mapping[str, str] = {"kernel": "k", "QEMU": "Q", "libvirt": "L", "the guest image": "i", "the domain XML": "x"}
+_SIGNS: Mapping[str, str] = {
+    "kernel": "k",
+    "QEMU": "Q",
+    "libvirt": "L",
+    "the firmware": "f",
+    "the guest image": "i",
+    "the domain XML": "x",
+    "pytest-vmstorage": "p",
+}
 """The letter of a mark in a chart by how its sentence begins; `+` for several on one day, `*` for any other."""
 
 _SHOWN_LINES = 12
@@ -89,7 +97,9 @@ def explanations(finding: HistoryFinding) -> list[str]:
     """What changed in these days, or that nothing is known to have; who accepted it; what says more."""
     told = [f"{mark.what} ({mark.host}, {mark.on})" for mark in finding.marks]
     if finding.kind == "step" and not told:
-        told = ["unexplained: kernel, QEMU, libvirt, guest image and domain XML were the same before and after"]
+        told = [
+            "unexplained: no change is known of kernel, QEMU, libvirt, firmware, guest image, domain XML and plugin"
+        ]
     if finding.accepted is not None:
         told.append(str(finding.accepted))
     return [*told, *(f"to narrow it: {command}" for command in finding.narrowing)]

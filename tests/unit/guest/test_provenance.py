@@ -1,6 +1,7 @@
 """Hashes of what a guest was made from: the same for guests alike, others for what is other."""
 
 import hashlib
+import importlib.metadata
 from pathlib import Path
 
 from pytest_vmstorage.config.cell import StorageConfig
@@ -43,4 +44,18 @@ def test_the_binary_behind_a_link_is_what_counts(tmp_path: Path) -> None:
     assert found["guest_image_sha256"] == "1234"
     binary.write_bytes(b"another one")
     assert provenance.of(spec(emulator=str(link), root_sha256="1234")) == found
-    assert set(Provenance(LocalShell()).of(spec(emulator=str(tmp_path / "none")))) == {"domain_xml_sha256"}
+    assert set(Provenance(LocalShell()).of(spec(emulator=str(tmp_path / "none")))) == {"domain_xml_sha256", "plugin"}
+
+
+def test_the_firmware_is_the_first_in_qemus_folders(tmp_path: Path) -> None:
+    """As QEMU itself looks for it; where no folder has it, it is left out."""
+    emulator = tmp_path / "qemu"
+    emulator.write_text(f"#!/bin/sh\n[ \"$*\" = '-L help' ] && printf '%s\\n' {tmp_path}/a {tmp_path}/b {tmp_path}/c\n")
+    emulator.chmod(0o755)
+    assert "firmware_sha256" not in Provenance(LocalShell()).of(spec(emulator=str(emulator)))
+    for name in ("b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "bios-256k.bin").write_text(f"SeaBIOS {name}")
+    found = Provenance(LocalShell()).of(spec(emulator=str(emulator)))
+    assert found["firmware_sha256"] == hashlib.sha256(b"SeaBIOS b").hexdigest()
+    assert found["plugin"] == importlib.metadata.version("pytest-vmstorage")

@@ -99,6 +99,22 @@ def test_parts_of_guests_are_marks_of_their_cells() -> None:
     assert (shift.what, shift.on, shift.places) == ("the guest image is another one", date(2026, 11, 2), frozenset({0}))
 
 
+def test_firmware_and_the_plugin_are_marks_too() -> None:
+    """The plugin's with its versions; days that saved neither changed nothing."""
+    runs = []
+    for day, made in (
+        (1, {}),
+        (2, {"plugin": "0.1", "firmware_sha256": "a"}),
+        (3, {"plugin": "0.2", "firmware_sha256": "b"}),
+    ):
+        one = make_measurement(RAW, iops=(1.0,)).model_copy(update={"made_from": made})
+        runs.append(make_run(one, started=f"2026-11-{day:02}T03:00:00+00:00"))
+    assert [(shift.what, shift.on.day) for shift in gather(runs).shifts] == [
+        ("pytest-vmstorage (0.1 then, 0.2 now)", 3),
+        ("the firmware is another one", 3),
+    ]
+
+
 def test_a_cell_that_no_run_has_any_more_is_gone() -> None:
     """After two weeks."""
     runs = [saved(1), make_run(make_measurement(StorageConfig(bus="ide")), started="2026-11-15T03:00:00+00:00")]
