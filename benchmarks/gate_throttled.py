@@ -25,6 +25,24 @@ from collections import Counter
 from pathlib import Path
 
 CONFTEST = """
+import os
+from pytest_vmstorage.lab.environments import GuestEnvironment
+
+LIMITS = dict.fromkeys(("bps", "bps_rd", "bps_wr", "iops_rd", "iops_wr"), 0)
+begin = GuestEnvironment.__init__
+
+def throttled(self, guest, services):
+    # here the guest is proven, and no round has begun
+    monitor = guest.machine.domain.monitor
+    device = next(one["qdev"] for one in monitor("query-block") if "ua-test" in one["qdev"])
+    iops = int(os.environ["IOPS_" + guest.config.format.upper()])
+    monitor("block_set_io_throttle", id=device, iops=iops, **LIMITS)
+    begin(self, guest, services)
+
+GuestEnvironment.__init__ = throttled
+"""
+
+TEST = """
 import pytest
 from pytest_vmstorage import Fio
 
