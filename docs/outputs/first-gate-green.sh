@@ -3,4 +3,4 @@
 . docs/outputs/lib
 block python tutorials/first-gate.md 1 > test_gate.py
 measured --vm-save=main test_gate.py > /dev/null
-measured -v --vm-baseline=main --vm-confirm --vm-day-spread=3% test_gate.py | sed -n '/ VM storage /,/^verdicts:/p'
+measured -v --vm-baseline=main --vm-confirm --vm-day-spread=3% test_gate.py | sed -n '/VM storage:/,/^verdicts:/p'

@@ -5,7 +5,7 @@ export TMPDIR=/var/tmp
 . docs/outputs/lib
 block python tutorials/first-lab-host.md 1 > test_disks.py
 block toml tutorials/first-lab-host.md 1 > vmstorage.toml
-python - <<'END' | sed -n "/ VM storage /,\$p" | paragraphs "host +format" | grep -v " passed in "
+python - <<'END' | sed -n "/VM storage:/,\$p" | paragraphs "host +format" | grep -v " passed in "
 import os, sys
 from pathlib import Path
 
