@@ -170,6 +170,33 @@ def count_to_see(shift: float, spread: float, risk: float = 0.05) -> int | None:
     return found if found <= MOST_PAIRS else None
 
 
+def equivalence_p(differences: Sequence[float], margin: float) -> float:
+    """The p-value of a shift that lies within `margin` on either side of 0, by two one-sided signed-rank tests.
+
+    The larger of the two (Schuirmann 1987): at most a risk where the interval of 1 - 2 * risk lies within the margin.
+    A shift at the margin, or beyond it, is taken for one within it with that risk at most. 1.0 without a difference.
+    """
+    above = signed_rank_p([difference + margin for difference in differences])
+    return max(above, signed_rank_p([margin - difference for difference in differences]))
+
+
+def count_to_equal(margin: float, spread: float, risk: float = 0.05) -> int | None:
+    """The fewest differences of that spread that show a shift of 0 to lie within `margin` in four of five cases.
+
+    Two one-sided t tests: (t.95 + t.90) s / sqrt(n) at 5 % (Julious 2004, 5.1). At least as many as the signed ranks
+    need for that risk; None above `MOST_PAIRS`.
+    """
+    least = math.ceil(-math.log2(risk))
+
+    def half_width(count: int) -> float:
+        quantiles = student_t_quantile(1.0 - risk, count - 1) + student_t_quantile(0.90, count - 1)
+        return quantiles * spread / math.sqrt(count)
+
+    counts = range(least, MOST_PAIRS + 1)
+    found = least + bisect_left(counts, True, key=lambda count: half_width(count) <= margin)
+    return found if found <= MOST_PAIRS else None
+
+
 def fewest_for_interval(confidence: float = 0.95) -> int:
     """The fewest differences that have a `shift_interval` of that confidence, which is below 1."""
     # the same rounding as in `shift_interval`: a confidence of exactly 1 - 2/2^n must be reached

@@ -15,8 +15,10 @@ from pytest_vmstorage.stats import (
     MOST_PAIRS,
     Interval,
     benjamini_hochberg,
+    count_to_equal,
     count_to_see,
     drawn_sum_p,
+    equivalence_p,
     fewest_for_interval,
     hodges_lehmann,
     holm,
@@ -214,6 +216,35 @@ def test_a_smaller_risk_takes_more() -> None:
     assert several is not None
     assert one is not None
     assert several > one * 1.5
+
+
+def test_two_one_sided_tests_are_the_interval_within_the_margin() -> None:
+    """Of 90 % at a risk of 5 %: shown where it lies within, on both sides; a spread that is too wide shows nothing."""
+    draw = random.Random(7)
+    shown = 0
+    for _ in range(200):
+        spread, center = draw.uniform(0.002, 0.05), draw.uniform(-0.03, 0.03)
+        found = [draw.gauss(center, spread) for _ in range(12)]
+        low, high = lower_bound(found, 0.05), upper_bound(found, 0.05)
+        assert (equivalence_p(found, 0.02) <= 0.05) is (low > -0.02 and high < 0.02)
+        shown += equivalence_p(found, 0.02) <= 0.05
+    assert 20 < shown < 180
+    assert equivalence_p([0.0] * 5, 0.02) == 1 / 32
+    assert equivalence_p([], 0.02) == 1.0
+    assert equivalence_p([0.05, -0.05] * 6, 0.02) > 0.05
+    assert equivalence_p([0.021] * 12, 0.02) == 1.0
+
+
+def test_so_many_show_that_two_are_equal() -> None:
+    """In four of five cases by simulation; never fewer than the signed ranks need."""
+    count = count_to_equal(0.02, 0.02)
+    assert count is not None
+    draw = random.Random(3)
+    shown = sum(equivalence_p([draw.gauss(0, 0.02) for _ in range(count)], 0.02) <= 0.05 for _ in range(1000))
+    assert 740 <= shown <= 860
+    assert count_to_equal(0.02, 0.0) == 5
+    assert count_to_equal(0.02, 0.0, risk=0.01) == 7
+    assert count_to_equal(0.02, 1.0) is None
 
 
 def test_benjamini_hochberg_counts_more_where_more_is_true() -> None:
