@@ -112,7 +112,7 @@ Sameness = Literal["equal", "differs", "open"]
 """What pairs say of two kinds of guests: at most 2 % apart, further apart, or neither is sure."""
 
 
-class Compared(BaseModel):
+class Equality(BaseModel):
     """The ratio of one workload's speeds in pairs of guests, with its 95 % interval, None for fewer than 6 pairs.
 
     `p` is that of the equivalence tests; `needed` is the number of pairs that would show guests of one speed to be
@@ -156,13 +156,27 @@ class RestoredBus(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     bus: Bus
-    compared: tuple[Compared, ...]
+    compared: tuple[Equality, ...]
 
     @property
     def verdict(self) -> Sameness:
         """Equal where all workloads are, which keeps the risk of each (Berger 1982); different where one is."""
         found = {one.verdict for one in self.compared}
         return "differs" if "differs" in found else "equal" if found == {"equal"} else "open"
+
+
+FEWEST_PAIRS, MOST_PAIRS = 6, 40
+"""Pairs of a bus: so many have an interval of 95 %, and more would take an hour."""
+
+
+def pairs_to_take(noises: Sequence[Noise]) -> int:
+    """The number of pairs that shows restored guests of the same speed to be equal, fixed before the first of them.
+
+    A look after each pair would find what it looks for more often than the risk says. At most 40: where noise asks for
+    more, the pairs will not decide.
+    """
+    wanted = [count_to_equal(math.log1p(MARGIN), one.pair, RISK) for one in noises]
+    return max([FEWEST_PAIRS, *(min(count or MOST_PAIRS, MOST_PAIRS) for count in wanted)])
 
 
 class Warmth(BaseModel):
@@ -210,7 +224,7 @@ class Calibration(BaseModel):
     noise: tuple[Noise, ...] = ()
     warmth: tuple[Warmth, ...] = ()
     restored: tuple[RestoredBus, ...] = ()
-    bare: tuple[Compared, ...] = ()
+    bare: tuple[Equality, ...] = ()
     yardsticks: tuple[Yardstick, ...] = ()
     pressed: Mapping[str, float] = {}
     others_cpu: float | None = None

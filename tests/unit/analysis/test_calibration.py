@@ -11,13 +11,14 @@ import pytest
 
 from pytest_vmstorage.analysis.calibration import (
     Calibration,
-    Compared,
+    Equality,
     Noise,
     RestoredBus,
     day_spread,
+    pairs_to_take,
     power_clause,
 )
-from pytest_vmstorage.stats import visible_shift
+from pytest_vmstorage.stats import count_to_equal, visible_shift
 from pytest_vmstorage.testing.builders import make_host
 
 HOST = make_host("lab01", accel="kvm")
@@ -88,25 +89,35 @@ def test_so_many_rounds_have_an_interval_as_narrow_as_asked(spread: float) -> No
 
 def test_guests_are_equal_different_or_neither() -> None:
     """Ten pairs within 2 %; ten that are 5 % apart; ten noisy ones, with the number that would tell."""
-    equal = Compared.of("fio", logs(1, 0.0, 0.01, 12))
+    equal = Equality.of("fio", logs(1, 0.0, 0.01, 12))
     assert (equal.verdict, equal.pairs) == ("equal", 12)
     assert equal.low is not None
     assert equal.high is not None
     assert equal.low < equal.ratio < equal.high
     for shift in (0.05, -0.05):
-        assert Compared.of("fio", logs(2, shift, 0.01, 12)).verdict == "differs"
-    noisy = Compared.of("fio", logs(3, 0.0, 0.1, 12))
+        assert Equality.of("fio", logs(2, shift, 0.01, 12)).verdict == "differs"
+    noisy = Equality.of("fio", logs(3, 0.0, 0.1, 12))
     assert noisy.verdict == "open"
     assert noisy.needed is not None
     assert noisy.needed > 100
-    few = Compared.of("fio", [0.0, 0.001])
+    few = Equality.of("fio", [0.0, 0.001])
     assert (few.low, few.high, few.verdict) == (None, None, "open")
+
+
+def test_the_number_of_pairs_is_fixed_by_the_noise() -> None:
+    """Of the noisier workload, and within limits."""
+    assert pairs_to_take([noise(round=0.001, boot=0)]) == 6
+    assert pairs_to_take([noise(round=0.1, boot=0.1)]) == 40
+    between = pairs_to_take([noise(round=0.001, boot=0), noise(round=0.02, boot=0.005)])
+    assert between == count_to_equal(math.log1p(0.02), noise(round=0.02, boot=0.005).pair)
+    assert 6 < between < 40
+    assert pairs_to_take([]) == 6
 
 
 def test_a_bus_is_equal_where_all_its_workloads_are() -> None:
     """One that is open keeps it open, one that differs decides."""
     equal, open_, differs = (
-        Compared.of("fio", logs(4, shift, spread, 12)) for shift, spread in ((0, 0.005), (0, 0.2), (0.1, 0.005))
+        Equality.of("fio", logs(4, shift, spread, 12)) for shift, spread in ((0, 0.005), (0, 0.2), (0.1, 0.005))
     )
     found = {
         "equal": (equal, equal),
