@@ -130,7 +130,7 @@ def _figure(cell: HistoryLine, place: int, history: BaselineHistory) -> Markup:
     """The picture of a cell below its name."""
     if not cell.days:
         return tag("p", shown(f"{cell.about}: {cell.why_not}"))
-    return tag("figure", tag("figcaption", shown(cell.about)), line_picture(cell, place, history), class_="chart")
+    return tag("figure", tag("figcaption", shown(cell.about)), line_picture(cell, place, history))
 
 
 def _table(history: BaselineHistory) -> Markup:
