@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from pages import DESK, SIZES, Opened
-from runs import nightly
+from runs import demo, nightly
 
-from pytest_vmstorage.report.html.history import render_html_history
+from pytest_vmstorage.report.html.history import history_part, render_html_history
+from pytest_vmstorage.report.html.page import render_html
 
 BEYOND = """() => {
     const width = document.documentElement.clientWidth, scrolls = element => {
@@ -63,6 +64,22 @@ def test_a_history_is_seen_by_everybody(opened: Callable[..., Opened], tmp_path:
     picture = sheet.page.locator("figure svg").first.bounding_box()
     assert picture is not None
     assert picture["width"] > 3 * picture["height"]
+
+
+@pytest.mark.parametrize(("dark", "size"), [(True, "desk"), (False, "phone")])
+def test_a_run_with_a_history_is_seen_by_everybody(
+    opened: Callable[..., Opened], tmp_path: Path, dark: bool, size: str
+) -> None:
+    """In the page of a run: the same, and the page's script finds all that it looks for."""
+    run, path = demo().run, tmp_path / "run.html"
+    part = history_part(nightly(), len(run.measurements))
+    path.write_text(render_html(run, more=[part]), encoding="utf-8")
+    sheet = opened(address=path.as_uri(), dark=dark, size=SIZES[size])
+    assert sheet.page.locator("#history figure svg").count() == 2
+    assert sheet.violations() == []
+    assert sheet.page.evaluate(BEYOND) == []
+    assert sheet.requests == [path.as_uri()]
+    assert sheet.complaints == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
