@@ -10,6 +10,7 @@ from pytest_vmstorage.host.files import Files, first_line
 from pytest_vmstorage.host.shell import Shell
 from pytest_vmstorage.results.cost import Cost, Process, read_process, spent
 from pytest_vmstorage.results.counters import IoCounters, read_process_io
+from pytest_vmstorage.results.series import Counts
 
 _SECTOR_BYTES = 512
 
@@ -131,13 +132,17 @@ class HostLook(BaseModel):
 
 
 class Look(BaseModel):
-    """All counters around a round at one moment: those of the guest, of QEMU's block layer, and of the host."""
+    """All counters around a round at one moment: those of the guest, of QEMU's block layer, and of the host.
+
+    `counts` are those with which the series of a round can begin; None where they have to be read for it.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     moved: IoCounters = IoCounters()
     process: Process | None = None
     pressure: Pressure = Pressure()
+    counts: Counts | None = None
 
     def moved_since(self, before: Look) -> IoCounters:
         """The I/O of each layer since another look."""

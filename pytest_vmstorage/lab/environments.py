@@ -27,7 +27,7 @@ from pytest_vmstorage.lab.prefetch import Prefetch
 from pytest_vmstorage.lab.reaper import DAEMON_LOGS
 from pytest_vmstorage.measure.diagnosis import explain_error
 from pytest_vmstorage.measure.preconditioning import zeros_vanish
-from pytest_vmstorage.measure.proof.evidence import block_counters, block_counts, fallback_lines, io_counters
+from pytest_vmstorage.measure.proof.evidence import block_counters, fallback_lines, io_counters
 from pytest_vmstorage.measure.proof.guest import changed_in_guest
 from pytest_vmstorage.measure.system import Identity, Paths, Regions, SystemUnderTest
 from pytest_vmstorage.results.counters import IoCounters, guest_counters, read_guest_stat
@@ -179,20 +179,24 @@ class GuestEnvironment(DiskEnvironment):
 
     def begin_look(self) -> Callable[[], Look]:
         """Read the counters of guest and QEMU's block layer; the result reads those of the host."""
-        moved, block = self._moved(), block_counters(self._machine)
-        return lambda: _look(self._watch.look(), block, moved)
+        moved, (block, counts) = self._moved(), block_counters(self._machine)
+        return lambda: _look(self._watch.look(), block, moved, self._series(counts))
 
     def look(self) -> Look:
         """Read the counters of host, QEMU's block layer and guest."""
-        host = self._watch.look()
-        return _look(host, block_counters(self._machine), self._moved())
+        host, (block, counts) = self._watch.look(), block_counters(self._machine)
+        return _look(host, block, self._moved(), self._series(counts))
 
     def count(self) -> Counts | None:
         """Read what QEMU's block layer has done for the disk; None on another host.
 
         There a reading in flight keeps a link that was cut from being noticed in time.
         """
-        return None if isinstance(self._below, SshShell) else block_counts(self._machine)
+        return None if isinstance(self._below, SshShell) else block_counters(self._machine)[1]
+
+    def _series(self, counts: Counts | None) -> Counts | None:
+        """The counts with which a series can begin: none where there is none."""
+        return None if isinstance(self._below, SshShell) else counts
 
     def _moved(self) -> Mapping[str, int]:
         """The guest's own counters of its disk."""
@@ -464,5 +468,5 @@ def guests_file(disk: HostDisk, made: GuestFs, *, keep: bool) -> Mapping[str, st
     return {"test file": f"{file}, removed with the guest's disk{stays}"}
 
 
-def _look(host: HostLook, block: Mapping[str, int], moved: Mapping[str, int]) -> Look:
-    return Look(moved=io_counters(host, block, moved), process=host.process, pressure=host.pressure)
+def _look(host: HostLook, block: Mapping[str, int], moved: Mapping[str, int], counts: Counts | None) -> Look:
+    return Look(moved=io_counters(host, block, moved), process=host.process, pressure=host.pressure, counts=counts)

@@ -23,14 +23,16 @@ class Meter:
     """A context in which a tool runs, and the series of it; `count` gives the counts, None where nothing counts.
 
     The first reading is taken before the tool starts and the last one from `stop` on, so that all that the tool moved
-    lies between them. `count` is called in a thread, while the shell is in use. `stop`ped by an event of your own, the
-    meter waits by that, and has its time from `clock`.
+    lies between them. Where the disk has moved nothing since its counts were read, `first` has them, and the tool does
+    not wait for another answer. `count` is called in a thread, while the shell is in use. `stop`ped by an event of your
+    own, the meter waits by that, and has its time from `clock`.
     """
 
     def __init__(
         self,
         count: Callable[[], Counts | None],
         *,
+        first: Counts | None = None,
         clock: Callable[[], float] = time.monotonic,
         stopped: threading.Event | None = None,
     ) -> None:
@@ -38,7 +40,7 @@ class Meter:
         self._clock = clock
         self._stopped = stopped or threading.Event()
         self._origin = clock()
-        self._readings: list[Counted] = []
+        self._readings: list[Counted] = [Counted(0.0, first)] if first is not None else []
         self._lost = 0
         self._is_wanted = True
         # a daemon: a reading that is never answered does not keep the process
@@ -46,7 +48,7 @@ class Meter:
         self._counts = False
 
     def __enter__(self) -> Self:
-        self._counts = self._read()
+        self._counts = bool(self._readings) or self._read()
         self._origin = self._clock()
         if self._readings:
             self._readings = [self._readings[0]._replace(at_s=0.0)]

@@ -375,7 +375,7 @@ def _round(
     started = datetime.datetime.now(datetime.UTC)
     with span("looks"):
         before = look()
-    with Meter(system.count) as meter:
+    with Meter(system.count, first=before.counts) as meter:
         with span(step):
             shell, limit_s = shell_for(system, workload), plan.timeout_s + 3 * workload.expected_seconds
             result = shell.run(workload.argv(target), timeout_s=limit_s)

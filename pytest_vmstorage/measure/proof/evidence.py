@@ -198,16 +198,13 @@ def _block_stats(domain: Domain) -> Mapping[str, Any] | None:
     return next(stats, None)
 
 
-def block_counters(machine: StartedGuest) -> Mapping[str, int]:
-    """Bytes and requests that QEMU's block layer has moved so far for the disk; empty where QEMU does not count."""
-    stats = _block_stats(machine.domain)
-    return read_block_stats(stats) if stats is not None else {}
+def block_counters(machine: StartedGuest) -> tuple[Mapping[str, int], Counts | None]:
+    """Bytes and requests that QEMU's block layer has moved so far for the disk, and the counts of a series.
 
-
-def block_counts(machine: StartedGuest) -> Counts | None:
-    """The same with the times of requests, for the series of a window; None where QEMU does not count."""
+    Both are of one answer; where QEMU does not count, the first is empty and the second None.
+    """
     stats = _block_stats(machine.domain)
-    return read_qemu_counts(stats) if stats is not None else None
+    return (read_block_stats(stats), read_qemu_counts(stats)) if stats is not None else ({}, None)
 
 
 def io_counters(host: HostLook, block: Mapping[str, int], guest: Mapping[str, int]) -> IoCounters:

@@ -130,6 +130,17 @@ def test_where_nothing_counts_there_is_no_series_and_no_thread() -> None:
     assert asked == [1]
 
 
+def test_counts_that_are_known_are_not_read_again() -> None:
+    """The first reading is theirs, as of the tool's start; the disk is asked half a second later."""
+    clock, numbers = Clock(1.5), iter(range(5, 10))
+    with Meter(lambda: counts(next(numbers)), first=counts(3), clock=clock, stopped=clock) as meter:
+        meter._thread.join(10)
+        meter.stop()
+        made = meter.series("QEMU")
+    assert made is not None
+    assert (made.edges_s, made.reads, next(numbers)) == ((0.0, 0.5, 1.0, 1.5), (2, 1, 1), 8)
+
+
 @pytest.mark.parametrize("end", [DIED, LostError("The link was cut.", code="VM402")], ids=["guest died", "host lost"])
 def test_what_has_ended_is_not_asked_again(end: Exception) -> None:
     """The readings end with the guest, or the link to its host, and the round by its own error."""
