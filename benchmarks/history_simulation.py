@@ -274,6 +274,8 @@ def speed(cells: int = 180, days: int = 1000) -> dict[str, float]:
     found = find_causes(many)
     took = time.perf_counter() - begun
     return {
+        "cells": cells,
+        "days": days,
         "seconds": round(took, 2),
         "mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         "findings": len(found),
@@ -357,7 +359,7 @@ def markdown(
             [(one["name"], one["cells"], f"{one['findings']:.2f}", per_cent(one["exact"])) for one in causes],
         )
     )
-    parts.append(f"180 cells x 1000 days: {fast['seconds']} s, {fast['mib']} MiB")
+    parts.append(f"{fast['cells']} cells x {fast['days']} days: {fast['seconds']} s, {fast['mib']} MiB")
     return "\n\n".join(parts)
 
 

@@ -38,6 +38,10 @@ _SURE = 30.0
 _LOOKED_BACK = 60
 _SIDE = 0.975
 _CLEARLY_NOT = -4.0
+_STAYED_SHARE = 0.5
+_STAYED_ERRORS = 3.0
+"""A series stayed where it was if its change and so many standard errors are below that share of the usual change."""
+
 _CLEARLY_STEP = 10.0
 _NORMAL = statistics.NormalDist()
 
@@ -266,7 +270,8 @@ class _Causes:
         else:
             met = {number for number in there if self._meets(number, condition)}
             others = {number for number in seeds - met if evidence.get(number, 0.0) > math.log(len(there)) + 3}
-            inside = {number for number in met if evidence[number] > _CLEARLY_NOT}
+            stayed = {number for number in met - seeds if _has_stayed(weights[number], sign, math.sqrt(usual))}
+            inside = {number for number in met - stayed if evidence[number] > _CLEARLY_NOT}
         everyone = sorted({*there, *inside, *others})
         cells = [Compared(self._many[number].axes, regressed=number in inside) for number in everyone]
         shared = find_shared(cells)
@@ -339,6 +344,11 @@ def _evidence(shift: float, error: float, usual: float) -> float:
     height = shift * math.sqrt(usual / (noise * both))
     tail = max(2 * _NORMAL.cdf(height), 1e-300)
     return max(-_SURE, min(_SURE, 0.5 * math.log(noise / both) + height * height / 2 + math.log(tail)))
+
+
+def _has_stayed(weight: tuple[float, float] | None, sign: float, usual: float) -> bool:
+    """Whether a series did not change as others did by `usual`: a Bayes factor of a change of any size hardly tells."""
+    return weight is not None and weight[0] * sign + _STAYED_ERRORS * weight[1] < _STAYED_SHARE * usual
 
 
 def _best_list(evidence: Mapping[int, float]) -> tuple[list[int], float]:

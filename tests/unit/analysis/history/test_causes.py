@@ -85,6 +85,19 @@ def test_cells_that_share_nothing_are_listed() -> None:
     assert [CELLS[number] for number in cause.members] == hit
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("days", [12, 40])
+def test_a_cell_that_stayed_is_not_told_to_have_changed(days: int, seed: int) -> None:
+    """Three of four cells are slower by a quarter: a change of any size in the fourth is not much less likely."""
+    draw, cells = random.Random(seed), [{"cache": a, "bus": b} for a in ("none", "unsafe") for b in ("ide", "sata")]
+    many = [
+        Judged(range(days), [draw.gauss(0.22 * (place < 3 and day >= days // 2), 0.03) for day in range(days)], cell)
+        for place, cell in enumerate(cells)
+    ]
+    (cause,) = find_causes(many)
+    assert (cause.members, cause.shared) == ((0, 1, 2), ())
+
+
 def test_creep_of_cells_with_one_value() -> None:
     """It is a creep, from the first day to the last."""
     (cause,) = history((with_values(cache="unsafe"), lambda day: 0.15 * day / 39))

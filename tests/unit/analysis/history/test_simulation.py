@@ -28,4 +28,4 @@ def test_a_quiet_world_is_told_rightly() -> None:
     assert len(findings) == 24
     assert sum(findings) / len(findings) < 1.15
     assert f"| iid | 3 | {100 * world['day']:.1f} |" in run.stdout
-    assert set(told["speed"]) == {"seconds", "mib", "findings"}
+    assert set(told["speed"]) == {"cells", "days", "seconds", "mib", "findings"}
