@@ -14,7 +14,7 @@ VmStorageError
 │   ├── GuestSilentError no answer any more
 │   ├── CommandStuckError a command in it cannot be ended
 │   ├── DiskMissingError its kernel does not see the disk
-│   └── GuestDiedError   QEMU ended or the kernel panicked
+│   └── GuestDiedError   QEMU ended, KVM failed or the kernel panicked
 ├── AttestationError     the cell is not what its id says          -> error of that cell
 └── WorkloadError        the tool failed or printed what it never prints -> error of that cell
     └── LateError        the tool was ended at its time limit
@@ -162,7 +162,7 @@ class DiskMissingError(GuestError):
 
 
 class GuestDiedError(GuestError):
-    """QEMU ended, or the guest's kernel panicked."""
+    """QEMU ended, gave the guest up after an error of KVM, or the guest's kernel panicked."""
 
 
 class AttestationError(VmStorageError):

@@ -9,27 +9,34 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from pytest_vmstorage import Fio, StorageConfig
 from pytest_vmstorage.config.inventory import ListedDevice
+from pytest_vmstorage.config.settings import AccelChoice, AccelRequest
 from pytest_vmstorage.errors import (
     BootTimeoutError,
     DiskMissingError,
     GuestDiedError,
     GuestError,
     GuestSilentError,
+    HostError,
     HypervisorError,
     VmStorageError,
     WorkloadError,
 )
+from pytest_vmstorage.guest.acceleration import CanaryCache
 from pytest_vmstorage.guest.boot import BootFiles
 from pytest_vmstorage.guest.disk_xml import TEST_ALIAS
 from pytest_vmstorage.guest.guest import Guest
 from pytest_vmstorage.guest.libvirt import hypervisor
 from pytest_vmstorage.host.shell import TIMED_OUT, LocalShell, reread, run_line
 from pytest_vmstorage.lab import environments
+from pytest_vmstorage.lab.acceleration import find_accel
+from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.measure.runner import measure
 from pytest_vmstorage.measure.system import Plan
@@ -256,6 +263,86 @@ def test_a_guest_that_is_gone_is_told_and_the_next_cell_is_measured(
     assert not lab.shell.run(["test", "-e", f"/proc/{process}"]).ok
     assert not lab.shell.run(["test", "-e", guest.machine.spec.disk]).ok
     assert measure(lab.environment(cell()), WRITE, ONCE).bw > 0
+
+
+@pytest.mark.skipif(not os.access("/dev/kvm", os.R_OK | os.W_OK), reason="there is no KVM that could fail")
+def test_a_guest_that_kvm_cannot_run_is_given_up_at_once(lab: Lab, tmp_path: Path) -> None:
+    """By QEMU's own event, with the instruction: nobody waits for the time that a guest has to boot."""
+    begin = time.monotonic()
+    domain = lab.hypervisor.start(failing_under_kvm(lab, tmp_path))
+    try:
+        with pytest.raises(
+            GuestDiedError, match=r"^QEMU gave the guest up: KVM failed with an internal error"
+        ) as caught:
+            domain.wait_for_agent(120)
+        assert caught.value.code == "VM502"
+        assert "--vm-accel=tcg" in caught.value.hint
+        # and whoever waits for it later
+        with pytest.raises(GuestDiedError, match=r"^QEMU gave the guest up"):
+            domain.wait_for_agent(120)
+    finally:
+        domain.destroy()
+    assert time.monotonic() - begin < 100
+
+
+@pytest.mark.skipif(not os.access("/dev/kvm", os.R_OK | os.W_OK), reason="there is no KVM that could fail")
+def test_a_run_finds_out_at_once_that_kvm_cannot_run_a_guest(lab: Lab, tmp_path: Path) -> None:
+    """By its test guest: it goes on without KVM, or is refused where KVM was demanded, with the reason."""
+    begin = time.monotonic()
+
+    def make(*_what: object) -> SimpleNamespace:
+        return SimpleNamespace(domain=lab.hypervisor.start(failing_under_kvm(lab, tmp_path)))
+
+    def find(requested: AccelRequest) -> AccelChoice:
+        choice, _ = find_accel(
+            requested,
+            host="here",
+            appliance_key="k",
+            shell=LocalShell(),
+            hypervisor=lab.hypervisor,
+            factory=cast("GuestFactory", SimpleNamespace(emulator=lab.factory.emulator, make=make, discard=end)),
+            cache=CanaryCache(tmp_path / f"{requested}.json"),
+            say=print,
+            patience_s=600.0,
+        )
+        return choice
+
+    def end(machine: SimpleNamespace) -> None:
+        machine.domain.destroy()
+
+    choice = find("auto")
+    said = "KVM opens, but QEMU gave the guest up: KVM failed with an internal error"
+    assert choice.used == "tcg"
+    assert choice.reason.startswith(said)
+    with pytest.raises(HostError, match=re.escape(f"--vm-accel=kvm: {said}")):
+        find("kvm")
+    assert time.monotonic() - begin < 100
+
+
+def failing_under_kvm(lab: Lab, folder: Path) -> str:
+    """The XML of a guest whose firmware KVM cannot run: it reads the FPU's state, then goes where no memory is.
+
+    The first is more than an emulator of instructions knows, such as that of a KVM without hardware; on hardware it
+    is an invalid instruction, whose handler is the second.
+    """
+    handler = 0x40
+    code = bytes.fromhex("31c08ed8c7061800") + handler.to_bytes(2, "little") + bytes.fromhex("c7061a0000f00fae2ff4")
+    rom = bytearray(b"\xf4" * 65536)
+    rom[: len(code)] = code
+    rom[handler : handler + 5] = bytes.fromhex("ea000000a0")
+    rom[0xFFF0:0xFFF5] = bytes.fromhex("ea000000f0")
+    path = folder / "firmware.rom"
+    path.write_bytes(bytes(rom))
+    return f"""\
+<domain type='kvm'>
+  <name>vms-test-given-up</name>
+  <memory unit='MiB'>64</memory>
+  <vcpu>1</vcpu>
+  <os><type arch='x86_64' machine='pc'>hvm</type><loader readonly='yes' type='rom'>{path}</loader></os>
+  <cpu mode='custom' check='none'><model>qemu64</model></cpu>
+  <devices><emulator>{lab.factory.emulator}</emulator></devices>
+</domain>
+"""
 
 
 @pytest.mark.restored

@@ -30,23 +30,33 @@ class GuestEvents:
         self._qemu = qemu
         self._agents: dict[str, threading.Event] = {}
         self._ended: dict[str, threading.Event] = {}
+        self._stopped: dict[str, threading.Event] = {}
+        self._news: dict[str, threading.Event] = {}
         self._io_errors: dict[str, list[str]] = {}
 
     def agent(self, uuid: str) -> threading.Event:
-        """An event that is set once the guest of that UUID opened its agent's port, or ended, or its host was lost."""
+        """An event that is set once the guest of that UUID opened its agent's port."""
         return self._agents.setdefault(uuid, threading.Event())
 
     def ended(self, uuid: str) -> threading.Event:
         """An event that is set once the guest of that UUID is gone."""
         return self._ended.setdefault(uuid, threading.Event())
 
+    def stopped(self, uuid: str) -> threading.Event:
+        """An event that is set when QEMU stops the guest of that UUID, for any reason; who looks at it clears it."""
+        return self._stopped.setdefault(uuid, threading.Event())
+
+    def news(self, uuid: str) -> threading.Event:
+        """An event that is set with each of the others, and when the host is lost; who waits for it clears it."""
+        return self._news.setdefault(uuid, threading.Event())
+
     def io_errors(self, uuid: str) -> list[str]:
         """Reasons of the I/O errors in the guest of that UUID so far; the list grows."""
         return self._io_errors.setdefault(uuid, [])
 
     def wake(self) -> None:
-        """End every wait for an agent: the connection that would tell of it is lost."""
-        for event in list(self._agents.values()):
+        """End every wait for news: the connection that would tell of them is lost."""
+        for event in list(self._news.values()):
             event.set()
 
     def watch(self, conn: Any) -> None:
@@ -55,28 +65,36 @@ class GuestEvents:
 
         def on_agent(_conn: Any, dom: Any, state: int, _reason: int, _opaque: Any) -> None:
             if state == lib.VIR_CONNECT_DOMAIN_EVENT_AGENT_LIFECYCLE_STATE_CONNECTED:
-                self.agent(dom.UUIDString()).set()
+                self._tell(self.agent, dom.UUIDString())
 
         def on_lifecycle(_conn: Any, dom: Any, event: int, _detail: int, _opaque: Any) -> None:
             if event in (lib.VIR_DOMAIN_EVENT_STOPPED, lib.VIR_DOMAIN_EVENT_CRASHED):
-                self._end(dom.UUIDString())
-
-        def on_io_error(_conn: Any, dom: Any, _event: str, _s: int, _us: int, details: str, _opaque: Any) -> None:
-            self.io_errors(dom.UUIDString()).append(io_error_reason(details))
+                self._tell(self.ended, dom.UUIDString())
 
         conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, on_agent, None)
         conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_lifecycle, None)
-        # not by libvirt's own event of it, which leaves QEMU's words out
-        self._qemu.qemuMonitorEventRegister(conn, None, "BLOCK_IO_ERROR", on_io_error, None, 0)
+        self._watch_qemu(conn)
         for uuid in [one for one, event in list(self._ended.items()) if not event.is_set()]:
             try:
                 conn.lookupByUUIDString(uuid)
             except lib.libvirtError:
-                self._end(uuid)
+                self._tell(self.ended, uuid)
 
-    def _end(self, uuid: str) -> None:
-        self.ended(uuid).set()
-        self.agent(uuid).set()
+    def _watch_qemu(self, conn: Any) -> None:
+        """Register for QEMU's own events: libvirt's leave out why an I/O failed, and why a guest was stopped."""
+
+        def on_io_error(_conn: Any, dom: Any, _event: str, _s: int, _us: int, details: str, _opaque: Any) -> None:
+            self.io_errors(dom.UUIDString()).append(io_error_reason(details))
+
+        def on_stop(_conn: Any, dom: Any, _event: str, _s: int, _us: int, _details: str, _opaque: Any) -> None:
+            self._tell(self.stopped, dom.UUIDString())
+
+        self._qemu.qemuMonitorEventRegister(conn, None, "BLOCK_IO_ERROR", on_io_error, None, 0)
+        self._qemu.qemuMonitorEventRegister(conn, None, "STOP", on_stop, None, 0)
+
+    def _tell(self, event: Callable[[str], threading.Event], uuid: str) -> None:
+        event(uuid).set()
+        self.news(uuid).set()
 
 
 class Connection:

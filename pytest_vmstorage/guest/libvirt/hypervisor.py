@@ -17,7 +17,15 @@ from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError
 from pytest_vmstorage.guest.libvirt.capabilities_cache import count_all_modules, on_one_cpu
 from pytest_vmstorage.guest.libvirt.confinement import Confinement, read_confinement
 from pytest_vmstorage.guest.libvirt.connection import Connection, GuestEvents, start_event_loop
-from pytest_vmstorage.guest.libvirt.messages import bus_names, is_broken_channel, one_line, refusal_hint, version_text
+from pytest_vmstorage.guest.libvirt.messages import (
+    GIVEN_UP_HINT,
+    bus_names,
+    given_up,
+    is_broken_channel,
+    one_line,
+    refusal_hint,
+    version_text,
+)
 from pytest_vmstorage.guest.libvirt.secrets import Passphrases
 from pytest_vmstorage.guest.libvirt.start import Starts
 from pytest_vmstorage.host.background import begin
@@ -170,6 +178,8 @@ class LibvirtDomain:
         self.name: str = handle.name()
         self._agent_up = hypervisor.events.agent(self.uuid)
         self._ended = hypervisor.events.ended(self.uuid)
+        self._stopped = hypervisor.events.stopped(self.uuid)
+        self._news = hypervisor.events.news(self.uuid)
         self._io_errors = hypervisor.events.io_errors(self.uuid)
         self._unanswered: Future[str] | None = None
 
@@ -193,13 +203,41 @@ class LibvirtDomain:
         )
 
     def wait_for_agent(self, timeout_s: float) -> bool:
-        """Wait for the event that the agent's port was opened; raises GuestDiedError if QEMU ends before, LostError."""
-        came = self._agent_up.wait(timeout_s)
-        if not self._connection.is_alive(self._conn):
-            raise self._connection.lost("waiting for the guest to boot")
-        if self._ended.is_set():
-            raise GuestDiedError("The guest ended before it answered.", code="VM502")
-        return came
+        """Wait for the event that the agent's port was opened; raises LostError.
+
+        Raises GuestDiedError if QEMU ends before, or gives the guest up because KVM cannot run it.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            # before all is looked at: what comes from now on ends the wait
+            self._news.clear()
+            if not self._connection.is_alive(self._conn):
+                raise self._connection.lost("waiting for the guest to boot")
+            if self._ended.is_set():
+                raise GuestDiedError("The guest ended before it answered.", code="VM502")
+            if self._agent_up.is_set():
+                return True
+            self._check_not_given_up()
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            self._news.wait(left_s)
+
+    def _check_not_given_up(self) -> None:
+        """Raise GuestDiedError where QEMU stopped the guest after an internal error: by itself it never goes on."""
+        if not self._stopped.is_set():
+            return
+        # a stop that comes while QEMU is asked is another one
+        self._stopped.clear()
+        with contextlib.suppress(HypervisorError, GuestSilentError):
+            if self.monitor("query-status")["status"] != "internal-error":
+                return
+            # it stays so: the next command finds it again
+            self._stopped.set()
+            said = ""
+            with contextlib.suppress(HypervisorError, GuestSilentError):
+                said = str(self.monitor("human-monitor-command", **{"command-line": "x/1i $pc"}))
+            raise GuestDiedError(given_up(said), hint=GIVEN_UP_HINT, code="VM502")
 
     def answers(self, timeout_s: float) -> bool:
         """Whether the agent answers within the time; for a guest that ran before this connection was made."""
@@ -222,8 +260,16 @@ class LibvirtDomain:
             handle = self._handle
             if self._is_found_again:
                 self._wait_for_its_agent(handle)
-            answer = self._qemu.qemuAgentCommand(handle, request, max(1, round(timeout_s)), 0)
+            answer = self._agent_answer(handle, request, timeout_s)
         return json.loads(answer)["return"]
+
+    def _agent_answer(self, handle: Any, request: str, timeout_s: float) -> str:
+        """The agent's answer; raises GuestDiedError where QEMU gave the guest up meanwhile, libvirtError."""
+        try:
+            return str(self._qemu.qemuAgentCommand(handle, request, max(1, round(timeout_s)), 0))
+        except load_libvirt().libvirtError:
+            self._check_not_given_up()
+            raise
 
     def _wait_for_its_agent(self, handle: Any) -> None:
         """Wait until a restarted libvirtd has found the guest's agent; raises libvirtError."""

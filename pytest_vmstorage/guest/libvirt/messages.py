@@ -84,6 +84,19 @@ def io_error_reason(details: str | None) -> str:
     return str(json.loads(details or "{}").get("reason", ""))
 
 
+GIVEN_UP_HINT = "Use --vm-accel=tcg here, or a host whose KVM runs this kernel."
+
+
+def given_up(line: str) -> str:
+    """The sentence on a guest that QEMU stopped after an internal error of KVM.
+
+    `line` is QEMU's disassembly of one instruction ("x/1i $pc"): its address, its bytes since QEMU 5.1, and its words.
+    """
+    found = re.match(r"\s*0x[0-9a-f]+:\s+(?:(?:[0-9a-f]{2} )+\s)?\s*(\S.*)", line)
+    at = f" at the instruction {' '.join(found[1].split())!r}, which it cannot run" if found else ""
+    return f"QEMU gave the guest up: KVM failed with an internal error{at}."
+
+
 def version_text(number: int) -> str:
     """The text of libvirt's version number: 7002022 is 7.2.22."""
     return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"

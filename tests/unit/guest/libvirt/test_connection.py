@@ -120,12 +120,13 @@ def test_a_lost_one_says_why_and_is_made_again_when_it_is_wanted(libvirt: Libvir
 
 
 def test_guests_that_ended_meanwhile_are_known_afterwards(libvirt: Libvirt) -> None:
-    """Their events went nowhere; and nobody waits for an agent that no event can tell of."""
+    """Their events went nowhere; and nobody waits for news that no event can tell."""
     made, events = connect(libvirt)
     gone, there = events.ended("gone"), events.ended("there")
-    waiting = events.agent("booting")
+    waiting = events.news("booting")
     libvirt.opened[0].cut(1)
     assert waiting.is_set()
+    assert not events.agent("booting").is_set()
     real = libvirt.open
     libvirt.open = lambda uri: _knowing(real(uri), "there")  # type: ignore[method-assign]
     made.current()

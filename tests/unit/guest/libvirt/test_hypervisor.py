@@ -6,6 +6,7 @@ Tests of `guest.libvirt.hypervisor` as an implementation of `guest.protocol`.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import NoReturn, cast
 
 import pytest
 
-from pytest_vmstorage.errors import GuestSilentError
+from pytest_vmstorage.errors import GuestDiedError, GuestSilentError
 from pytest_vmstorage.guest.domain_xml import domain_xml
 from pytest_vmstorage.guest.libvirt import hypervisor as hypervisor_module
 from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtDomain, LibvirtHypervisor
@@ -78,7 +79,8 @@ def test_a_monitor_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.M
         return '{"return": {"status": "running"}}'
 
     conn, event = object(), threading.Event()
-    events = SimpleNamespace(agent=lambda _uuid: event, ended=lambda _uuid: event, io_errors=lambda _uuid: [])
+    same = {name: lambda _uuid: event for name in ("agent", "ended", "stopped", "news")}
+    events = SimpleNamespace(**same, io_errors=lambda _uuid: [])
     hypervisor = SimpleNamespace(
         qemu=SimpleNamespace(qemuMonitorCommand=command),
         connection=SimpleNamespace(current=lambda: conn),
@@ -96,3 +98,61 @@ def test_a_monitor_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.M
     assert domain._unanswered is not None
     domain._unanswered.result(60)
     assert domain.monitor("query-status") == {"status": "running"}
+
+
+class Booting:
+    """A guest that boots: what happens to it does so while it is looked at whether its connection is alive."""
+
+    def __init__(self, *happens: str, status: str = "running") -> None:
+        self._happens = list(happens)
+        self._status = status
+        self.asked: list[str] = []
+        self._events = {name: threading.Event() for name in ("agent", "ended", "stopped", "news")}
+        same = {name: lambda _uuid, event=event: event for name, event in self._events.items()}
+        hypervisor = SimpleNamespace(
+            qemu=SimpleNamespace(qemuMonitorCommand=self._answer),
+            connection=SimpleNamespace(current=lambda: self, is_alive=self._look),
+            events=SimpleNamespace(**same, io_errors=lambda _uuid: []),
+        )
+        handle = SimpleNamespace(UUIDString=lambda: "u", name=lambda: "vms-r-1")
+        self.domain = LibvirtDomain(cast("LibvirtHypervisor", hypervisor), handle, self)
+
+    def _look(self, _conn: object) -> bool:
+        if self._happens:
+            self._events[self._happens.pop(0)].set()
+            self._events["news"].set()
+        return True
+
+    def _answer(self, _handle: object, request: str, _flags: int) -> str:
+        asked = json.loads(request)
+        self.asked.append(asked["execute"])
+        told = {"status": self._status} if asked["execute"] == "query-status" else "0xfff0:  0f ae 2f  xrstor (%bx)\r\n"
+        return json.dumps({"return": told})
+
+
+def test_news_that_come_while_a_guest_is_looked_at_end_the_wait() -> None:
+    """They are not wiped away by the look that is under way."""
+    pytest.importorskip("libvirt_qemu")
+    assert Booting("stopped", "agent").domain.wait_for_agent(60)
+    with pytest.raises(GuestDiedError, match=r"^The guest ended before it answered\."):
+        Booting("stopped", "ended").domain.wait_for_agent(60)
+
+
+def test_a_guest_that_was_paused_is_waited_for() -> None:
+    """By its user, or because its disk is full: it may go on, and QEMU is asked once."""
+    pytest.importorskip("libvirt_qemu")
+    guest = Booting("stopped", status="paused")
+    assert not guest.domain.wait_for_agent(0.1)
+    assert guest.asked == ["query-status"]
+
+
+def test_a_guest_that_was_given_up_is_told_each_time() -> None:
+    """While it boots, and in any later command."""
+    pytest.importorskip("libvirt_qemu")
+    guest = Booting("stopped", status="internal-error")
+    for _ in range(2):
+        with pytest.raises(
+            GuestDiedError, match=r"internal error at the instruction 'xrstor \(%bx\)', which"
+        ) as caught:
+            guest.domain.wait_for_agent(60)
+        assert caught.value.code == "VM502"
