@@ -6,6 +6,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -101,7 +102,7 @@ def _is_speed(row: MeasuredCell) -> bool:
 
 
 def _moved(workload: str, host: str, rows: Sequence[Measurement]) -> Moved:
-    varying = [name for name in FIELDS if len({getattr(m.config, name) for m in rows}) > 1]
+    varying = [name for name in FIELDS if len(set(map(attrgetter(f"config.{name}"), rows))) > 1]
     cells = [_Cell({name: getattr(m.config, name) for name in varying}, *_logs(m)) for m in rows]
     found = {name: _effect(name, cells) for name in varying}
     there = sorted((one for one in found.values() if one), key=lambda one: (not one.matters, -one.ratio))

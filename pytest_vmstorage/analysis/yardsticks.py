@@ -36,7 +36,10 @@ class Yardsticks:
 
     def native_of(self, m: Measurement) -> Measurement | None:
         """The last native row of the same workload, device and host; None for a row that has no guest or no storage."""
-        natives = [] if m.config.is_native or m.config.is_null else self._natives.get(_device_key(m), [])
+        # most runs have none, and are asked for each of their rows
+        if not self._natives or m.config.is_native or m.config.is_null:
+            return None
+        natives = self._natives.get(_device_key(m), [])
         return natives[-1] if natives else None
 
     def null_of(self, m: Measurement) -> Measurement | None:
@@ -44,7 +47,7 @@ class Yardsticks:
 
         Of several that share as many, the one that shares the earlier fields; of equal ones the first measured.
         """
-        if m.config.is_native or m.config.is_null:
+        if not self._nulls or m.config.is_native or m.config.is_null:
             return None
         there = [null for null in self._nulls if _path_key(null) == _path_key(m)]
         return max(there, key=lambda null: _shared(m, null), default=None)

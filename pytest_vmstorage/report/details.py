@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 
 from pytest_vmstorage.analysis.axis_effects import Effect, Moved
 from pytest_vmstorage.analysis.yardsticks import Yardsticks
@@ -23,20 +24,22 @@ _LEAST_SHARE = 0.005
 
 def cost_lines(measured: Sequence[Measurement]) -> Iterator[str]:
     """A line for each workload on each host: its cheapest and its dearest row, or all where they print the same."""
-    groups: dict[tuple[str, str], list[Measurement]] = {}
+    groups: dict[tuple[str, str], list[tuple[float, Measurement]]] = {}
     for m in measured:
-        if cpu_per_io(m.cost, m.moved):
-            groups.setdefault((m.workload, m.host), []).append(m)
+        cost = m.cost
+        if cost.cpu_s and (each := cpu_per_io(cost, m.moved)):
+            groups.setdefault((m.workload, m.host), []).append((sum(each.values()), m))
     hosts = {host for _workload, host in groups}
-    for (workload, host), rows in groups.items():
-        rows.sort(key=_cpu)
-        first, last = _cost_clause(rows[0]), _cost_clause(rows[-1])
+    for (workload, host), found in groups.items():
+        rows = sorted(found, key=itemgetter(0))
+        (_, first), (_, last) = rows[0], rows[-1]
         where = f", {host}" if len(hosts) > 1 else ""
-        if len({format_figure(_cpu(m), "s") for m in rows}) == 1:
-            cells = str(rows[0].config) if len(rows) == 1 else f"{len(rows)} rows"
-            yield f"{workload}{where}: {first} ({cells})"
+        if len({format_figure(cpu_s, "s") for cpu_s, _ in rows}) == 1:
+            cells = str(first.config) if len(rows) == 1 else f"{len(rows)} rows"
+            yield f"{workload}{where}: {_cost_clause(first)} ({cells})"
         else:
-            yield f"{workload}{where}: {first} ({rows[0].config}) to {last} ({rows[-1].config}), {len(rows)} rows"
+            ends = f"{_cost_clause(first)} ({first.config}) to {_cost_clause(last)} ({last.config})"
+            yield f"{workload}{where}: {ends}, {len(rows)} rows"
 
 
 def ending_lines(measured: Sequence[Measurement]) -> Iterator[str]:

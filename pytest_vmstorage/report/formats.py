@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,7 +139,20 @@ def _html(run: Run, comparison: Comparison | None, si: bool, history: BaselineHi
     from pytest_vmstorage.report.html.page import render_html
 
     more = [] if history is None else [history_part(history, len(run.measurements))]
-    return render_html(run, comparison, si, more=more)
+    with _uncollected():
+        return render_html(run, comparison, si, more=more)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """A context without garbage collection: a page has no cycles, and all of a large run is looked through for them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _svg(run: Run, comparison: Comparison | None, si: bool) -> str:

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict
@@ -159,7 +160,7 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
     _mark(grid, figures)
     _add_failures(run, placed, grid)
     hosts = host_names(run)
-    rows = sorted(dict.fromkeys(place for place, _ in grid), key=lambda place: _order(place, hosts))
+    rows = _in_order(dict.fromkeys(place for place, _ in grid), hosts)
     axes = _axes(rows)
     cells_of_points = _cells_of_points(run, axes)
     moved = effects(run, placed)
@@ -318,13 +319,25 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
             )
 
 
-def _order(row: _Place, hosts: Sequence[str]) -> tuple[object, ...]:
+def _in_order(rows: Iterable[_Place], hosts: Sequence[str]) -> list[_Place]:
     """Hosts as met, then size, then the axes: in the order in which their values are declared, numbers by size.
 
     What a row lacks comes after all that others have.
     """
-    ranks = (_LAST if row.lacks(name) else _rank(name, getattr(row.config, name)) for name in AXES)
-    return (hosts.index(row.host), row.config.size, *ranks)
+    there = list(rows)
+    # axes in which no two rows differ put none before another
+    names = [name for name in AXES if len(_values(there, name)) > 1 or len({row.lacks(name) for row in there}) > 1]
+
+    def order(row: _Place) -> tuple[object, ...]:
+        ranks = (_LAST if row.lacks(name) else _rank(name, getattr(row.config, name)) for name in names)
+        return (hosts.index(row.host), row.config.size, *ranks)
+
+    return sorted(there, key=order)
+
+
+def _values(rows: Sequence[_Place], name: str) -> set[object]:
+    """The values of that field among rows of thousands."""
+    return set(map(attrgetter(f"config.{name}"), rows))
 
 
 _LAST = (2**63, "")
@@ -360,9 +373,9 @@ def _varies(rows: Sequence[_Place], name: str) -> bool:
     if any(name in dict(row.stated) for row in rows if row.stated):
         return True
     # native and null rows lack this field; that alone does not make it a column
-    having = [row for row in rows if not _has_none(row, name)]
-    if name in FIELDS and len({getattr(row.config, name) for row in having}) < 2:
+    if name in FIELDS and len(_values(rows, name)) < 2:
         return False
+    having = [row for row in rows if not _has_none(row, name)]
     return len({_axis(row, name) for row in having}) > 1
 
 

@@ -59,7 +59,8 @@ def drawn_cells(measurements: Sequence[Measurement], most: int) -> Drawn:
 
 
 def _ends(measurements: Sequence[Measurement], most: int) -> list[Measurement]:
-    ranked = sorted((_median(m), place) for place, m in enumerate(measurements) if math.isfinite(_median(m)))
+    medians = map(_median, measurements)
+    ranked = sorted((median, place) for place, median in enumerate(medians) if math.isfinite(median))
     # a slice from -0 on would be everything
     places = {place for _, place in [*ranked[: most // 2], *ranked[max(most // 2, len(ranked) - (most + 1) // 2) :]]}
     return [measurements[place] for place in sorted(places)]

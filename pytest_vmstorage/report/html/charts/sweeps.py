@@ -49,6 +49,8 @@ def sweep_charts(run: Run) -> Iterator[Chart]:
 
     A sweep without a latency, or whose figure is none per second, has no such chart: its table stands in the report.
     """
+    if not any(m.point for m in run.measurements):
+        return
     for sweep in swept_cells(place(run), _cell_of):
         first = next(m for points in sweep.cells.values() for m in points.values())
         for latency in mean_latencies(first) if first.metric(first.primary).is_rate else []:
