@@ -30,13 +30,13 @@ class Domain(Protocol):
         """Reasons of failed reads and writes in QEMU's words, such as "No space left on device"."""
 
     def pause(self) -> None:
-        """Stop its processors and write back what QEMU holds for its disk; raises GuestDiedError, HypervisorError."""
+        """Stop its processors and write back what QEMU holds for its disk; raises GuestError, HypervisorError."""
 
     def resume(self) -> None:
-        """Continue the guest, its clock where it stopped; raises GuestDiedError, HypervisorError."""
+        """Continue the guest, its clock where it stopped; raises GuestError, HypervisorError."""
 
     def save(self, path: str) -> None:
-        """Save its state to a file on its host and end it; raises GuestDiedError, HypervisorError."""
+        """Save its state to a file on its host and end it; raises GuestError, HypervisorError."""
 
     def destroy(self) -> None:
         """End it at once and wait until QEMU is gone; no error if it is gone already."""

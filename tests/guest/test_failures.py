@@ -355,6 +355,8 @@ def test_a_qemu_that_stands_still_keeps_nobody(lab: Lab, monkeypatch: pytest.Mon
     for _ in range(2):
         with pytest.raises(GuestSilentError, match="QEMU has not answered for 2 s"):
             system.count()
+    with pytest.raises(GuestSilentError, match="pausing the guest: QEMU has not answered"):
+        guest.machine.domain.pause()
     lab.drop()
     lab.factory.settle()
     assert not lab.shell.run(["test", "-e", f"/proc/{process}"]).ok

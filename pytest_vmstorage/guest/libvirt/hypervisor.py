@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HostError, HypervisorError
@@ -32,11 +32,16 @@ from pytest_vmstorage.host.background import begin
 from pytest_vmstorage.results.spans import waiting_for
 from pytest_vmstorage.storage.encryption import secrets_of
 
+T = TypeVar("T")
+
 AGENT_AGAIN_S = 10.0
 """Time for a restarted libvirtd to find the agent of a guest that it already has."""
 
 MONITOR_S = 30.0
 """Time for QEMU to answer a monitor command; longer than libvirt takes to notice that a connection was lost."""
+
+STATE_S = 600.0
+"""Time to write a guest's state to its host's disk: 16 GiB at 30 MiB/s. To start and to restore one has no limit."""
 
 EMBED_CONF = """\
 stdio_handler = "file"
@@ -181,7 +186,7 @@ class LibvirtDomain:
         self._stopped = hypervisor.events.stopped(self.uuid)
         self._news = hypervisor.events.news(self.uuid)
         self._io_errors = hypervisor.events.io_errors(self.uuid)
-        self._unanswered: Future[str] | None = None
+        self._unanswered: Future[Any] | None = None
 
     @property
     def _handle(self) -> Any:
@@ -292,7 +297,10 @@ class LibvirtDomain:
         """
         request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
         with self._translated(f"monitor command {command}", patience_s=1.0):
-            answer = json.loads(self._answer(command, request))
+            doing = f"monitor command {command}"
+            answer = json.loads(
+                self._answer(doing, lambda handle: str(self._qemu.qemuMonitorCommand(handle, request, 0)), MONITOR_S)
+            )
         if "error" in answer:
             # libvirt returns QEMU's refusal like any other answer
             raise HypervisorError(
@@ -300,17 +308,19 @@ class LibvirtDomain:
             )
         return answer["return"]
 
-    def _answer(self, command: str, request: str) -> str:
-        """QEMU's answer, for which libvirt itself would wait without a limit; raises GuestSilentError, libvirtError."""
+    def _answer(self, doing: str, ask: Callable[[Any], T], limit_s: float) -> T:
+        """QEMU's answer, for which libvirt itself would wait without a limit; raises GuestSilentError, libvirtError.
+
+        While QEMU owes an earlier answer it is not asked at all.
+        """
         owed = self._unanswered
         if owed is None or owed.done():
             handle = self._handle
-            asked = begin(lambda: str(self._qemu.qemuMonitorCommand(handle, request, 0)), "vmstorage-monitor")
+            asked = begin(lambda: ask(handle), "vmstorage-libvirt")
             with contextlib.suppress(TimeoutError):
-                return asked.result(MONITOR_S)
+                return asked.result(limit_s)
             self._unanswered = asked
-        what = f"monitor command {command}: QEMU has not answered for {MONITOR_S:.0f} s"
-        raise GuestSilentError(f"{what}.", code="VM503")
+        raise GuestSilentError(f"{doing}: QEMU has not answered for {limit_s:.0f} s.", code="VM503")
 
     def xml(self) -> str:
         """The live XML."""
@@ -328,17 +338,17 @@ class LibvirtDomain:
     def pause(self) -> None:
         """Pause the guest by QEMU's stop, which flushes."""
         with self._translated("pausing the guest"):
-            self._handle.suspend()
+            self._answer("pausing the guest", lambda handle: handle.suspend(), MONITOR_S)
 
     def resume(self) -> None:
         """Continue the guest by QEMU's cont."""
         with self._translated("resuming the guest"):
-            self._handle.resume()
+            self._answer("resuming the guest", lambda handle: handle.resume(), MONITOR_S)
 
     def save(self, path: str) -> None:
         """Save the guest into a file of libvirt's own format, and end it."""
         with self._translated("saving the guest"):
-            self._handle.save(path)
+            self._answer("saving the guest", lambda handle: handle.save(path), STATE_S)
 
     def destroy(self) -> None:
         """End it; libvirt sends SIGTERM, then SIGKILL, and returns when the process is gone."""

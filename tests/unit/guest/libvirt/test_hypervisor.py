@@ -100,6 +100,25 @@ def test_a_monitor_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.M
     assert domain.monitor("query-status") == {"status": "running"}
 
 
+@pytest.mark.parametrize(
+    ("call", "doing"), [("suspend", "pausing"), ("resume", "resuming"), ("save", "saving")], ids=str
+)
+def test_what_qemu_does_not_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, call: str, doing: str) -> None:
+    """A guest whose QEMU stands still holds nobody where its turn begins or ends, nor where it is saved."""
+    pytest.importorskip("libvirt_qemu")
+    monkeypatch.setattr(hypervisor_module, "MONITOR_S", 0.05)
+    monkeypatch.setattr(hypervisor_module, "STATE_S", 0.05)
+    guest, goes_on = Booting(), threading.Event()
+    setattr(guest.handle, call, lambda *_path: goes_on.wait(60))
+    wishes = {"suspend": guest.domain.pause, "resume": guest.domain.resume, "save": lambda: guest.domain.save("/state")}
+    with pytest.raises(GuestSilentError, match=rf"^{doing} the guest: QEMU has not answered for 0 s\."):
+        wishes[call]()
+    with pytest.raises(GuestSilentError, match=r"^monitor command query-status: QEMU has not answered"):
+        guest.domain.monitor("query-status")
+    assert not guest.asked
+    goes_on.set()
+
+
 class Booting:
     """A guest that boots: what happens to it does so while it is looked at whether its connection is alive."""
 
@@ -114,8 +133,8 @@ class Booting:
             connection=SimpleNamespace(current=lambda: self, is_alive=self._look),
             events=SimpleNamespace(**same, io_errors=lambda _uuid: []),
         )
-        handle = SimpleNamespace(UUIDString=lambda: "u", name=lambda: "vms-r-1")
-        self.domain = LibvirtDomain(cast("LibvirtHypervisor", hypervisor), handle, self)
+        self.handle = SimpleNamespace(UUIDString=lambda: "u", name=lambda: "vms-r-1")
+        self.domain = LibvirtDomain(cast("LibvirtHypervisor", hypervisor), self.handle, self)
 
     def _look(self, _conn: object) -> bool:
         if self._happens:
