@@ -18,6 +18,7 @@ import hashlib
 import itertools
 import json
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -29,6 +30,9 @@ _SUM = "sha256:"
 
 _LEAST_WINDOW, _LARGEST_WINDOW = 2**12, 2**23
 """The bytes in which xz finds what is repeated: the least that it takes, and what 300 rounds of fio have."""
+
+_GZIP, _GZIP_BEGINS = 31, b"\x1f\x8b"
+"""zlib's number of the form of gzip with the largest window, and how it begins (RFC 1952)."""
 
 _LARGEST_BYTES, _LARGEST_MEMORY = 2**30, 2**28
 """More text than a thousand cells have, and more memory than it takes to read what xz packed at its best."""
@@ -53,9 +57,11 @@ def _lzma() -> ModuleType:
 
 
 def pack(value: object, *, quick: bool = False) -> str:
-    """A JSON value as base64 of its compressed text; `quick` takes a third of the time, and 4 % more room."""
-    lzma = _lzma()
+    """A JSON value as base64 of its text in xz; `quick` is gzip, which takes a tenth of the time and twice the room."""
     text = json.dumps(value, separators=(",", ":")).encode()
+    if quick:
+        return base64.b64encode(zlib.compress(text, wbits=_GZIP)).decode()
+    lzma = _lzma()
     # buffers as large as the text: to fill those of the preset takes as long as to pack a sample
     size = min(max(len(text), _LEAST_WINDOW), _LARGEST_WINDOW)
     how = {"id": lzma.FILTER_LZMA2, "preset": 4 if quick else 6 | lzma.PRESET_EXTREME, "pb": 0, "dict_size": size}
@@ -67,12 +73,18 @@ def unpack(text: str) -> Any:
     """The JSON value that `pack` made the text of; raises ConfigError for any other text."""
     lzma = _lzma()
     try:
-        reader = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_LARGEST_MEMORY)
-        content = reader.decompress(base64.b64decode(text, validate=True), max_length=_LARGEST_BYTES)
+        packed = base64.b64decode(text, validate=True)
+        if packed.startswith(_GZIP_BEGINS):
+            # the journal of an earlier version has xz
+            reader = zlib.decompressobj(wbits=_GZIP)
+            content = reader.decompress(packed, _LARGEST_BYTES)
+        else:
+            reader = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_LARGEST_MEMORY)
+            content = reader.decompress(packed, max_length=_LARGEST_BYTES)
         if not reader.eof:
             raise ConfigError("its packed part is cut short, or larger than 1 GiB.", code="VM251")
         return json.loads(content)
-    except (ValueError, TypeError, RecursionError, lzma.LZMAError):
+    except (ValueError, TypeError, RecursionError, zlib.error, lzma.LZMAError):
         raise ConfigError("its packed part cannot be read.", code="VM251") from None
 
 

@@ -22,6 +22,7 @@ Schema = dict[str, Any]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PACKED: Schema = {"type": "string", "contentEncoding": "base64", "description": "JSON, compressed with xz, in base64."}
+_PACKED_LINE: Schema = {**_PACKED, "description": "JSON, compressed with gzip, in base64; with xz in earlier versions."}
 _PERCENT: Schema = {"type": "string", "pattern": r"^[0-9.]+ *%?$", "description": 'A percentage such as "10%".'}
 _TOLERATED: Schema = {"anyOf": [_PERCENT, {"const": "history"}]}
 _SUM = "^sha256:[0-9a-f]{64}$"
@@ -101,12 +102,12 @@ def journal_schema() -> Schema:
                 "config": {"$ref": "#/$defs/StorageConfig"},
                 "host": text,
                 "sample": {**sample, "properties": bare, "required": required},
-                "packed": _PACKED,
+                "packed": _PACKED_LINE,
             },
         },
         {
             "description": "Spans of time of a process, since its line before.",
-            "properties": {"process": text, "began": text, "packed": _PACKED},
+            "properties": {"process": text, "began": text, "packed": _PACKED_LINE},
         },
     ]
     closed = [

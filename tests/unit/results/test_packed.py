@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import subprocess
 import sys
@@ -122,6 +123,12 @@ def test_a_plain_document_is_left_alone() -> None:
     assert unpacked(DOCUMENT) is DOCUMENT
 
 
+def test_a_journal_of_an_earlier_version_is_read() -> None:
+    """It had xz; today's has gzip, which any shell can read too."""
+    assert unpack(pack(["a"])) == unpack(pack(["a"], quick=True)) == ["a"]
+    assert gzip.decompress(base64.b64decode(pack(["a"], quick=True))) == b'["a"]'
+
+
 def test_a_shell_can_read_it() -> None:
     """With base64 and xz alone."""
     done = subprocess.run(
@@ -194,7 +201,7 @@ def test_what_is_no_output_is_told(content: object) -> None:
         unpack_output(pack(content))
 
 
-PACKED = pack({"a": 1})
+PACKED, QUICK = pack({"a": 1}), pack({"a": 1}, quick=True)
 
 
 @pytest.mark.parametrize(
@@ -205,6 +212,8 @@ PACKED = pack({"a": 1})
         (PACKED[:-8], "its packed part is cut short, or larger than 1 GiB."),
         (PACKED[:28] + "AAAA" + PACKED[32:], "its packed part cannot be read."),
         (base64.b64encode(b"this is no text of xz").decode(), "its packed part cannot be read."),
+        (QUICK[:-8], "its packed part is cut short, or larger than 1 GiB."),
+        (QUICK[:16] + "AAAA" + QUICK[20:], "its packed part cannot be read."),
     ],
 )
 def test_damage_is_told(text: str, sentence: str) -> None:
@@ -220,16 +229,18 @@ def test_text_that_is_no_json_is_told(content: str | bytes) -> None:
     import lzma
 
     raw = content if isinstance(content, bytes) else content.encode()
-    with pytest.raises(ConfigError, match=r"its packed part cannot be read\."):
-        unpack(base64.b64encode(lzma.compress(raw)).decode())
+    for compressed in (lzma.compress(raw), gzip.compress(raw)):
+        with pytest.raises(ConfigError, match=r"its packed part cannot be read\."):
+            unpack(base64.b64encode(compressed).decode())
 
 
 def test_more_than_a_run_can_have_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some kilobytes of xz can hold all memory."""
+    """Some kilobytes of xz or gzip can hold all memory."""
     monkeypatch.setattr("pytest_vmstorage.results.packed._LARGEST_BYTES", 1000)
-    assert unpack(pack("a" * 900)) == "a" * 900
-    with pytest.raises(ConfigError, match=r"larger than 1 GiB"):
-        unpack(pack("a" * 1001))
+    for quick in (False, True):
+        assert unpack(pack("a" * 900, quick=quick)) == "a" * 900
+        with pytest.raises(ConfigError, match=r"larger than 1 GiB"):
+            unpack(pack("a" * 1001, quick=quick))
 
 
 @pytest.mark.parametrize(
