@@ -320,16 +320,16 @@ def test_a_run_finds_out_at_once_that_kvm_cannot_run_a_guest(lab: Lab, tmp_path:
 
 
 def failing_under_kvm(lab: Lab, folder: Path) -> str:
-    """The XML of a guest whose firmware KVM cannot run: it reads the FPU's state, then goes where no memory is.
+    """The XML of a guest whose firmware no KVM can run: it stores what the FPU has into the firmware itself.
 
-    The first is more than an emulator of instructions knows, such as that of a KVM without hardware; on hardware it
-    is an invalid instruction, whose handler is the second.
+    A write to read-only memory is emulated, and KVM's emulator of instructions has no store of the FPU's. One that
+    emulates all of the kernel's mode, such as that of a KVM without hardware, fails at the instruction before.
     """
-    handler = 0x40
-    code = bytes.fromhex("31c08ed8c7061800") + handler.to_bytes(2, "little") + bytes.fromhex("c7061a0000f00fae2ff4")
+    # mov $0xf000,%ax; mov %ax,%ds; mov $0x100,%bx; fninit; fldz; fsts (%bx); hlt
+    code = bytes.fromhex("b800f0 8ed8 bb0001 dbe3 d9ee d917 f4")
     rom = bytearray(b"\xf4" * 65536)
     rom[: len(code)] = code
-    rom[handler : handler + 5] = bytes.fromhex("ea000000a0")
+    # ljmp $0xf000,$0
     rom[0xFFF0:0xFFF5] = bytes.fromhex("ea000000f0")
     path = folder / "firmware.rom"
     path.write_bytes(bytes(rom))
