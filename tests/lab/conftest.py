@@ -7,10 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kvm_host import KvmHost, on_lab_host, on_machine
 from laboratory import Host, Laboratory, laboratory
 from machine import INVENTORY, Machine
 from machine_image import machine_image
 from project import Project
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which host the tests of KVM are about."""
+    parser.addoption(
+        "--kvm", choices=("machine", "here"), default="machine", help="whose KVM is tested (tox -e kvm: here)"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +65,12 @@ def machine_project(machine: Machine) -> Project:
     project = Project(machine.lab, Path(tempfile.mkdtemp(prefix="project-", dir=machine.lab.folder)))
     (project.folder / "vmstorage.toml").write_text(INVENTORY)
     return project
+
+
+@pytest.fixture(scope="session")
+def kvm_host(request: pytest.FixtureRequest) -> KvmHost:
+    """The lab host with KVM: the machine, or by `--kvm=here` a lab host of this machine."""
+    if request.config.getoption("--kvm") == "machine":
+        return on_machine(request.getfixturevalue("machine"))
+    lab = request.getfixturevalue("whole_laboratory")
+    return on_lab_host(lab, lab.host("lab01"))

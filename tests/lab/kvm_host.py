@@ -1,0 +1,67 @@
+"""The lab host with KVM of test_kvm.py: the machine of the tests, or a lab host of this machine with its KVM."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from laboratory import Host, Laboratory
+from machine import NAME, Machine
+
+_FIRMWARE = "/usr/share/seabios/bios-256k.bin"
+_MODULE = "grep -q AuthenticAMD /proc/cpuinfo && module=kvm_amd || module=kvm_intel"
+
+
+class KvmHost:
+    """A lab host with KVM, by its `name` on the controller of `lab`; `sh` runs a script there, by its own way.
+
+    `is_emulated` says that its processor is, on which a guest boots in minutes; `is_ours` that no other has its kernel.
+    """
+
+    def __init__(
+        self, name: str, lab: Laboratory, sh: Callable[[str], str], *, is_emulated: bool, is_ours: bool
+    ) -> None:
+        self.name, self.lab, self.sh = name, lab, sh
+        self.is_emulated, self.is_ours = is_emulated, is_ours
+
+    @contextmanager
+    def firmware(self, rom: bytes) -> Iterator[None]:
+        """While its QEMU has that firmware for its guests."""
+        packed = base64.b64encode(gzip.compress(rom)).decode()
+        self.sh(f"echo {packed} | base64 -d | gunzip >/var/tmp/firmware && mount --bind /var/tmp/firmware {_FIRMWARE}")
+        try:
+            yield
+        finally:
+            self.sh(f"umount {_FIRMWARE} && rm /var/tmp/firmware")
+
+    @contextmanager
+    def module(self, option: str | None) -> Iterator[None]:
+        """While KVM is loaded with that option, None for not at all."""
+        if not self.is_ours:
+            pytest.skip("the kernel of this machine is left as it is")
+        self.sh("modprobe -r kvm_amd kvm_intel kvm")
+        if option is not None:
+            self.sh(f"{_MODULE}; modprobe $module {option}")
+        try:
+            yield
+        finally:
+            self.sh(f"modprobe -r kvm_amd kvm_intel kvm; {_MODULE}; modprobe $module")
+
+
+def on_machine(machine: Machine) -> KvmHost:
+    """The machine of the tests: with KVM for itself, where that works, else an emulated processor with AMD's SVM."""
+
+    def sh(script: str) -> str:
+        done = machine.shell.run(["sh", "-c", script], timeout_s=120)
+        assert done.ok, done
+        return done.stdout
+
+    return KvmHost(NAME, machine.lab, sh, is_emulated=machine.accel == "tcg", is_ours=True)
+
+
+def on_lab_host(lab: Laboratory, host: Host) -> KvmHost:
+    """A lab host of this machine, with its kernel and its KVM."""
+    return KvmHost(host.name, lab, host.sh, is_emulated=False, is_ours=False)
