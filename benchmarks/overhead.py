@@ -10,7 +10,7 @@ boots, the saved guests from which others are restored, is made there. It is tol
 the last line stands where the time went, by step and by cell. The last line is JSON: `overhead` and `unaccounted`
 (fractions), `measurements`, `by_step` (seconds), `first_run_s` (what that run took in all).
 
-    python benchmarks/overhead.py [-k EXPRESSION] [--boot fresh]
+    python benchmarks/overhead.py [-k EXPRESSION] [--boot fresh] [--accel kvm]
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ FIRST = "ioping and raw and none"
 """One measurement on each bus."""
 
 
-def measured(tests: str, boot: str | None) -> tuple[Run, float]:
+def measured(tests: str, boot: str | None, accel: str) -> tuple[Run, float]:
     """What pytest measured in those tests, and how many seconds it took in all; exits where it fails."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "run.json"
-        argv = [sys.executable, "-m", "pytest", str(STUDY), "-q", "-k", tests, f"--vm-report={report}"]
+        argv = [sys.executable, "-m", "pytest", str(STUDY), "-q", "-k", tests]
+        argv += [f"--vm-report={report}", f"--vm-accel={accel}"]
         argv += [f"--vm-boot={boot}"] if boot else []
         begin = time.monotonic()
         done = subprocess.run(
@@ -55,9 +56,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="time outside of workloads over the time in them")
     parser.add_argument("-k", default="fio or ioping", help="which tests, as pytest has it (default: all with a guest)")
     parser.add_argument("--boot", choices=("restore", "fresh"), help="how guests begin (default: the plugin's)")
+    parser.add_argument("--accel", choices=("auto", "kvm", "tcg"), default="auto")
     arguments = parser.parse_args()
-    _, first_s = measured(FIRST, arguments.boot)
-    run, wall = measured(arguments.k, arguments.boot)
+    _, first_s = measured(FIRST, arguments.boot, arguments.accel)
+    run, wall = measured(arguments.k, arguments.boot, arguments.accel)
     within = sum(sample.seconds for one in run.measurements for sample in one.samples)
     steps = by_step(run.timelines)
     line = {
