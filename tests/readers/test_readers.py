@@ -32,10 +32,15 @@ POSITIVE = st.floats(min_value=1e-12, max_value=1e15)
 def run_of(days_ago: int, *figures: float, name: str = "iops", unit: str = "IOPS", text: str = "fio") -> Run:
     """A run of that day with two cells, one of them in a text of its own."""
     began = (TODAY - datetime.timedelta(days=days_ago)).isoformat()
-    made = make_measurement(**{name: figures}, guest={"kernel": text})
-    samples = tuple(sample.model_copy(update={"started": began}) for sample in made.samples)
+    # any text can be a metric's name, also one of the builder's own parameters
+    made = make_measurement(iops=figures, guest={"kernel": text})
+    samples = tuple(
+        sample.model_copy(update={"started": began, "figures": {name: sample.figures["iops"]}})
+        for sample in made.samples
+    )
     metrics = (Metric(name=name, unit=unit, better="lower"),)
-    one = made.model_copy(update={"samples": samples, "metrics": metrics})
+    renamed = {"metrics": metrics, "primary": name, "shown": (name,)}
+    one = made.model_copy(update={"samples": samples, **renamed})
     other = one.model_copy(
         update={"config": StorageConfig(format="qcow2"), "workload": text, "nodeid": text, "host": "other"}
     )
