@@ -12,6 +12,11 @@ from laboratory import Host, Laboratory
 from machine import NAME, Machine
 
 _FIRMWARE = "/usr/share/seabios/bios-256k.bin"
+# a guest before may still be on its way out, and holds it
+_UNLOAD = (
+    "left=60; until modprobe -r kvm_amd kvm_intel kvm; do"
+    " left=$((left - 1)); [ $left -gt 0 ] || exit 1; sleep 0.5; done"
+)
 _MODULE = "grep -q AuthenticAMD /proc/cpuinfo && module=kvm_amd || module=kvm_intel"
 
 
@@ -42,13 +47,13 @@ class KvmHost:
         """While KVM is loaded with that option, None for not at all."""
         if not self.is_ours:
             pytest.skip("the kernel of this machine is left as it is")
-        self.sh("modprobe -r kvm_amd kvm_intel kvm")
+        self.sh(_UNLOAD)
         if option is not None:
             self.sh(f"{_MODULE}; modprobe $module {option}")
         try:
             yield
         finally:
-            self.sh(f"modprobe -r kvm_amd kvm_intel kvm; {_MODULE}; modprobe $module")
+            self.sh(f"{_UNLOAD}; {_MODULE}; modprobe $module")
 
 
 def on_machine(machine: Machine) -> KvmHost:
