@@ -181,7 +181,8 @@ def test_a_guest_that_does_not_answer_is_told_with_its_console(lab: Lab, monkeyp
     assert error.what == (
         f"guest did not answer: The guest of {config} did not answer within 8.0 s (its agent does not answer)."
     )
-    assert "Run /bin/busybox as init process" in error.console
+    # on a busy host the kernel may not have come further than that
+    assert re.search(r"^\[ *\d+\.\d+\] \S", error.console, re.MULTILINE)
 
 
 def test_a_guest_that_ends_as_it_boots_is_told_with_its_console(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
