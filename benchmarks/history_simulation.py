@@ -260,12 +260,16 @@ def _of_cause(name: str, hits: Sequence[tuple[Sequence[int], int]], cv: float, s
 
 
 def speed(cells: int = 180, days: int = 1000) -> dict[str, float]:
-    """Seconds that a long history takes, and the process' largest memory in MiB."""
+    """Seconds that a long history with three steps takes, and the process' largest memory in MiB."""
     draw = random.Random(1)
+
+    def level_at(part: float) -> int:
+        return (part > 0.2) + (part > 0.5) - 2 * (part > 0.8)
+
     many = [
         Judged(
             range(days),
-            [draw.gauss(0.1 * ((place > 200) + (place > 500) - 2 * (place > 800)), 0.03) for place in range(days)],
+            [draw.gauss(0.1 * level_at(place / days), 0.03) for place in range(days)],
             {"cell": str(number), "half": str(number % 2)},
         )
         for number in range(cells)

@@ -6,7 +6,6 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.analysis.cell_pairs import MeasuredCell, measured_cells
 from pytest_vmstorage.analysis.columns import Placed, place
 from pytest_vmstorage.analysis.gate.policy import log_seconds
-from pytest_vmstorage.config.cell import FIELDS
+from pytest_vmstorage.config.cell import varying_fields
 from pytest_vmstorage.config.selector import value_text
 from pytest_vmstorage.results.run import Measurement, Run
 from pytest_vmstorage.stats import Interval, fewest_for_interval, median_interval
@@ -102,7 +101,7 @@ def _is_speed(row: MeasuredCell) -> bool:
 
 
 def _moved(workload: str, host: str, rows: Sequence[Measurement]) -> Moved:
-    varying = [name for name in FIELDS if len(set(map(attrgetter(f"config.{name}"), rows))) > 1]
+    varying = varying_fields(m.config for m in rows)
     cells = [_Cell({name: getattr(m.config, name) for name in varying}, *_logs(m)) for m in rows]
     found = {name: _effect(name, cells) for name in varying}
     there = sorted((one for one in found.values() if one), key=lambda one: (not one.matters, -one.ratio))

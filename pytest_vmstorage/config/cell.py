@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import (
@@ -286,6 +287,13 @@ AXES = tuple(name for name in FIELDS if name != "size")
 
 `size` can be swept, too, where a test has no other argument of that name: see plugin/parametrize.py.
 """
+
+
+def varying_fields(configs: Iterable[StorageConfig]) -> tuple[str, ...]:
+    """The fields in which not all of these are equal, in the order of `FIELDS`; quick for thousands of them."""
+    there = list(configs)
+    return tuple(name for name in FIELDS if len(set(map(attrgetter(name), there))) > 1)
+
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     name: get_args(field.annotation)

@@ -180,23 +180,21 @@ class GuestEnvironment(DiskEnvironment):
     def begin_look(self) -> Callable[[], Look]:
         """Read the counters of guest and QEMU's block layer; the result reads those of the host."""
         moved, (block, counts) = self._moved(), block_counters(self._machine)
-        return lambda: _look(self._watch.look(), block, moved, self._series(counts))
+        return lambda: _look(self._watch.look(), block, moved, counts if self._has_series else None)
 
     def look(self) -> Look:
         """Read the counters of host, QEMU's block layer and guest."""
         host, (block, counts) = self._watch.look(), block_counters(self._machine)
-        return _look(host, block, self._moved(), self._series(counts))
+        return _look(host, block, self._moved(), counts if self._has_series else None)
 
     def count(self) -> Counts | None:
-        """Read what QEMU's block layer has done for the disk; None on another host.
+        """Read what QEMU's block layer has done for the disk; None on another host."""
+        return block_counters(self._machine)[1] if self._has_series else None
 
-        There a reading in flight keeps a link that was cut from being noticed in time.
-        """
-        return None if isinstance(self._below, SshShell) else block_counters(self._machine)[1]
-
-    def _series(self, counts: Counts | None) -> Counts | None:
-        """The counts with which a series can begin: none where there is none."""
-        return None if isinstance(self._below, SshShell) else counts
+    @property
+    def _has_series(self) -> bool:
+        """Not on another host: there a reading in flight keeps a link that was cut from being noticed in time."""
+        return not isinstance(self._below, SshShell)
 
     def _moved(self) -> Mapping[str, int]:
         """The guest's own counters of its disk."""

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from operator import attrgetter
 from typing import NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict
@@ -15,7 +14,7 @@ from pytest_vmstorage.analysis.axis_effects import Moved, effects
 from pytest_vmstorage.analysis.columns import Column, Placed, columns_of, function_of, place, spread_text
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
-from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text
+from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text, varying_fields
 from pytest_vmstorage.report.curves import PointTable, build_curves
 from pytest_vmstorage.report.maps import build_maps
 from pytest_vmstorage.report.sections import LEGENDS, Section, build_sections, host_lines, host_names, mark_of, tally
@@ -326,18 +325,14 @@ def _in_order(rows: Iterable[_Place], hosts: Sequence[str]) -> list[_Place]:
     """
     there = list(rows)
     # axes in which no two rows differ put none before another
-    names = [name for name in AXES if len(_values(there, name)) > 1 or len({row.lacks(name) for row in there}) > 1]
+    varying = varying_fields(row.config for row in there)
+    names = [name for name in AXES if name in varying or len({row.lacks(name) for row in there}) > 1]
 
     def order(row: _Place) -> tuple[object, ...]:
         ranks = (_LAST if row.lacks(name) else _rank(name, getattr(row.config, name)) for name in names)
         return (hosts.index(row.host), row.config.size, *ranks)
 
     return sorted(there, key=order)
-
-
-def _values(rows: Sequence[_Place], name: str) -> set[object]:
-    """The values of that field among rows of thousands."""
-    return set(map(attrgetter(f"config.{name}"), rows))
 
 
 _LAST = (2**63, "")
@@ -369,11 +364,12 @@ def _axis(row: _Place, name: str) -> str:
     return format_size(value) if name == "size" else axis_text(name, value).removeprefix(f"{name}=")
 
 
-def _varies(rows: Sequence[_Place], name: str) -> bool:
+def _varies(rows: Sequence[_Place], name: str, varying: Sequence[str]) -> bool:
+    """Whether those rows that have an axis differ in it; `varying` are the fields in which any differ."""
     if any(name in dict(row.stated) for row in rows if row.stated):
         return True
     # native and null rows lack this field; that alone does not make it a column
-    if name in FIELDS and len(_values(rows, name)) < 2:
+    if name in FIELDS and name not in varying:
         return False
     having = [row for row in rows if not _has_none(row, name)]
     return len({_axis(row, name) for row in having}) > 1
@@ -388,7 +384,8 @@ def _axes(rows: Sequence[_Place]) -> tuple[str, ...]:
     emulated = any(row.accel == "tcg" for row in rows)
     others = dict.fromkeys(name for row in rows for name, _ in row.stated if name not in FIELDS)
     names = ("host", *AXES, *others, "size", "accel")
-    return tuple(name for name in names if _varies(rows, name) or (name == "accel" and emulated))
+    varying = varying_fields(row.config for row in rows)
+    return tuple(name for name in names if _varies(rows, name, varying) or (name == "accel" and emulated))
 
 
 def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:

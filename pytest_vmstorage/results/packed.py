@@ -49,7 +49,7 @@ def _lzma() -> ModuleType:
         import lzma
     except ImportError:
         raise ConfigError(
-            "this Python has no lzma module, by which samples and saved runs are compressed.",
+            "this Python has no lzma module, by which saved runs and JSON reports are compressed.",
             hint="Install liblzma-dev (xz-devel), build Python again, or use the distribution's.",
             code="VM237",
         ) from None
@@ -57,14 +57,18 @@ def _lzma() -> ModuleType:
 
 
 def pack(value: object, *, quick: bool = False) -> str:
-    """A JSON value as base64 of its text in xz; `quick` is gzip, which takes a tenth of the time and twice the room."""
+    """A JSON value as base64 of its text in xz, with `quick` in gzip.
+
+    For a round of fio's output gzip takes an eighth of the time; it takes a fifth more room than xz, or 5 % where the
+    histograms stand apart (see `pack_output`).
+    """
     text = json.dumps(value, separators=(",", ":")).encode()
     if quick:
         return base64.b64encode(zlib.compress(text, wbits=_GZIP)).decode()
     lzma = _lzma()
     # buffers as large as the text: to fill those of the preset takes as long as to pack a sample
     size = min(max(len(text), _LEAST_WINDOW), _LARGEST_WINDOW)
-    how = {"id": lzma.FILTER_LZMA2, "preset": 4 if quick else 6 | lzma.PRESET_EXTREME, "pb": 0, "dict_size": size}
+    how = {"id": lzma.FILTER_LZMA2, "preset": 6 | lzma.PRESET_EXTREME, "pb": 0, "dict_size": size}
     packed: bytes = lzma.compress(text, filters=[how])
     return base64.b64encode(packed).decode()
 
@@ -75,12 +79,10 @@ def unpack(text: str) -> Any:
     try:
         packed = base64.b64decode(text, validate=True)
         if packed.startswith(_GZIP_BEGINS):
-            # the journal of an earlier version has xz
             reader = zlib.decompressobj(wbits=_GZIP)
-            content = reader.decompress(packed, _LARGEST_BYTES)
         else:
             reader = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_LARGEST_MEMORY)
-            content = reader.decompress(packed, max_length=_LARGEST_BYTES)
+        content = reader.decompress(packed, _LARGEST_BYTES)
         if not reader.eof:
             raise ConfigError("its packed part is cut short, or larger than 1 GiB.", code="VM251")
         return json.loads(content)
@@ -89,7 +91,7 @@ def unpack(text: str) -> Any:
 
 
 def pack_output(raw: str) -> str:
-    """A tool's raw output as `pack` makes it of one, between two rounds."""
+    """A tool's raw output as a line of a journal has it: packed quickly, between two rounds."""
     histograms = _Histograms([], [])
     return pack({"output": histograms.taken_out(raw), "histograms": histograms}, quick=True)
 

@@ -43,15 +43,15 @@ name = "tank/vms"
 # a machine that hangs is noticed within half a minute, and no test waits for it any longer
 _SSH = ("ssh", "-S", "~/.ssh/%n", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=10")
 _MODELS = {"kvm": "host", "tcg": "EPYC"}
-# Emulated, its time goes by instructions and not by this machine's clock: a guest of its own KVM changes worlds at each
-# tick, which empties the emulated TLB, and on a busy machine nothing else was done: a guest there booted in 120 s of a
-# processor, and so in 35 s. One CPU, as a second one hung the machine in one of twelve times (QEMU 7.2). With one, QEMU
-# 7.2 leaves memory barriers out, and a disk whose notes are handled beside the CPU loses some: they are handled by it.
+# Emulated, its clock counts instructions (-icount). By this machine's clock a guest of its own KVM left the processor
+# at each tick, which empties the emulated TLB: to boot it took 120 s of a processor, and takes 35 s now. It has one CPU,
+# as a second one hung it in one of twelve times (QEMU 7.2). With one CPU QEMU 7.2 leaves memory barriers out, so that a
+# disk that another thread serves loses notifications: without ioeventfd the CPU's own thread takes them.
 _TIMES = {
     "kvm": ["-accel", "kvm", "-smp", "2"],
     "tcg": ["-accel", "tcg,thread=single", "-icount", "shift=1", "-smp", "1"],
 }
-_NOTES = {"kvm": "", "tcg": ",ioeventfd=off,event_idx=off"}
+_NOTIFICATIONS = {"kvm": "", "tcg": ",ioeventfd=off,event_idx=off"}
 # a timer that is set for one time is lost now and then while a guest runs, and time stands still: so it ticks
 _KERNEL = (
     "console=ttyS0 quiet panic=-1 no_timer_check nohz=off highres=off cryptomgr.notests mitigations=off"
@@ -132,7 +132,7 @@ class Machine:
         for serial, name in disks.items():
             what = "qcow2" if name == "root" else "raw"
             argv += ["-drive", f"if=none,id={name},file={self.folder / name},format={what},cache=unsafe,discard=unmap"]
-            argv += ["-device", f"virtio-blk-pci,drive={name},serial={serial}{_NOTES[accel]}"]
+            argv += ["-device", f"virtio-blk-pci,drive={name},serial={serial}{_NOTIFICATIONS[accel]}"]
         # it sees the controller, and nobody else
         argv += ["-netdev", f"user,id=net,restrict=on,hostfwd=tcp:{ADDRESS}:22-:22"]
         return [*argv, "-device", "virtio-net-pci,netdev=net,romfile="]

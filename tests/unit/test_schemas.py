@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import lzma
 import re
@@ -139,3 +140,16 @@ def test_what_is_packed_can_be_read_as_the_page_says() -> None:
     assert Run.model_validate(unpacked(document)).measurements
     saved = json.loads(SAVED.read_text())["vmstorage"]
     assert json.loads(lzma.decompress(base64.b64decode(saved["packed"]))).keys() >= {"measurements", "hosts"}
+
+
+def test_a_line_of_a_journal_can_be_read_as_the_page_says(tmp_path: Path) -> None:
+    """`jq -r .packed | base64 -d | gzip -d`, for the line of a round and that of its spans."""
+    span = {"process": "", "began": "2026-01-02T03:04:05+00:00", "span": {"name": "window"}}
+    journal = Journal(tmp_path / "run.jsonl", spans=lambda: [span])
+    sample = make_measurement(iops=(1,)).samples[0]
+    journal.write("t.py::test", "fio", StorageConfig(), "local", sample.model_copy(update={"raw": "said"}))
+    journal.close()
+    lines = [json.loads(line) for line in journal.path.read_text().splitlines()]
+    said, spans, *_ = [json.loads(gzip.decompress(base64.b64decode(line["packed"]))) for line in lines]
+    assert said["output"] == ["said"]
+    assert spans == [span["span"]]

@@ -270,8 +270,12 @@ class _Causes:
         else:
             met = {number for number in there if self._meets(number, condition)}
             others = {number for number in seeds - met if evidence.get(number, 0.0) > math.log(len(there)) + 3}
-            stayed = {number for number in met - seeds if _has_stayed(weights[number], sign, math.sqrt(usual))}
-            inside = {number for number in met - stayed if evidence[number] > _CLEARLY_NOT}
+            inside = {
+                number
+                for number in met
+                if evidence[number] > _CLEARLY_NOT
+                and (number in seeds or not _has_stayed(weights[number], sign, math.sqrt(usual)))
+            }
         everyone = sorted({*there, *inside, *others})
         cells = [Compared(self._many[number].axes, regressed=number in inside) for number in everyone]
         shared = find_shared(cells)

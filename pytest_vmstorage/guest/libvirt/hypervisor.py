@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from xml.etree import ElementTree
 
 from pytest_vmstorage.errors import GuestDiedError, GuestError, GuestSilentError, HostError, HypervisorError
@@ -32,8 +32,6 @@ from pytest_vmstorage.host.background import begin
 from pytest_vmstorage.results.spans import waiting_for
 from pytest_vmstorage.storage.encryption import secrets_of
 
-T = TypeVar("T")
-
 AGENT_AGAIN_S = 10.0
 """Time for a restarted libvirtd to find the agent of a guest that it already has."""
 
@@ -41,7 +39,10 @@ MONITOR_S = 30.0
 """Time for QEMU to answer a monitor command; longer than libvirt takes to notice that a connection was lost."""
 
 STATE_S = 600.0
-"""Time to write a guest's state to its host's disk: 16 GiB at 30 MiB/s. To start and to restore one has no limit."""
+"""Time to write a guest's state to its host's disk: 16 GiB at 30 MiB/s.
+
+To start and to restore a guest has no limit: one that libvirt begins after a run gave up waiting would be nobody's.
+"""
 
 EMBED_CONF = """\
 stdio_handler = "file"
@@ -234,15 +235,18 @@ class LibvirtDomain:
             return
         # a stop that comes while QEMU is asked is another one
         self._stopped.clear()
+        if (self._told("query-status") or {}).get("status") != "internal-error":
+            return
+        # it stays so: the next command finds it again
+        self._stopped.set()
+        line = self._told("human-monitor-command", **{"command-line": "x/1i $pc"})
+        raise GuestDiedError(given_up(line or ""), hint=GIVEN_UP_HINT, code="VM502")
+
+    def _told(self, command: str, **arguments: Any) -> Any:
+        """What the monitor answers; None where it refuses, or does not answer."""
         with contextlib.suppress(HypervisorError, GuestSilentError):
-            if self.monitor("query-status")["status"] != "internal-error":
-                return
-            # it stays so: the next command finds it again
-            self._stopped.set()
-            said = ""
-            with contextlib.suppress(HypervisorError, GuestSilentError):
-                said = str(self.monitor("human-monitor-command", **{"command-line": "x/1i $pc"}))
-            raise GuestDiedError(given_up(said), hint=GIVEN_UP_HINT, code="VM502")
+            return self.monitor(command, **arguments)
+        return None
 
     def answers(self, timeout_s: float) -> bool:
         """Whether the agent answers within the time; for a guest that ran before this connection was made."""
@@ -296,11 +300,9 @@ class LibvirtDomain:
         Raises GuestSilentError where QEMU does not answer within MONITOR_S, and at once while it still owes an answer.
         """
         request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
-        with self._translated(f"monitor command {command}", patience_s=1.0):
-            doing = f"monitor command {command}"
-            answer = json.loads(
-                self._answer(doing, lambda handle: str(self._qemu.qemuMonitorCommand(handle, request, 0)), MONITOR_S)
-            )
+        doing = f"monitor command {command}"
+        with self._translated(doing, patience_s=1.0):
+            answer = json.loads(self._answer(doing, lambda on: self._qemu.qemuMonitorCommand(on, request, 0)))
         if "error" in answer:
             # libvirt returns QEMU's refusal like any other answer
             raise HypervisorError(
@@ -308,11 +310,12 @@ class LibvirtDomain:
             )
         return answer["return"]
 
-    def _answer(self, doing: str, ask: Callable[[Any], T], limit_s: float) -> T:
+    def _answer(self, doing: str, ask: Callable[[Any], Any], limit_s: float | None = None) -> Any:
         """QEMU's answer, for which libvirt itself would wait without a limit; raises GuestSilentError, libvirtError.
 
-        While QEMU owes an earlier answer it is not asked at all.
+        It has MONITOR_S unless told otherwise. While QEMU owes an earlier answer it is not asked at all.
         """
+        limit_s = MONITOR_S if limit_s is None else limit_s
         owed = self._unanswered
         if owed is None or owed.done():
             handle = self._handle
@@ -337,18 +340,19 @@ class LibvirtDomain:
 
     def pause(self) -> None:
         """Pause the guest by QEMU's stop, which flushes."""
-        with self._translated("pausing the guest"):
-            self._answer("pausing the guest", lambda handle: handle.suspend(), MONITOR_S)
+        self._do("pausing the guest", lambda handle: handle.suspend())
 
     def resume(self) -> None:
         """Continue the guest by QEMU's cont."""
-        with self._translated("resuming the guest"):
-            self._answer("resuming the guest", lambda handle: handle.resume(), MONITOR_S)
+        self._do("resuming the guest", lambda handle: handle.resume())
 
     def save(self, path: str) -> None:
         """Save the guest into a file of libvirt's own format, and end it."""
-        with self._translated("saving the guest"):
-            self._answer("saving the guest", lambda handle: handle.save(path), STATE_S)
+        self._do("saving the guest", lambda handle: handle.save(path), STATE_S)
+
+    def _do(self, doing: str, what: Callable[[Any], object], limit_s: float | None = None) -> None:
+        with self._translated(doing):
+            self._answer(doing, what, limit_s)
 
     def destroy(self) -> None:
         """End it; libvirt sends SIGTERM, then SIGKILL, and returns when the process is gone."""

@@ -9,11 +9,10 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 from pytest_vmstorage.analysis.columns import function_of
-from pytest_vmstorage.config.cell import FIELDS, axis_text
+from pytest_vmstorage.config.cell import axis_text, varying_fields
 from pytest_vmstorage.results.run import Figure, Measurement, Metric, Run
 from pytest_vmstorage.results.saved import host_of
 from pytest_vmstorage.stats import Interval, fewest_for_interval, median_interval
@@ -77,8 +76,7 @@ def label_rows(kept: Sequence[Measurement], among: Sequence[Measurement]) -> lis
     A native or null row has its id, and makes no axis vary.
     """
     cells = [m for m in among if not is_yardstick(m)]
-    configs = [m.config for m in cells]
-    varying = [name for name in FIELDS if len(set(map(attrgetter(name), configs))) > 1 and _varies(name, cells)]
+    varying = [name for name in varying_fields(m.config for m in cells) if _varies(name, cells)]
     hosts = len({m.host for m in among}) > 1
     labels = [_label(m, varying) + (f", {m.host}" if hosts else "") for m in kept]
     for more in (lambda m: function_of(m.nodeid), lambda m: m.nodeid):

@@ -128,13 +128,13 @@ class Booting:
         self.asked: list[str] = []
         self._events = {name: threading.Event() for name in ("agent", "ended", "stopped", "news")}
         same = {name: lambda _uuid, event=event: event for name, event in self._events.items()}
-        hypervisor = SimpleNamespace(
+        self.hypervisor = SimpleNamespace(
             qemu=SimpleNamespace(qemuMonitorCommand=self._answer),
             connection=SimpleNamespace(current=lambda: self, is_alive=self._look),
             events=SimpleNamespace(**same, io_errors=lambda _uuid: []),
         )
         self.handle = SimpleNamespace(UUIDString=lambda: "u", name=lambda: "vms-r-1")
-        self.domain = LibvirtDomain(cast("LibvirtHypervisor", hypervisor), self.handle, self)
+        self.domain = LibvirtDomain(cast("LibvirtHypervisor", self.hypervisor), self.handle, self)
 
     def _look(self, _conn: object) -> bool:
         if self._happens:
@@ -166,12 +166,21 @@ def test_a_guest_that_was_paused_is_waited_for() -> None:
 
 
 def test_a_guest_that_was_given_up_is_told_each_time() -> None:
-    """While it boots, and in any later command."""
-    pytest.importorskip("libvirt_qemu")
+    """While it boots, and where its agent no longer answers a command."""
+    libvirt = pytest.importorskip("libvirt")
     guest = Booting("stopped", status="internal-error")
-    for _ in range(2):
+
+    def silent(*_asked: object) -> NoReturn:
+        raise libvirt.libvirtError("the guest agent is not responding")
+
+    guest.hypervisor.qemu.qemuAgentCommand = silent
+    for wait in (
+        lambda: guest.domain.wait_for_agent(60),
+        lambda: guest.domain.wait_for_agent(60),
+        lambda: guest.domain.agent("guest-ping", {}, 1),
+    ):
         with pytest.raises(
             GuestDiedError, match=r"internal error at the instruction 'xrstor \(%bx\)', which"
         ) as caught:
-            guest.domain.wait_for_agent(60)
+            wait()
         assert caught.value.code == "VM502"

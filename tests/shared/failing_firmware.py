@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 SIZE = 65536
-INSTRUCTION = "fsts (%bx)"
-"""What KVM fails at on hardware: where user mode alone is hardware's, it fails at the one before, fldz."""
+INSTRUCTIONS = ("fsts (%bx)", "fldz")
+"""Where KVM fails: on hardware at the first, and where it interprets the whole of kernel mode at the one before it."""
 
-# ds is the firmware itself, to which a write is emulated; KVM's emulator has none of the FPU's stores:
+# a write to the firmware itself, which is read-only, is emulated; KVM's emulator has none of the FPU's stores:
 # mov $0xf000,%ax; mov %ax,%ds; mov $0x100,%bx; fninit; fldz; fsts (%bx); hlt
 _CODE = bytes.fromhex("b800f0 8ed8 bb0001 dbe3 d9ee d917 f4")
 # ljmp $0xf000,$0
