@@ -16,6 +16,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.guest.agent import AgentShell
 from pytest_vmstorage.guest.file_system import GuestFs
 from pytest_vmstorage.host.file_systems import FileSystem
+from pytest_vmstorage.host.shell import SshShell
 from pytest_vmstorage.lab.environments import HostEnvironment, guests_file
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.pool import Environment
@@ -81,6 +82,24 @@ def test_where_to_look_for_a_guest_is_found_once(lab: Lab, shell: FakeShell) -> 
     found = [line for line in shell.lines if line.startswith("pgrep -f ")]
     assert [guest.machine.spec.uuid in line for line in found] == [True, False]
     assert other.machine.spec.uuid in found[1]
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_look_has_the_counts_with_which_a_series_begins(
+    lab: Lab, shell: FakeShell, monkeypatch: pytest.MonkeyPatch, *, is_local: bool
+) -> None:
+    """They are those of the disk then; on another host there is no series, and nothing is asked for one."""
+    shell.answer(re.compile("df --output=source"), returncode=3).answer(re.compile("grep -asH"))
+    shell.answer(re.compile("^pgrep -f "), returncode=1)
+    guest, made = lab.guest(StorageConfig()), lab.environment(StorageConfig())
+    domain = guest.machine.domain
+    assert isinstance(domain, FakeDomain)
+    if not is_local:
+        monkeypatch.setattr(made, "_below", object.__new__(SshShell))
+    domain.moved = (8192, 4096)
+    looked = (made.begin_look()().counts, made.look().counts)
+    assert looked == (made.count(), made.count())
+    assert (looked[0] is not None and looked[0][:4]) == (is_local and (2, 1, 8192, 4096))
 
 
 class Telling(FakeDomain):

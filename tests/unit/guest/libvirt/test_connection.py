@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,9 +75,11 @@ class Libvirt:
 
     def __init__(self) -> None:
         self.opened: list[Conn] = []
+        self.of_qemu: dict[str, Callable[..., None]] = {}
 
-    def qemuMonitorEventRegister(self, *_args: Any) -> None:  # noqa: N802
-        """Nothing: this is libvirt_qemu too."""
+    def qemuMonitorEventRegister(self, _conn: Any, _dom: Any, event: str, callback: Any, *_more: Any) -> None:  # noqa: N802
+        """Remember it: this is libvirt_qemu too."""
+        self.of_qemu[event] = callback
 
     def open(self, uri: str) -> Conn:
         """A new connection."""
@@ -132,6 +135,17 @@ def test_guests_that_ended_meanwhile_are_known_afterwards(libvirt: Libvirt) -> N
     made.current()
     assert gone.is_set()
     assert not there.is_set()
+
+
+def test_qemus_own_events_are_those_of_their_guest(libvirt: Libvirt) -> None:
+    """A guest that it stops is news for who waits, one that cannot write is not."""
+    _, events = connect(libvirt)
+    stopped, other = (SimpleNamespace(UUIDString=lambda uuid=uuid: uuid) for uuid in ("stopped", "other"))
+    libvirt.of_qemu["STOP"](None, stopped, "STOP", 1, 2, "", None)
+    libvirt.of_qemu["BLOCK_IO_ERROR"](None, other, "BLOCK_IO_ERROR", 1, 2, '{"reason": "No space"}', None)
+    found = {uuid: (events.stopped(uuid).is_set(), events.news(uuid).is_set()) for uuid in ("stopped", "other")}
+    assert found == {"stopped": (True, True), "other": (False, False)}
+    assert (events.io_errors("stopped"), events.io_errors("other")) == ([], ["No space"])
 
 
 def _knowing(conn: Conn, uuid: str) -> Conn:
