@@ -44,9 +44,9 @@ name = "tank/vms"
 _SSH = ("ssh", "-S", "~/.ssh/%n", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=10")
 _MODELS = {"kvm": "host", "tcg": "EPYC"}
 # Emulated, its clock counts instructions (-icount). By this machine's clock a guest of its own KVM left the processor
-# at each tick, which empties the emulated TLB: to boot it took 120 s of a processor, and now takes 35 s. It has one CPU
-# since a second one hung it in one of twelve times (QEMU 7.2). With one CPU QEMU 7.2 leaves memory barriers out, so that a
-# disk that another thread serves loses notifications: without ioeventfd the CPU's own thread takes them.
+# at each tick, which empties the emulated TLB: to boot it took 120 s of a processor, and now takes 35 s. There is one
+# CPU, because with two the machine hung in one of twelve times (QEMU 7.2). With one CPU QEMU 7.2 leaves memory barriers
+# out, so that a disk that another thread serves loses notifications: without ioeventfd the CPU's own thread takes them.
 _TIMES = {
     "kvm": ["-accel", "kvm", "-smp", "2"],
     "tcg": ["-accel", "tcg,thread=single", "-icount", "shift=1", "-smp", "1"],

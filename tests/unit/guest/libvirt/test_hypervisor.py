@@ -126,6 +126,7 @@ class Booting:
         self._happens = list(happens)
         self._status = status
         self.asked: list[str] = []
+        self.looks = 0
         self._events = {name: threading.Event() for name in ("agent", "ended", "stopped", "news")}
         same = {name: lambda _uuid, event=event: event for name, event in self._events.items()}
         self.hypervisor = SimpleNamespace(
@@ -137,6 +138,7 @@ class Booting:
         self.domain = LibvirtDomain(cast("LibvirtHypervisor", self.hypervisor), self.handle, self)
 
     def _look(self, _conn: object) -> bool:
+        self.looks += 1
         if self._happens:
             self._events[self._happens.pop(0)].set()
             self._events["news"].set()
@@ -163,6 +165,8 @@ def test_a_guest_that_was_paused_is_waited_for() -> None:
     guest = Booting("stopped", status="paused")
     assert not guest.domain.wait_for_agent(0.1)
     assert guest.asked == ["query-status"]
+    # the first, one for the news that came meanwhile, and one at the limit
+    assert guest.looks <= 3
 
 
 def test_a_guest_that_was_given_up_is_told_each_time() -> None:
