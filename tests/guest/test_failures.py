@@ -185,7 +185,7 @@ def test_a_guest_that_does_not_answer_is_told_with_its_console(lab: Lab, monkeyp
         error = not_made(lab, config)
     assert isinstance(error, BootTimeoutError)
     assert error.what == (
-        f"guest did not answer: The guest of {config} did not answer within 20.0 s (its agent does not answer)."
+        f"guest did not answer: The guest of {config} did not answer within 20 s (its agent does not answer)."
     )
     assert "Run /bin/busybox as init process" in error.console
 
@@ -277,12 +277,12 @@ def test_a_guest_that_kvm_cannot_run_is_given_up_at_once(lab: Lab, tmp_path: Pat
     begin = time.monotonic()
     domain = lab.hypervisor.start(failing_under_kvm(lab, tmp_path))
     try:
-        with pytest.raises(GuestDiedError, match=f"^{GIVEN_UP}$") as caught:
+        with pytest.raises(GuestDiedError, match=f"^{GIVEN_UP} Use --vm-accel=tcg here") as caught:
             domain.wait_for_agent(120)
         assert caught.value.code == "VM502"
         assert "--vm-accel=tcg" in caught.value.hint
         # and whoever waits for it later
-        with pytest.raises(GuestDiedError, match=f"^{GIVEN_UP}$"):
+        with pytest.raises(GuestDiedError, match=f"^{GIVEN_UP} Use --vm-accel=tcg here"):
             domain.wait_for_agent(120)
     finally:
         domain.destroy()
@@ -318,7 +318,7 @@ def test_a_run_finds_out_at_once_that_kvm_cannot_run_a_guest(lab: Lab, tmp_path:
     said = f"KVM opens, but {GIVEN_UP}"
     assert choice.used == "tcg"
     assert re.fullmatch(said.removesuffix(r"\."), choice.reason), choice
-    with pytest.raises(HostError, match=f"^--vm-accel=kvm: {said}$"):
+    with pytest.raises(HostError, match=f"^--vm-accel=kvm: {said} "):
         find("kvm")
     assert time.monotonic() - begin < 100
 
