@@ -111,7 +111,9 @@ def test_histogram_without_its_extra(two_cells, monkeypatch):
 def test_a_python_without_lzma(two_cells, monkeypatch):
     """Samples could not be kept in it, so nothing is measured."""
     monkeypatch.setitem(sys.modules, "lzma", None)
-    assert_refused(two_cells.run(), "this Python has no lzma module, by which saved runs and JSON reports are compressed.")
+    assert_refused(
+        two_cells.run(), "this Python has no lzma module, by which saved runs and JSON reports are compressed."
+    )
     assert two_cells.events == []
 
 
