@@ -13,25 +13,16 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import shlex
 import statistics
-import uuid
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 
-from bare import BareGuest, bare_guest
-
+from pytest_vmstorage.cli.calibrate.bare import bare_guest_of, fill_bare, run_bare
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import open_lab
-from pytest_vmstorage.measure.preconditioning import FILL_ARGV
-from pytest_vmstorage.measure.runner import FORGET, measure
+from pytest_vmstorage.measure.runner import measure
 from pytest_vmstorage.measure.system import Plan
-from pytest_vmstorage.storage.caches import drop_caches
-from pytest_vmstorage.storage.disk import HostDisk
-from pytest_vmstorage.storage.image import make_disk, remove_disk
-from pytest_vmstorage.workloads.base import Target
 from pytest_vmstorage.workloads.fio.fio import Fio
 
 JOBS = (Fio(rw="randread", bs="4k", iodepth=32, size="64M", runtime=2, time_based=True),)
@@ -64,33 +55,13 @@ def plugin_round(lab: Lab, config: StorageConfig) -> Round:
     return lambda job: float(measure(subject, job, Plan(rounds=1, warmup=0)).iops)
 
 
-def bare_round(lab: Lab, guest: BareGuest, disk: str) -> Round:
-    """A function that runs the same line once in a bare guest, after the same filling and dropping of caches."""
-    target = Target(path="/dev/vdb", size_bytes=JOBS[0].size)
-    guest.run(FILL_ARGV.format(path=target.path, size=target.size_bytes, offset=0, bs="1M"))
-
-    def run(job: Fio) -> float:
-        guest.run(f"sh -c {shlex.quote(FORGET)} sh {target.path} {job.output_file(target)}")
-        drop_caches(lab.shell, disk)
-        guest.run(shlex.join(job.argv(target)), poll_s=0.5)
-        return float(job.parse(guest.run(f"cat {job.output_file(target)}"))["iops"])
-
-    return run
-
-
 def pair(lab: Lab, number: int) -> list[float]:
     """Log ratios plugin/bare of each job, medians over their turns, in a pair of fresh guests."""
     config = StorageConfig(format="raw", cache="none", bus="virtio-blk", size=(256 + number) * 2**20)
-    disk = f"{lab.factory.folder}/bare.raw"
     logs = []
-    with ExitStack() as stack:
-        stack.callback(remove_disk, lab.shell, disk)
-        make_disk(lab.shell, config, disk)
-        bare = stack.enter_context(
-            bare_guest(lab.factory.spec("bare", str(uuid.uuid4()), HostDisk(config=config, path=disk), lab.accel.used))
-        )
-        bare.wait()
-        sides = {"A": plugin_round(lab, config), "B": bare_round(lab, bare, disk)}
+    with bare_guest_of(lab, config) as (bare, disk):
+        fill_bare(bare, max(job.size for job in JOBS))
+        sides = {"A": plugin_round(lab, config), "B": lambda job: run_bare(lab, bare, disk, job)}
         lab.factory.settle()
         turns = TURNS if number % 2 == 0 else TURNS.translate(str.maketrans("AB", "BA"))
         for job in JOBS:

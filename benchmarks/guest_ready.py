@@ -17,8 +17,7 @@ import statistics
 import time
 import uuid
 
-from bare import bare_guest
-
+from pytest_vmstorage.cli.calibrate.bare import bare_guest
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.lab.lab import Lab

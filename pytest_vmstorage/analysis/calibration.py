@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -189,20 +189,29 @@ class Warmth(BaseModel):
     after: Steadiness
 
 
-class Yardstick(BaseModel):
-    """The figure of one workload in another place, and the guest's figure over it.
+Place = Literal["null", "native", "page cache"]
+"""Where a yardstick is measured: QEMU without storage, the host without a guest, or through the host's page cache."""
 
-    `place` is "null" (QEMU without storage), "native" (the host without a guest) or "page cache" (the host's, with
-    cache=writeback, emptied before each round).
+
+class Yardstick(BaseModel):
+    """The median figure of one workload in another place, its lowest and highest round, and the guest's figure over it.
+
+    The page cache is used with cache=writeback, and emptied before each round.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    place: Literal["null", "native", "page cache"]
+    place: Place
     workload: str
     unit: str
     figure: float
+    low: float
+    high: float
     guest_over: float
+
+
+CUT_SHORT = "what came after Ctrl-C"
+"""What a calibration leaves out that the user ended."""
 
 
 class Calibration(BaseModel):
@@ -226,6 +235,9 @@ class Calibration(BaseModel):
     restored: tuple[RestoredBus, ...] = ()
     bare: tuple[Equality, ...] = ()
     yardsticks: tuple[Yardstick, ...] = ()
+    booted_s: float | None = None
+    restored_s: float | None = None
+    around_s: float | None = None
     pressed: Mapping[str, float] = {}
     others_cpu: float | None = None
     left_out: tuple[str, ...] = ()
@@ -241,13 +253,39 @@ class Calibration(BaseModel):
         return f"calibration {self.id} of {self.day}"
 
     @property
+    def is_cut_short(self) -> bool:
+        """Whether the user ended it."""
+        return CUT_SHORT in self.left_out
+
+    @property
     def restorable(self) -> Mapping[Bus, bool]:
         """Whether restored guests are equal to booted ones, for each bus where that was decided."""
         return {one.bus: one.verdict == "equal" for one in self.restored if one.verdict != "open"}
 
+    @property
+    def told(self) -> str:
+        """What it changes of a run on its host, in a sentence without its point."""
+        equal = [bus for bus, is_equal in self.restorable.items() if is_equal]
+        unequal = [bus for bus, is_equal in self.restorable.items() if not is_equal]
+        clauses = [f"guests are restored by default on {', '.join(equal)}"] * bool(equal)
+        clauses += [f"guests are booted on {', '.join(unequal)}, where restored ones differ"] * bool(unequal)
+        return f"{self.about}: {'; '.join(clauses) or 'it changes nothing in how guests begin'}"
+
     def noise_of(self, *, writes: bool) -> Noise | None:
         """The noise of writes, else of reads; None where it was not measured."""
         return next((one for one in self.noise if ("write" in one.workload) is writes), None)
+
+    def rounds_within(self, workload: str, precision: float) -> int:
+        """The rounds that bring a median's 95 % interval within `precision`, a fraction; 0 where nothing says so.
+
+        Nobody knows the workload's own noise: it is taken for that of the calibrated writes, or reads.
+        """
+        found = self.noise_of(writes="write" in workload)
+        return found.rounds_within(precision) if found is not None else 0
+
+    def guest_s(self, *, restored: bool) -> float | None:
+        """The time until a guest is there, restored or booted; None where it was not measured."""
+        return self.restored_s if restored and self.restored_s is not None else self.booted_s
 
     def lapse(self, host: HostFacts) -> str:
         """A sentence that says what of the host changed since, "" where the calibration holds."""
@@ -270,12 +308,21 @@ def _changes(then: HostFacts, now: HostFacts) -> Iterator[str]:
             yield f"{what} was {old} and is {new}"
 
 
-def day_spread(calibrations: Sequence[Calibration]) -> float | None:
-    """The standard deviation of a day's figure, a fraction: the largest of the workloads'; None for fewer than 3 days.
+class DaySpread(NamedTuple):
+    """The standard deviation of a day's figure, a fraction, at its upper limit, and the number of days it is from."""
 
-    Only days on which the host was as at the last one count.
+    upper: float
+    days: int
+
+
+def day_spread(calibrations: Sequence[Calibration]) -> DaySpread | None:
+    """How far days differ: the larger one of the workloads'; None for fewer than 3 days.
+
+    Few days hardly show their spread, and whoever takes it for known raises false alarms: so it is the limit above
+    which it lies with a risk of 10 % (chi-squared, by the approximation of Wilson and Hilferty, 1931). Only days on
+    which the host was as at the last one count.
     """
-    found = []
+    found: list[DaySpread] = []
     last = calibrations[-1] if calibrations else None
     for noise in last.noise if last is not None else ():
         days: dict[str, list[float]] = {}
@@ -284,8 +331,16 @@ def day_spread(calibrations: Sequence[Calibration]) -> float | None:
                 logs = [math.log(other.figure) for other in one.noise if other.workload == noise.workload]
                 days.setdefault(one.day, []).extend(logs)
         means = [statistics.fmean(logs) for logs in days.values() if logs]
-        found += [math.expm1(statistics.stdev(means))] if len(means) >= LEAST_DAYS else []
+        if len(means) >= LEAST_DAYS:
+            upper = statistics.stdev(means) * _upper_of_deviation(len(means) - 1)
+            found.append(DaySpread(math.expm1(upper), len(means)))
     return max(found, default=None)
+
+
+def _upper_of_deviation(freedom: int, risk: float = 0.1) -> float:
+    """The factor from a standard deviation with so many degrees of freedom to its upper limit."""
+    part = 2 / (9 * freedom)
+    return float((1 - part + statistics.NormalDist().inv_cdf(risk) * math.sqrt(part)) ** -1.5)
 
 
 def power_clause(calibration: Calibration, rounds: int) -> str:

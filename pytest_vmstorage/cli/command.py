@@ -134,6 +134,18 @@ _TOLD = {
             "vmstorage doctor --json | jq '.findings[] | select(.status == \"no\")'",
         ),
     ),
+    "calibrate": _Told(
+        "measure how far a host's figures go apart, and what follows for runs on it",
+        "Measures, once and with guests of its own, what a run cannot know beforehand: how far rounds and guests go"
+        " apart, and so how many a difference takes; whether restored guests have the figures of booted ones; how the"
+        " plugin, the host's page cache, no guest and no storage compare. Runs on that host use it until its CPU,"
+        " kernel, QEMU, libvirt or disk changes.",
+        (
+            "vmstorage calibrate",
+            "vmstorage calibrate --vm-host=lab01 --time=1h     # more buses, more pairs",
+            "vmstorage calibrate --show                        # the last one, nothing is measured",
+        ),
+    ),
     "image": _Told(
         "build the guest appliance, or check the one there is",
         "The appliance is the small Debian that guests boot from, with fio and the other tools. A run of pytest that"
@@ -249,10 +261,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
     """Declare the options of all subcommands but `run`."""
-    for name in ("doctor", "reap"):
+    for name in ("doctor", "calibrate", "reap"):
         made[name].add_argument("--vm-host", "--host", metavar="NAME", help="lab host (default: this machine)")
     doctor = made["doctor"]
-    doctor.add_argument("--vm-dir", metavar="FOLDER", help="folder for the disks under test")
+    calibrating = made["calibrate"]
+    for one in (doctor, calibrating):
+        one.add_argument("--vm-dir", metavar="FOLDER", help="folder for the disks under test")
+    calibrating.add_argument("--time", metavar="TIME", default="20m", help="how long it may take, about [20m]")
+    calibrating.add_argument("--show", action="store_true", help="show the last one of the host, and measure nothing")
+    calibrating.add_argument(
+        "--format", metavar="FORM", choices=("text", "markdown", "json"), default="text", help="text, markdown or json"
+    )
     doctor.add_argument(
         "--need", metavar="WHAT", action="append", default=[], help="kvm or AXIS=VALUE: exit with 1 where it is missing"
     )
@@ -261,7 +280,7 @@ def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
     reaping = made["reap"]
     reaping.add_argument("--dry-run", action="store_true", help="only say what is left, and whose it was")
     reaping.add_argument("--kept", action="store_true", help="also what --vm-keep left running")
-    for one in (doctor, reaping):
+    for one in (doctor, calibrating, reaping):
         one.add_argument("--vm-inventory", metavar="FILE", help="file that lists hosts and devices (vmstorage.toml)")
     execute = made["exec"]
     execute.add_argument("run_id", metavar="RUN", help="the run's id, as --vm-keep printed it")
@@ -378,6 +397,28 @@ def _doctor(arguments: argparse.Namespace) -> int:
     for sentence in missing:
         print(f"vmstorage: {plain(sentence)}", file=sys.stderr, flush=True)
     return 1 if found.problem or missing else 0
+
+
+def _calibrate(arguments: argparse.Namespace) -> int:
+    # the other subcommands measure nothing
+    from pytest_vmstorage.cli.calibrate.taking import check_time, last_calibration, take_calibration
+    from pytest_vmstorage.report.calibration import calibration_lines, calibration_markdown
+
+    inventory = _inventory(arguments.vm_inventory)
+    settings = LabSettings(host=arguments.vm_host, folder=arguments.vm_dir, inventory=inventory, boot="restore")
+    if arguments.show:
+        found = last_calibration(settings)
+    else:
+        limit_s = check_time(arguments.time)
+        # as after Ctrl-C: guests and disks are removed
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        found = take_calibration(settings, limit_s, _say)
+    if arguments.format == "json":
+        print(found.model_dump_json(indent=1))
+    else:
+        render = calibration_lines if arguments.format == "text" else calibration_markdown
+        print(plain("\n".join(render(found))))
+    return 130 if found.is_cut_short and not arguments.show else 0
 
 
 def _inventory(given: str | None) -> Inventory | None:
@@ -499,6 +540,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 _COMMANDS = {
     "doctor": _doctor,
+    "calibrate": _calibrate,
     "image": _image,
     "reap": _reap,
     "exec": _exec,

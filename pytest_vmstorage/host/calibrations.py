@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from pytest_vmstorage.analysis.calibration import Calibration
 from pytest_vmstorage.host.folders import cache_folder, use_cache_folder
 from pytest_vmstorage.leftovers import write_whole
+from pytest_vmstorage.results.host import HostFacts
 
 KEPT = 60
 """Calibrations of a host that are kept: the spread of its days is told from them."""
@@ -35,6 +37,22 @@ def calibrations_of(host: str) -> tuple[Calibration, ...]:
 def newest_calibration(host: str) -> Calibration | None:
     """The last calibration of the host of that name, None where there is none."""
     return next(reversed(calibrations_of(host)), None)
+
+
+class Held(NamedTuple):
+    """The calibration that a run uses, None without one, and a sentence: what it changes, or why one is not used."""
+
+    calibration: Calibration | None
+    told: str
+
+
+def held_calibration(facts: HostFacts) -> Held:
+    """The newest calibration of that host, unless something of the host changed since."""
+    found = newest_calibration(facts.name)
+    if found is None:
+        return Held(None, "")
+    lapsed = found.lapse(facts)
+    return Held(None, lapsed) if lapsed else Held(found, found.told)
 
 
 def keep_calibration(calibration: Calibration) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
+from pytest_vmstorage.analysis.calibration import Calibration
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.config.settings import AccelChoice, HostWishes, LabSettings
@@ -41,7 +42,8 @@ class Lab:
 
     `at_once` is how many guests may boot side by side. `teardown` has a step for each thing made so far; the last step
     runs first. Without `has_guests` nothing is measured on the host itself: all cells are machines that the plugin did
-    not make. `remember_accel` and `restoring` go to the provisioner, which describes them.
+    not make. `calibration` is the host's, where it has one that holds. `remember_accel` and `restoring` go to the
+    provisioner, which describes them.
     """
 
     settings: LabSettings
@@ -61,6 +63,7 @@ class Lab:
     restoring: Restoring | None = None
     teardown: ExitStack = field(default_factory=ExitStack)
     has_guests: bool = True
+    calibration: Calibration | None = None
     _broken: dict[StorageConfig, VmStorageError] = field(default_factory=dict)
     _lost: LostError | None = None
 
@@ -171,6 +174,15 @@ class Lab:
         """Change the settings that the run made on its host; raises HostError where that is impossible."""
         if self.host_settings is not None:
             self.host_settings.change(wishes, self.lease.folder)
+
+    def renew(self, config: StorageConfig, say: Progress = silent, *, fresh: bool) -> Environment:
+        """A new guest of that cell in place of the one at work: booted with `fresh`, else restored where it can be.
+
+        Raises as `environment` does; a cell that fails is tried again at the next call.
+        """
+        self.pool.drop()
+        self.pool.current = made = self.provisioner.make_guest(config, say, fresh=fresh)
+        return made
 
     def drop(self) -> None:
         """Release the environment at work, so that the next round of its cell gets a new one."""

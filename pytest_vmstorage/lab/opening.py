@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pytest_vmstorage import leftovers
+from pytest_vmstorage.config.buses import Bus
 from pytest_vmstorage.config.inventory import LabHost, find_host
 from pytest_vmstorage.config.settings import AccelChoice, HostWishes, LabSettings
 from pytest_vmstorage.errors import ConfigError, UnsupportedError
@@ -28,6 +29,7 @@ from pytest_vmstorage.guest.restore.parking import PARKING
 from pytest_vmstorage.guest.restore.restoring import Restoring
 from pytest_vmstorage.guest.restore.states import States, remove_states
 from pytest_vmstorage.host import shell, ssh
+from pytest_vmstorage.host.calibrations import held_calibration
 from pytest_vmstorage.host.facts import host_facts
 from pytest_vmstorage.host.folders import cache_folder, find_folder, make_run_folder, use_cache_folder
 from pytest_vmstorage.host.guard import Guard, Guarded
@@ -134,7 +136,13 @@ def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
             patience_s=settings.timeout_s,
         )
         facts = host_facts(host.name, shell, hypervisor.versions(), accel, folder)
-        restoring = _restoring(host, shell, hypervisor, factory, held, facts, settings.timeout_s, say)
+        calibration, told = held_calibration(facts)
+        if calibration is None and told:
+            say(told)
+        update = {"calibration": calibration.id if calibration is not None else "", "calibrated": told}
+        facts = facts.model_copy(update=update)
+        restorable = calibration.restorable if calibration is not None else {}
+        restoring = _restoring(host, shell, hypervisor, factory, held, facts, settings.timeout_s, say, restorable)
         factory.begin_by(restoring.way(settings.boot, accel.used))
         return Lab(
             settings=settings,
@@ -145,6 +153,7 @@ def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
             appliance=appliance,
             accel=accel,
             facts=facts,
+            calibration=calibration,
             held=held,
             remember_accel=remember,
             host_settings=host_settings,
@@ -206,13 +215,22 @@ def _restoring(
     facts: HostFacts,
     timeout_s: float,
     say: Progress,
+    restorable: Mapping[Bus, bool],
 ) -> Restoring:
     """Restoring of guests from saved ones; a state is valid for this boot of the host and its versions."""
     ours = {"parking": PARKING}
     conditions = {"cpu": facts.cpu, "qemu": facts.qemu, "libvirt": facts.libvirt, "kernel": facts.kernel, **ours}
     boot_id = shell.read("/proc/sys/kernel/random/boot_id").strip()
     states = States(shell, states_folder(host), factory.folder, boot_id=boot_id, conditions=conditions)
-    return Restoring(hypervisor, states, xml_of=factory.xml, note=held.note_domain, timeout_s=timeout_s, say=say)
+    return Restoring(
+        hypervisor,
+        states,
+        xml_of=factory.xml,
+        note=held.note_domain,
+        timeout_s=timeout_s,
+        say=say,
+        calibrated=restorable,
+    )
 
 
 def _guard(host: LabHost, lease: Lease) -> Guard:

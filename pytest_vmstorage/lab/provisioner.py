@@ -64,7 +64,7 @@ class Provisioner:
         """Whether that cell's guest is to be restored, which takes a fraction of the time of a boot."""
         if self.restoring is None or self.settings.image is not None:
             return False
-        return is_meant_for(config, self.settings.boot, self.accel.used)
+        return is_meant_for(config, self.settings.boot, self.accel.used, self.restoring.calibrated)
 
     def _host(self, config: StorageConfig, say: Progress) -> HostEnvironment:
         factory, shell = self.services.factory, self.services.shell

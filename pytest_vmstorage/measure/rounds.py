@@ -20,7 +20,8 @@ class Rounds(BaseModel):
     """A rule for the number of rounds: `count`, or where that is None as many as the figure needs.
 
     As many means: until the 95 % interval of the primary figure's median lies within `precision` (a fraction) of the
-    median on either side, or until the rounds have taken `limit_s` seconds.
+    median on either side, which is looked at from the `first` rounds on, or until the rounds have taken `limit_s`
+    seconds.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -28,11 +29,16 @@ class Rounds(BaseModel):
     count: int | None = 3
     precision: float = 0.05
     limit_s: float = 300.0
+    first: int = LEAST_AUTO_ROUNDS
 
     @property
     def least(self) -> int:
         """The least number of rounds, unless the time limit comes before."""
-        return LEAST_AUTO_ROUNDS if self.count is None else self.count
+        return self.first if self.count is None else self.count
+
+    def beginning_with(self, rounds: int) -> Rounds:
+        """The same rule, where as many rounds as are needed begin with so many, if these are more than the least."""
+        return self.model_copy(update={"first": max(self.first, rounds)})
 
     def ended(self, values: Sequence[float], seconds: float, *, has_room: bool = True) -> Ending | None:
         """The reason to end, None while a further round is wanted; `seconds` is the time of the rounds so far.
@@ -42,7 +48,7 @@ class Rounds(BaseModel):
         if self.count is not None:
             return Ending(reason="count") if len(values) >= self.count else None
         half = half_width(values)
-        if half is not None and half <= self.precision:
+        if half is not None and half <= self.precision and len(values) >= self.first:
             return Ending(reason="narrow", half_width=half)
         if values and seconds >= self.limit_s:
             return Ending(reason="time limit", half_width=half)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 
+from pytest_vmstorage.analysis.calibration import Calibration
 from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.config.inventory import LOCAL, find_host
 from pytest_vmstorage.config.matrix import listed
 from pytest_vmstorage.config.selection import Candidate, Choice, choose
+from pytest_vmstorage.config.settings import Accel
 from pytest_vmstorage.errors import ConfigError, signed
+from pytest_vmstorage.guest.restore.states import is_meant_for
+from pytest_vmstorage.host.calibrations import newest_calibration
 from pytest_vmstorage.plugin.declared import declared_by
 from pytest_vmstorage.plugin.settings import settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, host_of, is_declared, is_skipped, measures, uses
@@ -53,22 +58,58 @@ def forecast(config: pytest.Config, items: Sequence[pytest.Item]) -> list[CellFo
     history = read_history(journals(config))
     cache = getattr(config, "cache", None)
     failed = {} if cache is None else cache.get("cache/lastfailed", {})
-    rounds = settings_of(config).rounds.least
-    return [_cell(cell, tests, history, failed, rounds) for (cell, _), tests in cells.items()]
+    rounds, known = settings_of(config).rounds.least, calibrations(config)
+    return [
+        _cell(cell, tests, history, failed, rounds, _calibration_for(known, host))
+        for (cell, host), tests in cells.items()
+    ]
+
+
+def calibrations(config: pytest.Config) -> Mapping[str, Calibration]:
+    """The newest calibration of each of the run's hosts that has one, by the host as --vm-host names it.
+
+    Whether it still holds is known only when the host is reached.
+    """
+    settings = settings_of(config)
+    hosts = {host: find_host(None if host == LOCAL else host, None, settings.inventory).name for host in settings.hosts}
+    found = {host: newest_calibration(name) for host, name in hosts.items()}
+    return {host: one for host, one in found.items() if one is not None}
+
+
+def _calibration_for(known: Mapping[str, Calibration], host: str) -> Calibration | None:
+    """The calibration of the host that a test is for; of any of the run's where it may run on each."""
+    return known.get(host) if host else next(iter(known.values()), None)
+
+
+def guest_s(config: StorageConfig, calibration: Calibration | None, boot: str | None) -> float:
+    """The time until that cell's guest is there: as calibrated for guests that begin as it will, else assumed."""
+    if calibration is None:
+        return GUEST_S
+    accel: Accel = "kvm" if calibration.host.accel == "kvm" else "tcg"
+    restored = is_meant_for(config, boot, accel, calibration.restorable)
+    found = calibration.guest_s(restored=restored)
+    return found if found is not None else GUEST_S
 
 
 def _cell(
-    config: StorageConfig, items: Sequence[pytest.Item], history: History, failed: Any, rounds: int
+    config: StorageConfig,
+    items: Sequence[pytest.Item],
+    history: History,
+    failed: Any,
+    rounds: int,
+    calibration: Calibration | None,
 ) -> CellForecast:
     measuring = [item for item in items if measures(item) or uses(item, "measure_image")]
-    estimates = [_estimate(item, history, rounds) for item in measuring]
+    around_s = (calibration.around_s if calibration is not None else None) or 0.0
+    estimates = [_estimate(item, history, rounds, around_s) for item in measuring]
     images = any(uses(item, "measure_image") for item in items)
     needs_disk = any(uses(item, "guest") or measures(item) for item in items)
     boots = needs_disk and config.has_guest
     candidate = Candidate(
         config=config,
         tests=tuple(dict.fromkeys(stem_of(item.nodeid) for item in items)),
-        seconds=sum(estimate.seconds for estimate in estimates) + (GUEST_S if boots else 0.0),
+        seconds=sum(estimate.seconds for estimate in estimates)
+        + (guest_s(config, calibration, settings_of(items[0].config).lab_options.boot) if boots else 0.0),
         failed=any(item.nodeid in failed for item in items),
         last=min((history.last(item.nodeid) for item in measuring), default=""),
     )
@@ -76,14 +117,20 @@ def _cell(
     return CellForecast(config, tuple(items), candidate, needs_disk or images, bases, boots, images)
 
 
-def _estimate(item: pytest.Item, history: History, rounds: int) -> Estimate:
-    """The time of a test: as it was measured before, else by the runtime of what it declares, else assumed."""
+def _estimate(item: pytest.Item, history: History, rounds: int, around_s: float) -> Estimate:
+    """The time of a test: as it was measured before, else by the runtime of what it declares, else assumed.
+
+    `around_s` is what a round takes beside its runtime.
+    """
     found = history.estimate(item.nodeid, rounds)
     if found.basis != "assumed" or not is_declared(item):
         return found
     # marks that cannot be are told when the run begins
     with contextlib.suppress(ConfigError):
-        times = [((one.rounds or rounds) + one.warmup) * one.workload.expected_seconds for one in declared_by(item)]
+        times = [
+            ((one.rounds or rounds) + one.warmup) * (one.workload.expected_seconds + around_s)
+            for one in declared_by(item)
+        ]
         return Estimate(sum(times), "declared")
     return found
 

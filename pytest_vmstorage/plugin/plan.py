@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from pytest_vmstorage.analysis.calibration import power_clause
 from pytest_vmstorage.analysis.gate.policy import Loss
+from pytest_vmstorage.config.inventory import LOCAL
 from pytest_vmstorage.config.matrix import by_reason, listed
 from pytest_vmstorage.lab.division import divide
-from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, forecast
+from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, calibrations, forecast
 from pytest_vmstorage.plugin.interleave import wants_turns
 from pytest_vmstorage.plugin.parametrize import CELLLESS, matrix_sweep
 from pytest_vmstorage.plugin.progress_line import count_text
@@ -43,8 +45,8 @@ def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
     if not cells:
         return ["no selected test has a storage configuration", *unmeasured_lines(config)]
     left_out = [*rule_lines(config, items), *unmeasured_lines(config)]
-    totals = _total_lines(cells, wants_turns(config, items))
-    notes = _entry_lines(config, items)
+    totals = _total_lines(cells, wants_turns(config, items), is_calibrated=bool(calibrations(config)))
+    notes = [*_entry_lines(config, items), *_calibration_lines(config)]
     return [*_cell_lines(cells), *left_out, *totals, *_host_lines(config, items), *_pair_lines(config), *notes]
 
 
@@ -137,7 +139,21 @@ def unmeasured_lines(config: pytest.Config) -> list[str]:
     return [*lines, *config.stash.get(UNCOVERED, [])]
 
 
-def _total_lines(cells: Sequence[CellForecast], in_turns: bool) -> list[str]:
+def _calibration_lines(config: pytest.Config) -> list[str]:
+    """What the planned rounds can show, by the calibration of each of the run's hosts that has one."""
+    rounds, lines = settings_of(config).rounds, []
+    for host, calibration in calibrations(config).items():
+        where = f" on {host}" if host != LOCAL else ""
+        count = rounds.least
+        if rounds.count is None and calibration.noise:
+            count = max(one.rounds_within(rounds.precision) for one in calibration.noise)
+            count = max(rounds.least, count)
+        if clause := power_clause(calibration, count):
+            lines.append(f"{clause}{where} ({calibration.about})")
+    return lines
+
+
+def _total_lines(cells: Sequence[CellForecast], in_turns: bool, *, is_calibrated: bool) -> list[str]:
     guests = [cell for cell in cells if cell.needs_guest]
     tests = sum(len(cell.items) for cell in cells)
     lines = [f"{count_text(len(cells), 'cell')}, {count_text(len(guests), 'guest')}, {count_text(tests, 'test')}"]
@@ -153,7 +169,7 @@ def _total_lines(cells: Sequence[CellForecast], in_turns: bool) -> list[str]:
         )
         lines.append(f"largest disk {format_about(largest)}; disk space at most {format_about(most)}: {why}")
     seconds = sum(cell.candidate.seconds for cell in cells)
-    lines.append(f"estimated time {format_duration(seconds)}: {_bases(cells)}")
+    lines.append(f"estimated time {format_duration(seconds)}: {_bases(cells, is_calibrated=is_calibrated)}")
     return lines
 
 
@@ -165,11 +181,12 @@ _BASES = {
 }
 
 
-def _bases(cells: Sequence[CellForecast]) -> str:
+def _bases(cells: Sequence[CellForecast], *, is_calibrated: bool) -> str:
     found: Counter[str] = sum((cell.bases for cell in cells), Counter())
     parts = [f"{count_text(found[basis], 'test')} {text}" for basis, text in _BASES.items() if found[basis]]
     if any(cell.needs_guest for cell in cells):
-        parts.append(f"{GUEST_S:.0f} s a guest assumed, filling its disk not counted")
+        a_guest = "guests as calibrated" if is_calibrated else f"{GUEST_S:.0f} s a guest assumed"
+        parts.append(f"{a_guest}, filling its disk not counted")
     return "; ".join(parts) or "nothing is measured"
 
 

@@ -376,7 +376,7 @@ class StorageSession:
     ) -> Turn:
         if workload.needs_image:
             raise ConfigError(f"measure cannot run {workload.label}.", hint="Run it with measure_image.", code="VM315")
-        rule = self.gate.first_rounds(self._rounds if rounds is None else Rounds(count=rounds))
+        rule = self.gate.first_rounds(self._asked(workload, config) if rounds is None else Rounds(count=rounds))
         plan = self._plan(rule.least, warmup)
         # no guest is made for a workload that it could not run
         check_fits(config, workload, plan)
@@ -386,6 +386,13 @@ class StorageSession:
             self._option_checks.on_host(self.lab().shell, self.lab().host.name, workload, self.announce)
         attempt = self.turns.attempt((item.nodeid, "own"))
         return Turn(item.nodeid, rule, measuring, tolerated_by(item), notes_on(item), config, attempt)
+
+    def _asked(self, workload: Workload, config: StorageConfig) -> Rounds:
+        """The rule for rounds: as many as are needed begin with what the host's calibration asks for."""
+        calibration = self.lab().calibration if self._rounds.count is None and not config.is_machine else None
+        if calibration is None:
+            return self._rounds
+        return self._rounds.beginning_with(calibration.rounds_within(workload.label, self._rounds.precision))
 
     def _keeper(
         self, item: pytest.Item, workload: Workload, config: StorageConfig, warmup: int

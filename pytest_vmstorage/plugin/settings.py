@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from pytest_vmstorage.analysis.gate.policy import GATE_FILE, HISTORY, GatePolicy, Undecided, Unsure, parse_tolerated
 from pytest_vmstorage.config.cell import AXES
 from pytest_vmstorage.config.guest_image import ListedImage, choose_image
-from pytest_vmstorage.config.inventory import LOCAL, FoundInventory, Inventory, choose_hosts, find_inventory
+from pytest_vmstorage.config.inventory import LOCAL, FoundInventory, Inventory, choose_hosts, find_host, find_inventory
 from pytest_vmstorage.config.settings import AccelRequest, Boot, HostWishes, Hygiene, LabSettings, parse_without
 from pytest_vmstorage.config.user_input import read_user_text
 from pytest_vmstorage.config.variant import Variant, parse_recipe
@@ -30,6 +30,7 @@ from pytest_vmstorage.units import parse_duration, parse_percent
 from pytest_vmstorage.workloads.base import Columns, parse_columns
 
 if TYPE_CHECKING:
+    from pytest_vmstorage.analysis.calibration import DaySpread
     from pytest_vmstorage.config.matrix import Matrix
 
 Spread = Literal["shard", "each"]
@@ -189,6 +190,8 @@ class Settings(BaseModel):
     def policy(self) -> GatePolicy:
         """The policy by which the run is judged: the gate file's, but options come before it."""
         file, options = self.gate_file, self.gate_options
+        if self.baseline_name and options.day_spread is None:
+            options = options.model_copy(update={"day_spreads": self._day_spreads})
         path = file.path if file.text else self.root / GATE_FILE
         if not file.text and not path.is_file():
             return options
@@ -200,6 +203,17 @@ class Settings(BaseModel):
         given = {"tolerated": options.tolerated} if self.is_tolerance_given else {}
         spread = {} if options.day_spread is None else {"day_spread": options.day_spread}
         return read.model_copy(update=given | spread)
+
+    @property
+    def _day_spreads(self) -> Mapping[str, DaySpread]:
+        """How far days of the run's hosts differ, by their names, as far as they were calibrated on several."""
+        # most runs have no baseline, or a spread that is stated
+        from pytest_vmstorage.analysis.calibration import day_spread
+        from pytest_vmstorage.host.calibrations import calibrations_of
+
+        names = [find_host(None if host == LOCAL else host, None, self.inventory).name for host in self.hosts]
+        found = {name: day_spread(calibrations_of(name)) for name in names}
+        return {name: spread for name, spread in found.items() if spread is not None}
 
     @cached_property
     def baseline(self) -> Baseline | None:

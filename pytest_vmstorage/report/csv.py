@@ -17,7 +17,7 @@ from pytest_vmstorage.text import plain_cell
 
 _Record = Mapping[str, object]
 
-_APART = ("name", "accel", "accel_reason", "folder", "device", "stated", "is_machine")
+_APART = ("name", "accel", "accel_reason", "folder", "device", "calibrated", "stated", "is_machine")
 """Fields of a host that have a column of their own, or are no fact to compare rows by."""
 
 _HOST = tuple(name for name in HostFacts.model_fields if name not in _APART)

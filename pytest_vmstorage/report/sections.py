@@ -254,6 +254,7 @@ def _host(run: Run, host: HostFacts) -> tuple[str, Sequence[str]]:
         f"kernel {host.kernel}, QEMU {host.qemu}, libvirt {host.libvirt}",
         f"acceleration {host.accel} (asked: {host.accel_requested}{because})",
         f"disks in {host.folder or 'unknown'} on {host.file_system}, device {host.device}",
+        *([host.calibrated] if host.calibrated else []),
         *([EMULATED] if host.is_emulated and has_guests else []),
     ]
 

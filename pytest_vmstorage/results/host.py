@@ -60,7 +60,9 @@ class HostFacts(BaseModel):
     """The facts of the host of some rows; a fact that the host hides is "unknown", never left out.
 
     A new fact is a field here and a line of the script that reads it (`host.facts`): reports, CSV and comparisons take
-    it from its `Fact`. `stated` are the facts in vmstorage.toml about a foreign machine, by field; nothing proves them.
+    it from its `Fact`. `calibration` is the id of the calibration that the run used, "" without one; `calibrated` says
+    in a sentence what it changed, or why one was not used. `stated` are the facts in vmstorage.toml about a foreign
+    machine, by field; nothing proves them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -79,6 +81,8 @@ class HostFacts(BaseModel):
     file_system: Annotated[str, Fact("file system below the disks", must_match=True)] = "unknown"
     device: Annotated[str, Fact("device below the disks", must_match=True)] = "unknown"
     governor: Annotated[str, Fact("CPU governor", must_match=True, shown="governor")] = "unknown"
+    calibration: str = ""
+    calibrated: str = ""
     stated: Mapping[str, str] = {}
     is_machine: bool = False
 

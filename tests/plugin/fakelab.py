@@ -21,6 +21,7 @@ def pytest_vmstorage_open_lab(config, settings, say):
     """Open the fake in place of the real lab."""
     # not imported before: these tests also count what a run without storage tests imports
     from pytest_vmstorage.errors import HostError
+    from pytest_vmstorage.host.calibrations import held_calibration
     from pytest_vmstorage.host.lock import HostLease
     from pytest_vmstorage.host.shell import LocalShell
     from pytest_vmstorage.testing.lab import make_lab
@@ -51,7 +52,7 @@ def pytest_vmstorage_open_lab(config, settings, say):
         lease.keep(say)
     say("opening the fake lab")
     note(f"open {settings.host}" if settings.host else "open")
-    return make_lab(
+    lab = make_lab(
         Path(log).parent / f"lab-{os.getpid()}",
         settings=settings,
         options=LabOptions.model_validate({"accel": "kvm", "name": name, **wishes}),
@@ -59,3 +60,5 @@ def pytest_vmstorage_open_lab(config, settings, say):
         note=note,
         before_round=before_round,
     )
+    lab.calibration = held_calibration(lab.facts).calibration
+    return lab

@@ -49,6 +49,9 @@ class Project:
         monkeypatch.setenv("PYTEST_PLUGINS", "fakelab")
         monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
         monkeypatch.setenv("COLUMNS", "120")
+        # a user's calibration of this machine is no part of these runs
+        self.cache = tmp_path_factory.mktemp("cache")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(self.cache))
         monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
         # workers of a run in this process would get the path that it began with
         monkeypatch.setattr(xdist.workermanage, "_sys_path", [str(HERE), *sys.path])

@@ -64,10 +64,10 @@ _FIRST, _FRESH = 0.8, 0.2
 class Days(NamedTuple):
     """The saved days of a cell and today, in log(seconds per operation): a value for each fresh guest, by days.
 
-    `spread` is the standard deviation of a day's figure that the user states, None where saved days give it; `policy`
-    the loss that the cell may have; `are_fresh` is true for rounds of today that confirm others. `saved_rounds` and
-    `today_rounds` are all the rounds, of which a guest's value is the mean: for a day with one guest they show how well
-    that value is known. Without them it is not known.
+    `spread` is the standard deviation of a day's figure that `spread_by` says, the user or the host's calibrations,
+    None where saved days give it; `policy` the loss that the cell may have; `are_fresh` is true for rounds of today
+    that confirm others. `saved_rounds` and `today_rounds` are all the rounds, of which a guest's value is the mean: for
+    a day with one guest they show how well that value is known. Without them it is not known.
     """
 
     saved: Sequence[Sequence[float]]
@@ -77,6 +77,7 @@ class Days(NamedTuple):
     are_fresh: bool = False
     saved_rounds: Sequence[Sequence[float]] = ()
     today_rounds: Sequence[float] = ()
+    spread_by: str = "as stated"
 
     @property
     def units(self) -> tuple[Sequence[Sequence[float]], Sequence[float]]:
@@ -312,7 +313,7 @@ def _weigh(found: _Prediction, days: Days) -> Finding:
     interval, p = found.interval if found.is_known else None, found.p
     tolerated = percent(policy.limit)
     is_stated = days.spread is not None and count < LEAST_DAYS
-    stated = f"days that differ by {percent(days.spread or 0)}, as stated,{' and these rounds' * found.is_known}"
+    stated = f"days that differ by {percent(days.spread or 0)}, {days.spread_by},{' and these rounds' * found.is_known}"
     source = stated if is_stated else f"{count} days of this spread"
     power = f"{source} show a loss of {percent(found.visible)} in four of five cases"
     if count < LEAST_DAYS and not is_stated:
@@ -382,6 +383,7 @@ class _Saved(ComparedCase):
 
     saved: Sequence[Sequence[float]] = ()
     spread: float | None = None
+    spread_by: str = ""
     left_out: str = ""
     saved_rounds: Sequence[Sequence[float]] = ()
     unsteady: str = ""
@@ -391,7 +393,8 @@ class _Saved(ComparedCase):
         metric = self.case.metric
         rounds = log_seconds(metric, [sample.figures[metric.name] for sample in samples])
         today = by_guest(metric, samples)
-        return Days(self.saved, today, self.spread, self.policy, are_fresh, self.saved_rounds, rounds)
+        stated = (self.spread, self.policy, are_fresh, self.saved_rounds, rounds, self.spread_by)
+        return Days(self.saved, today, *stated)
 
 
 def compare(run: Run, baseline: Baseline, policy: GatePolicy, *, left_out: Collection[str] = ()) -> Comparison:
@@ -440,13 +443,16 @@ def _gated(case: Case, then: Measurement, baseline: Baseline, run: Run, policy: 
     steady = measured.model_copy(update={"samples": first_rounds(measured)}).steadiness
     unsteady = str(steady) if steady.is_judged and not steady.is_steady else ""
     saved, rounds, left_out = _saved_days(baseline, case.key, then, measured, case.metric, run)
-    spread = math.log1p(policy.day_spread) if policy.day_spread is not None else None
+    stated = policy.spread_on(measured.host)
+    spread, spread_by = (math.log1p(stated[0]), stated[1]) if stated is not None else (None, "")
     tolerated = policy.tolerated_by(case.key.nodeid, case.key.workload, measured.tolerated).fraction
     if tolerated is None:
         tolerated = learnt(saved, len(by_guest(case.metric, first_rounds(measured))))
         if tolerated is None:
             return _not_learnt(len(saved), left_out)
-    return _Saved(case, then, Loss(tolerated=tolerated).shared(policy.parts), saved, spread, left_out, rounds, unsteady)
+    return _Saved(
+        case, then, Loss(tolerated=tolerated).shared(policy.parts), saved, spread, spread_by, left_out, rounds, unsteady
+    )
 
 
 def _not_learnt(days: int, left_out: str) -> str:

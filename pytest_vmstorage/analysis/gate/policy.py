@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from pytest_vmstorage.analysis.calibration import DaySpread
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.errors import ConfigError
 from pytest_vmstorage.results.run import Metric
@@ -292,7 +293,8 @@ class HistoryRules(BaseModel):
 class GatePolicy(BaseModel):
     """The rules for a run: tolerated losses, waivers, and the outcome of tests that cannot be decided.
 
-    `day_spread` is the standard deviation of a day's figure, a fraction, where the user states it. `inconclusive`
+    `day_spread` is the standard deviation of a day's figure, a fraction, where the user states it; `day_spreads` are
+    those of hosts that were calibrated on several days, by their names, where the user states none. `inconclusive`
     says which cells without a decision fail, `missing` whether a cell fails that the run lacks. `today` is the day of
     the judgement. `parts` is the number of hosts that judge a part of the job each, with an equal part of the risk of a
     false alarm. `levels` are changes that were accepted, and `history` the rules of the baseline's history.
@@ -302,6 +304,7 @@ class GatePolicy(BaseModel):
 
     tolerated: Tolerated = Tolerated()
     day_spread: float | None = None
+    day_spreads: Mapping[str, DaySpread] = {}
     rules: tuple[ToleranceRule, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     levels: tuple[AcceptedLevel, ...] = ()
@@ -310,6 +313,13 @@ class GatePolicy(BaseModel):
     missing: Undecided = "warn"
     today: datetime.date = datetime.date.min
     parts: int = 1
+
+    def spread_on(self, host: str) -> tuple[float, str] | None:
+        """The standard deviation of a day's figure on that host, and who says so; None where nobody does."""
+        if self.day_spread is not None:
+            return self.day_spread, "as stated"
+        found = self.day_spreads.get(host)
+        return (found.upper, f"at most, as {found.days} days of calibrations say") if found is not None else None
 
     def tolerated_by(self, nodeid: str, workload: str, marked: str = "") -> Tolerated:
         """The loss that the cell may have: by the first rule that covers it, else by its test's mark, else for all."""

@@ -24,6 +24,7 @@ from pytest_vmstorage.host.shell import open_shell
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import lease_book, open_lab
 from pytest_vmstorage.progress import Progress, silent
+from pytest_vmstorage.report.calibration import doctor_lines
 from pytest_vmstorage.results.host import HostFacts
 from pytest_vmstorage.units import format_about
 
@@ -39,7 +40,8 @@ class Diagnosis(BaseModel):
 
     `host`, `kernel` (the guests') and `appliance` (its folder) are None and "" where none can; `free_bytes` is the
     folder's, `drops_caches` says whether the host's page cache can be dropped as a whole. `io_helper` is the program by
-    which libvirt restores guests, "" where it is missing.
+    which libvirt restores guests, "" where it is missing. `calibration` are lines on the host's
+    calibration: what it says, or why it does not hold; none for a host that was not calibrated.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -51,6 +53,7 @@ class Diagnosis(BaseModel):
     free_bytes: int = 0
     drops_caches: bool = False
     io_helper: str = ""
+    calibration: tuple[str, ...] = ()
     findings: tuple[AxisFinding, ...] = ()
 
 
@@ -93,8 +96,16 @@ def examine_lab(lab: Lab) -> Diagnosis:
         free_bytes=folder.free_bytes,
         drops_caches=seen.trial("drop_caches").ok,
         io_helper=seen.trial("io_helper").said if seen.trial("io_helper").ok else "",
+        calibration=tuple(calibration_said(lab)),
         findings=findings(seen),
     )
+
+
+def calibration_said(lab: Lab) -> Sequence[str]:
+    """Lines on the calibration of the lab's host."""
+    if lab.calibration is not None:
+        return doctor_lines(lab.calibration)
+    return [lab.facts.calibrated] if lab.facts.calibrated else []
 
 
 def _without_guests(host: LabHost, inventory: Inventory | None) -> tuple[AxisFinding, ...]:
@@ -187,6 +198,8 @@ def _header(found: Diagnosis, facts: HostFacts) -> Iterator[str]:
         yield f"guests        are booted each: {IO_HELPER} is missing; install {IO_HELPER_PACKAGE}"
     dropped = "dropped before each round" if found.drops_caches else "images are evicted by advice: not root"
     yield f"host caches   {dropped}"
+    for number, line in enumerate(found.calibration):
+        yield f"{'calibration' if number == 0 else '':<14}{line}"
 
 
 def _table(findings: Sequence[AxisFinding], width: int) -> Iterator[str]:

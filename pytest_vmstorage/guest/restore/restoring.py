@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from pytest_vmstorage.config.buses import BUSES
+from pytest_vmstorage.config.buses import BUSES, Bus
 from pytest_vmstorage.config.settings import Accel
 from pytest_vmstorage.errors import BootTimeoutError, HypervisorError, VmStorageError
 from pytest_vmstorage.guest.agent import AgentShell
@@ -16,7 +16,7 @@ from pytest_vmstorage.guest.instance import Begun
 from pytest_vmstorage.guest.libvirt.messages import IO_HELPER, IO_HELPER_PACKAGE, lacks_io_helper
 from pytest_vmstorage.guest.protocol import Domain, Hypervisor
 from pytest_vmstorage.guest.restore.parking import park, wake
-from pytest_vmstorage.guest.restore.states import State, States, is_proven, is_restorable
+from pytest_vmstorage.guest.restore.states import NOT_CALIBRATED, State, States, is_proven, is_restorable
 from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.spans import span, waiting_for
 from pytest_vmstorage.units import format_duration
@@ -26,7 +26,8 @@ class Restoring:
     """Begins guests on one host from its saved states, and makes the states that are missing.
 
     `xml_of` returns a guest's XML, `note` puts a UUID into the run's lease before its guest is begun. `begin` restores
-    every guest that can be, `begin_proven` only guests that were shown to have the figures of booted ones.
+    every guest that can be, `begin_proven` only guests that were shown to have the figures of booted ones: by the
+    host's own calibration, which `calibrated` tells by bus, else by the project's pairs.
     """
 
     def __init__(
@@ -38,7 +39,9 @@ class Restoring:
         note: Callable[[str], None],
         timeout_s: float,
         say: Progress = silent,
+        calibrated: Mapping[Bus, bool] = NOT_CALIBRATED,
     ) -> None:
+        self.calibrated = calibrated
         self._hypervisor, self._states, self._timeout_s, self._say = hypervisor, states, timeout_s, say
         self._xml_of, self._note = xml_of, note
         self._locks: dict[str, threading.Lock] = {}
@@ -57,12 +60,12 @@ class Restoring:
         """The function that begins guests with --vm-boot=`boot`; None where every guest is booted."""
         if boot == "restore":
             return self.begin
-        is_any_proven = any(accel in bus.proven_restored for bus in BUSES.values())
+        is_any_proven = any(self.calibrated.get(name, accel in bus.proven_restored) for name, bus in BUSES.items())
         return self.begin_proven if boot is None and is_any_proven else None
 
     def begin_proven(self, spec: GuestSpec) -> Begun:
         """Begin that guest, restored where this is proven to be equal, else booted; raises as `begin`."""
-        return self.begin(spec) if is_proven(spec) else self._booted(spec)
+        return self.begin(spec) if is_proven(spec, self.calibrated) else self._booted(spec)
 
     def distrust(self, spec: GuestSpec, why: object) -> None:
         """Boot every guest of that kind from now on, because a restored one was not as it should be."""

@@ -17,10 +17,11 @@ import shlex
 import struct
 import threading
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.config.buses import BUSES, CACHES
+from pytest_vmstorage.config.buses import BUSES, CACHES, Bus
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.settings import Accel
 from pytest_vmstorage.errors import ProvisionError
@@ -223,15 +224,26 @@ def has_restorable_disk(config: StorageConfig) -> bool:
     return bus.is_restorable and not config.is_null and not loses_its_mode
 
 
-def is_proven(spec: GuestSpec) -> bool:
-    """Whether such a guest, restored, was shown to have the figures of a booted one."""
-    return is_restorable(spec) and spec.config is not None and is_meant_for(spec.config, None, spec.accel)
+NOT_CALIBRATED: Mapping[Bus, bool] = MappingProxyType({})
+"""What a host without a calibration says of its buses."""
 
 
-def is_meant_for(config: StorageConfig, boot: str | None, accel: Accel) -> bool:
-    """Whether the appliance is to be restored for that cell with --vm-boot=`boot`, if all goes well."""
-    is_meant = boot == "restore" or (boot is None and accel in BUSES[config.bus].proven_restored)
-    return is_meant and has_restorable_disk(config)
+def is_proven(spec: GuestSpec, calibrated: Mapping[Bus, bool] = NOT_CALIBRATED) -> bool:
+    """Whether such a guest, restored, was shown to have the figures of a booted one; `calibrated` as `is_meant_for`."""
+    if spec.config is None or not is_restorable(spec):
+        return False
+    return is_meant_for(spec.config, None, spec.accel, calibrated)
+
+
+def is_meant_for(
+    config: StorageConfig, boot: str | None, accel: Accel, calibrated: Mapping[Bus, bool] = NOT_CALIBRATED
+) -> bool:
+    """Whether the appliance is to be restored for that cell with --vm-boot=`boot`, if all goes well.
+
+    `calibrated` says of buses whether the host's own calibration found restored guests to be equal to booted ones.
+    """
+    is_equal = calibrated.get(config.bus, accel in BUSES[config.bus].proven_restored)
+    return (boot == "restore" or (boot is None and is_equal)) and has_restorable_disk(config)
 
 
 def neutral_xml(spec: GuestSpec) -> str:

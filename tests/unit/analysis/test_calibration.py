@@ -178,7 +178,15 @@ def test_the_spread_of_days_takes_three_of_one_host() -> None:
 
     days = [day(20, 1000, 500), day(21, 1010, 550), day(22, 1000, 500)]
     spread = day_spread(days)
-    assert spread == pytest.approx(math.expm1(statistics.stdev([0, math.log(1.1), 0])))
+    deviation = statistics.stdev([0, math.log(1.1), 0])
+    assert spread is not None
+    assert spread.days == 3
+    # scipy.stats.chi2.ppf(0.1, 2) is 0.2107; the approximation differs by some hundredths
+    assert spread.upper == pytest.approx(math.expm1(deviation * math.sqrt(2 / 0.2107)), rel=0.1)
+    many = day_spread([day(number, 1000 * 1.1 ** (number % 2), 500) for number in range(1, 29)])
+    assert many is not None
+    assert many.days == 28
+    assert 0.05 < many.upper < 0.065
     assert day_spread(days[:2]) is None
     assert day_spread([*days[:2], day(21, 1, 1)]) is None
     assert day_spread([day(20, 1, 1, qemu="1.0"), *days[1:]]) is None

@@ -67,7 +67,7 @@ class Host:
 
 def restore(lab: Lab, **more: Callable[[], object]) -> None:
     """Have the lab's guests restored, as far as they are meant to be."""
-    lab.provisioner.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None, **more))
+    lab.provisioner.restoring = cast("Restoring", SimpleNamespace(go_on=lambda: None, calibrated={}, **more))
 
 
 @pytest.fixture

@@ -25,6 +25,17 @@ def test_auto_ends_when_the_interval_is_narrow() -> None:
     assert AUTO.least == 6
 
 
+def test_auto_begins_with_as_many_as_a_calibration_asks_for() -> None:
+    """It is not looked at before; the time limit comes before that, and fewer than six are never asked for."""
+    longer = AUTO.beginning_with(12)
+    assert longer.least == 12
+    assert longer.ended(NARROW, 10) is None
+    assert longer.ended(NARROW * 2, 10) == Ending(reason="narrow", half_width=0.01)
+    assert longer.ended(NARROW, 60.0) == Ending(reason="time limit", half_width=0.02)
+    assert AUTO.beginning_with(3) == AUTO
+    assert Rounds(count=3).beginning_with(12).least == 3
+
+
 def test_auto_ends_at_the_time_limit_and_says_how_wide_it_was() -> None:
     """Not before, and not without a figure."""
     assert AUTO.ended(WIDE, 59.0) is None

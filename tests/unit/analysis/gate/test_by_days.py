@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pytest_vmstorage.analysis.calibration import DaySpread
 from pytest_vmstorage.analysis.gate.by_days import compare
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.policy import GatePolicy, ToleranceRule, Tolerated
@@ -104,6 +105,18 @@ def test_with_a_stated_spread_one_day_is_enough(value: float, spread: float, kin
     assert found.finding is not None
     assert found.finding.wants == (4 if kind is Kind.INCONCLUSIVE else 0)
     assert judged(value, policy=policy) == judged(value)
+
+
+def test_calibrations_of_several_days_tell_a_first_spread() -> None:
+    """Of the row's host, where the user states none; it is said who says so."""
+    stated = GatePolicy(day_spread=0.2, day_spreads={"local": DaySpread(0.01, 3)})
+    assert judged(1000, QUIET[:1], stated) == judged(1000, QUIET[:1], GatePolicy(day_spread=0.2))
+    found = judged(1000, QUIET[:1], GatePolicy(day_spreads={"local": DaySpread(0.2, 3)}))
+    assert found.kind is Kind.INCONCLUSIVE
+    assert "days that differ by 20 %, at most, as 3 days of calibrations say, and these rounds show" in found.reason
+    assert judged(1000, QUIET[:1], GatePolicy(day_spreads={"local": DaySpread(0.01, 3)})).kind is Kind.PASS
+    other = judged(1000, QUIET[:1], GatePolicy(day_spreads={"lab01": DaySpread(0.01, 3)}))
+    assert other == judged(1000, QUIET[:1])
 
 
 def test_a_loss_that_fresh_rounds_confirm_is_regressed() -> None:

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.settings import Accel
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError, LostError
 from pytest_vmstorage.guest.agent import AgentShell
@@ -397,6 +398,26 @@ def test_what_is_meant_to_be_restored_is_known_before(
     way = scene.restoring.way(boot, accel)
     is_restored = way is not None and way(one).is_restored
     assert is_meant_for(one.config, boot, accel) is is_restored is is_meant
+
+
+def test_the_hosts_own_calibration_comes_before_what_was_proven_elsewhere(tmp_path: Path) -> None:
+    """Under KVM too; a bus of which it says nothing is as without it."""
+    scene = Scene(tmp_path)
+    assert scene.restoring.way(None, "kvm") is None
+    scene.restoring.calibrated = {"virtio-blk": True, "sata": False}
+    assert scene.restoring.way(None, "kvm") == scene.restoring.begin_proven
+    for accel, bus, is_restored in (
+        ("kvm", "virtio-blk", True),
+        ("kvm", "virtio-scsi", False),
+        ("tcg", "sata", False),
+        ("tcg", "virtio-scsi", True),
+    ):
+        one = on(accel, bus=bus)
+        assert one.config is not None
+        assert is_meant_for(one.config, None, one.accel, scene.restoring.calibrated) is is_restored
+        assert scene.restoring.begin_proven(one).is_restored is is_restored
+    assert is_meant_for(StorageConfig(bus="sata"), "restore", "tcg", scene.restoring.calibrated)
+    assert not is_meant_for(StorageConfig(), "fresh", "kvm", scene.restoring.calibrated)
 
 
 @pytest.mark.parametrize("what", ["restore", "park", "agent"])

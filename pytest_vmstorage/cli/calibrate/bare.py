@@ -5,15 +5,28 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import shlex
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.errors import GuestError
 from pytest_vmstorage.guest.domain_xml import GuestSpec, machine
+from pytest_vmstorage.lab.lab import Lab
+from pytest_vmstorage.measure.preconditioning import FILL_ARGV
+from pytest_vmstorage.measure.runner import FORGET
+from pytest_vmstorage.storage.caches import drop_caches
+from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.storage.image import make_disk, remove_disk
+from pytest_vmstorage.workloads.base import Target
+from pytest_vmstorage.workloads.fio.fio import Fio
 
 
 class BareGuest:
@@ -21,7 +34,9 @@ class BareGuest:
 
     def __init__(self, spec: GuestSpec, folder: Path) -> None:
         self._socket_path = folder / "agent.sock"
-        self.process = subprocess.Popen(qemu_argv(spec, folder), stdin=subprocess.DEVNULL)
+        # it dies with this process, whatever kills that: libvirt does not know it
+        argv = ["setpriv", "--pdeathsig", "KILL", *qemu_argv(spec, folder)]
+        self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
         self._stream: Any = None
 
     def wait(self, timeout_s: float = 60.0) -> None:
@@ -39,7 +54,7 @@ class BareGuest:
                     self._stream = stream
                     return
             time.sleep(0.01)
-        raise TimeoutError("the bare guest did not answer")
+        raise GuestError(f"A bare QEMU did not answer within {timeout_s:.0f} s.", code="VM501")
 
     def call(self, command: str, **arguments: Any) -> Any:
         """One agent command."""
@@ -75,6 +90,44 @@ def bare_guest(spec: GuestSpec) -> Iterator[BareGuest]:
             yield guest
         finally:
             guest.kill()
+
+
+DEVICE = "/dev/vdb"
+"""The disk under test, the second one on virtio-blk."""
+
+
+def fill_bare(guest: BareGuest, size_bytes: int) -> None:
+    """Fill the beginning of the bare guest's disk as the plugin fills a disk."""
+    guest.run(FILL_ARGV.format(path=DEVICE, size=size_bytes, offset=0, bs="1M"))
+
+
+def run_bare(lab: Lab, guest: BareGuest, disk: str, job: Fio) -> float:
+    """The primary figure of one round in the bare guest, after the same dropping of caches as before the plugin's."""
+    target = Target(path=DEVICE, size_bytes=job.size)
+    guest.run(f"sh -c {shlex.quote(FORGET)} sh {target.path} {job.output_file(target)}")
+    drop_caches(lab.shell, disk)
+    guest.run(shlex.join(job.argv(target)), poll_s=0.5)
+    return float(job.parse(guest.run(f"cat {job.output_file(target)}"))[job.primary])
+
+
+@contextlib.contextmanager
+def bare_guest_of(lab: Lab, config: StorageConfig) -> Iterator[tuple[BareGuest, str]]:
+    """A bare guest of that cell that answers, and its disk's path; both are gone at the end. Raises GuestError."""
+    disk = f"{lab.factory.folder}/bare.raw"
+    with ExitStack() as stack:
+        stack.callback(remove_disk, lab.shell, disk)
+        make_disk(lab.shell, config, disk)
+        spec = lab.factory.spec("bare", str(uuid.uuid4()), HostDisk(config=config, path=disk), lab.accel.used)
+        guest = stack.enter_context(bare_guest(spec))
+        guest.wait()
+        yield guest, disk
+
+
+def bare_speeds(lab: Lab, config: StorageConfig, jobs: Sequence[Fio]) -> Mapping[str, float]:
+    """The figure of each job, by its label, in a fresh bare guest: a round after a warm-up. Raises GuestError."""
+    with bare_guest_of(lab, config) as (guest, disk):
+        fill_bare(guest, max(job.size for job in jobs))
+        return {job.label: [run_bare(lab, guest, disk, job) for _ in range(2)][1] for job in jobs}
 
 
 def _smp(spec: GuestSpec) -> str:
