@@ -61,7 +61,7 @@ def pair(lab: Lab, number: int) -> list[float]:
     logs = []
     with bare_guest_of(lab, config) as (bare, disk):
         fill_bare(bare, max(job.size for job in JOBS))
-        sides = {"A": plugin_round(lab, config), "B": lambda job: run_bare(lab, bare, disk, job)}
+        sides: dict[str, Round] = {"A": plugin_round(lab, config), "B": lambda job: run_bare(lab, bare, disk, job)}
         lab.factory.settle()
         turns = TURNS if number % 2 == 0 else TURNS.translate(str.maketrans("AB", "BA"))
         for job in JOBS:
