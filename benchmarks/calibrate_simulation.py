@@ -19,11 +19,13 @@ At 2 %, the margin, at most 5 % may be accepted. The last line is JSON.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import random
 import statistics
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from noise_worlds import DRAWN, cvs, noise, recorded
@@ -61,6 +63,18 @@ def rates(world: str, cv: float, bent: float, hosts: int, seed: int) -> dict[str
     }
 
 
+def table_lines(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """A table in Markdown: accepted / refused for each part by which hosts bend their figures, in percent of hosts."""
+    bents = list(dict.fromkeys(row["bent"] for row in rows))
+    yield "| noise | pairs | " + " | ".join(f"{bent * 100:.0f} %" for bent in bents) + " |"
+    yield "|---|---:|" + "---:|" * len(bents)
+    for (world, cv), group in itertools.groupby(rows, key=lambda row: (row["world"], row["cv"])):
+        found = list(group)
+        shares = [f"{row['accepted'] * 100:.1f} / {row['refused'] * 100:.1f}" for row in found]
+        pairs = statistics.median(row["pairs"] for row in found)
+        yield f"| {world}, {cv * 100:.1f} % | {pairs:g} | {' | '.join(shares)} |"
+
+
 def percents(text: str) -> list[float]:
     """Numbers such as "0.5,1" as fractions."""
     return [float(one) / 100 for one in text.split(",")]
@@ -88,10 +102,7 @@ def main() -> None:
                     flush=True,
                 )
     if arguments.markdown:
-        print("| world | cv | bent by | accepted | refused | open | pairs |\n|---|---:|---:|---:|---:|---:|---:|")
-        for row in rows:
-            text = "| {world} | {cv:.1%} | {bent:.0%} | {accepted:.1%} | {refused:.1%} | {open:.1%} | {pairs:g} |"
-            print(text.format(**row).replace("%", " %"))
+        print("\n".join(table_lines(rows)))
     print(json.dumps({"hosts": arguments.hosts, "rates": rows}))
 
 

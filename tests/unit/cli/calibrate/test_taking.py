@@ -43,8 +43,8 @@ def _two_buses(monkeypatch: pytest.MonkeyPatch) -> None:
 class Bent(Taking):
     """Guests that are not booted count as restored, and have figures that are faster by a part."""
 
-    def __init__(self, lab: Lab, bent: float, **more: Any) -> None:
-        super().__init__(lab, LATER, **more)
+    def __init__(self, lab: Lab, bent: float, deadline: float = LATER, **more: Any) -> None:
+        super().__init__(lab, deadline, **more)
         self._bent = bent
         self.guests: list[bool] = []
 
@@ -130,6 +130,25 @@ def test_what_the_time_does_not_reach_is_left_out_and_told(tmp_path: Path) -> No
     assert found.left_out[-1].startswith("restored guests on ")
     assert found.left_out[-1].endswith(", and 0.0 s are left")
     assert found.booted_s is not None
+
+
+def test_two_buses_share_the_time_that_is_left(tmp_path: Path) -> None:
+    """Where noise asks for more pairs than there is time for, neither of the first two takes it all."""
+    spent: list[float] = []
+
+    def boot(event: str) -> None:
+        if event.startswith("guest "):
+            spent.append(5.0)
+
+    lab = make_remote(tmp_path, options=LabOptions(noise=0.05), note=boot, before_round=lambda *_: spent.append(1.0))
+    taken = Bent(lab, 0.0, 700.0, clock=lambda: sum(spent))
+    taken.take()
+    lab.close()
+    found = taken.calibration(1.0, 1.0)
+    first, second = (bus.compared[0].pairs for bus in found.restored)
+    assert FEWEST_PAIRS < first < MOST_PAIRS
+    assert abs(first - second) <= 4
+    assert found.left_out == ()
 
 
 def test_where_no_guest_can_be_restored_that_is_told(tmp_path: Path) -> None:
