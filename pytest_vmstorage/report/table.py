@@ -143,7 +143,40 @@ class _Place(NamedTuple):
         return "bus" not in self.lacking
 
 
-_Grid = dict[tuple[_Place, Column], TableCell]
+class _Grid:
+    """The cells by numbers of rows and columns: a matrix has thousands of rows, whose hashes take long to make.
+
+    `rows` are numbered as they are met, `columns` in the order of the table.
+    """
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.rows: list[_Place] = []
+        self.cells: dict[tuple[int, int], TableCell] = {}
+        self._rows: dict[_Place, int] = {}
+        self._columns = {column: number for number, column in enumerate(columns)}
+        # rows share the columns' objects
+        self._known: dict[int, tuple[Column, int | None]] = {}
+
+    def row(self, place: _Place) -> int:
+        """The number of that row, a new one for a new row."""
+        number = self._rows.setdefault(place, len(self.rows))
+        if number == len(self.rows):
+            self.rows.append(place)
+        return number
+
+    def column(self, column: Column) -> int | None:
+        """The number of that column, None where the table does not have it."""
+        known = self._known.get(id(column))
+        if known is None:
+            # kept with its number, so that no other object gets its id
+            known = self._known[id(column)] = (column, self._columns.get(column))
+        return known[1]
+
+    def put(self, row: int, column: Column, cell: TableCell) -> None:
+        """Put a cell where there is none yet."""
+        number = self.column(column)
+        if number is not None:
+            self.cells.setdefault((row, number), cell)
 
 
 def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = False) -> Table:
@@ -155,11 +188,11 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         run = run.model_copy(update={"measurements": tuple(map(_to_si, run.measurements))})
     placed = place(run)
     columns = columns_of(placed, run.failures)
-    grid, figures = _fill(run, placed, comparison)
-    _mark(grid, figures)
+    grid = _Grid(columns)
+    _mark(grid, columns, _fill(grid, run, placed, comparison))
     _add_failures(run, placed, grid)
-    hosts = host_names(run)
-    rows = _in_order(dict.fromkeys(place for place, _ in grid), hosts)
+    order = _in_order({row: grid.rows[row] for row, _ in grid.cells}, host_names(run))
+    rows = [grid.rows[number] for number in order]
     axes = _axes(rows)
     cells_of_points = _cells_of_points(run, axes)
     moved = effects(run, placed)
@@ -171,11 +204,11 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         rows=tuple(
             TableRow(
                 axes=tuple(_axis(row, name) for name in axes),
-                cells=tuple(grid.get((row, column), TableCell()) for column in columns),
+                cells=tuple(grid.cells.get((number, column), _EMPTY) for column in range(len(columns))),
             )
-            for row in rows
+            for number, row in zip(order, rows, strict=True)
         ),
-        legend=_legend(grid.values(), rows),
+        legend=_legend(grid.cells.values(), rows),
         tests=tally(run),
         hosts=tuple(host_lines(run)),
         time=time_line(run.timelines),
@@ -183,6 +216,9 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         sections=build_sections(run, comparison, moved),
         moved=moved,
     )
+
+
+_EMPTY = TableCell()
 
 
 def _functions(placed: Sequence[Placed], columns: Sequence[Column]) -> tuple[str, ...]:
@@ -213,25 +249,27 @@ def _to_si(m: Measurement) -> Measurement:
 
 
 def _fill(
-    run: Run, placed: Sequence[Placed], comparison: Comparison | None
-) -> tuple[_Grid, Mapping[tuple[_Place, Column], Figure]]:
-    grid: _Grid = {}
+    grid: _Grid, run: Run, placed: Sequence[Placed], comparison: Comparison | None
+) -> Mapping[tuple[int, int], Figure]:
+    """Put the measurements into the grid; the figures by their places there."""
     figures = {}
     for each in placed:
         m = each.measurement
-        row = _place(m, run)
+        row = grid.row(_place(m, run))
         for one in m.left_out:
             # it stands in the column in which other rows have the figure
-            column = each.columns[0].model_copy(update={"metric": one.metric})
-            grid.setdefault((row, column), TableCell(failure=one.why, outcome="left out"))
+            others = each.columns[0].model_copy(update={"metric": one.metric})
+            grid.put(row, others, TableCell(failure=one.why, outcome="left out"))
         mark = mark_of(m, comparison.of(each.key, m.host, m.primary) if comparison else None)
-        for name, column in zip(m.shown, each.columns, strict=True):
+        for name, shown in zip(m.shown, each.columns, strict=True):
             verdict = comparison.of(each.key, m.host, name) if comparison else None
-            figure = m.figure(name)
-            grid[row, column] = _cell(figure, verdict, mark)
-            if all(math.isfinite(value) for value in figure.values):
-                figures[row, column] = figure
-    return grid, figures
+            figure, column = m.figure(name), grid.column(shown)
+            assert column is not None, "the columns are those of the measurements"
+            spot = (row, column)
+            grid.cells[spot] = _cell(figure, verdict, mark)
+            if all(map(math.isfinite, figure.values)):
+                figures[spot] = figure
+    return figures
 
 
 def _place(one: Measurement | Failure, run: Run) -> _Place:
@@ -253,7 +291,7 @@ def _cells_of_points(run: Run, axes: Sequence[str]) -> tuple[Sequence[str], Call
 
 
 def _cell(figure: Figure, verdict: Verdict | None, told: str) -> TableCell:
-    if not all(math.isfinite(value) for value in figure.values):
+    if not all(map(math.isfinite, figure.values)):
         return TableCell(figure="no number", change=change_text(verdict), told=told)
     text, spread = format_figure(figure, figure.metric.unit), spread_text(figure)
     return TableCell(figure=text, spread=spread, change=change_text(verdict), told=told, values=figure.values)
@@ -271,23 +309,24 @@ def change_text(verdict: Verdict | None) -> str:
     return f"{verdict.change * 100:+.1f} %{said}"
 
 
-def _mark(grid: _Grid, figures: Mapping[tuple[_Place, Column], Figure]) -> None:
+def _mark(grid: _Grid, columns: Sequence[Column], figures: Mapping[tuple[int, int], Figure]) -> None:
     """Mark best and worst of each column, separately for each host and acceleration, which are never compared.
 
     A mark holds in every round: there is none for cells whose rounds overlap, or that had a single round.
     """
-    groups: dict[tuple[Column, str, str], list[tuple[_Place, Column]]] = {}
+    groups: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
     for row, column in figures:
-        groups.setdefault((column, row.host, row.accel), []).append((row, column))
+        place = grid.rows[row]
+        groups.setdefault((column, place.host, place.accel), []).append((row, column))
     for (column, *_), spots in groups.items():
-        metric = column.metric
+        metric = columns[column].metric
         if len(spots) < 2 or metric is None or metric.better == "neither":
             continue
         marks = (WORST, BEST) if metric.better == "lower" else (BEST, WORST)
         ends = _ends([figures[spot].values for spot in spots])
         for end, mark in zip(ends, marks, strict=True):
             if end is not None:
-                grid[spots[end]] = grid[spots[end]].model_copy(update={"mark": mark})
+                grid.cells[spots[end]] = grid.cells[spots[end]].model_copy(update={"mark": mark})
 
 
 def _ends(rounds: Sequence[Sequence[float]]) -> tuple[int | None, int | None]:
@@ -310,21 +349,20 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
     for each in placed:
         columns.setdefault(function_of(each.key.nodeid), {}).update(dict.fromkeys(each.columns))
     for failure in run.failures:
-        row = _place(failure, run)
+        row = grid.row(_place(failure, run))
         function = function_of(failure.nodeid)
         for column in columns.get(function, {Column(workload=function): None}):
-            grid.setdefault(
-                (row, column), TableCell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome)
-            )
+            cell = TableCell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome)
+            grid.put(row, column, cell)
 
 
-def _in_order(rows: Iterable[_Place], hosts: Sequence[str]) -> list[_Place]:
-    """Hosts as met, then size, then the axes: in the order in which their values are declared, numbers by size.
+def _in_order(rows: Mapping[int, _Place], hosts: Sequence[str]) -> list[int]:
+    """The numbers of these rows: hosts as met, then size, then the axes, as their values are declared and numbers by size.
 
     What a row lacks comes after all that others have.
     """
-    there = list(rows)
     # axes in which no two rows differ put none before another
+    there = rows.values()
     varying = varying_fields(row.config for row in there)
     names = [name for name in AXES if name in varying or len({row.lacks(name) for row in there}) > 1]
 
@@ -332,7 +370,7 @@ def _in_order(rows: Iterable[_Place], hosts: Sequence[str]) -> list[_Place]:
         ranks = (_LAST if row.lacks(name) else _rank(name, getattr(row.config, name)) for name in names)
         return (hosts.index(row.host), row.config.size, *ranks)
 
-    return sorted(there, key=order)
+    return sorted(rows, key=lambda number: order(rows[number]))
 
 
 _LAST = (2**63, "")

@@ -9,7 +9,7 @@ same two limits. The window here is all the rounds there are.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -163,19 +163,26 @@ class Metric(BaseModel):
 
 
 class Figure(float):
-    """A float with its metric, samples and configuration; the value is the median of the samples."""
+    """A float with its metric, samples and configuration; the value is the median of the samples.
+
+    `where` may be a function that words it, for a report of thousands of figures of which none is shown with it.
+    """
 
     metric: Metric
     values: tuple[float, ...]
-    where: str
 
-    def __new__(cls, metric: Metric, values: tuple[float, ...], where: str) -> Self:
+    def __new__(cls, metric: Metric, values: tuple[float, ...], where: str | Callable[[], str]) -> Self:
         """The median of at least one value."""
         self = super().__new__(cls, statistics.median(values))
         self.metric = metric
         self.values = values
-        self.where = where
+        self._where = where
         return self
+
+    @property
+    def where(self) -> str:
+        """Workload, configuration and host."""
+        return self._where if isinstance(self._where, str) else self._where()
 
     @property
     def spread(self) -> str:
@@ -352,15 +359,14 @@ class Measurement(Figures, BaseModel):
         """That metric's median over the samples, with its unit and spread."""
         return Figure(self.metric(name), self.values(name), self._where)
 
-    @property
     def _where(self) -> str:
         return f"{self.workload} on {self.config.label}, {self.host}"
 
     def __str__(self) -> str:
         if not self.samples:
-            return f"{self._where}: no rounds"
+            return f"{self._where()}: no rounds"
         figure = self.figure(self.primary)
-        return f"{self._where}: {self.primary} {figure} ({figure.spread})"
+        return f"{self._where()}: {self.primary} {figure} ({figure.spread})"
 
     def __repr__(self) -> str:
         return f"<{self}>"

@@ -108,8 +108,11 @@ def default_view(figures: Figures, moved: Sequence[Moved]) -> View:
     return View(column=0, down=tuple(name for name in figures.axes if name != across), across=across)
 
 
-def lay_out(figures: Figures, view: View) -> Grid:
-    """The grid of that view; its rows and columns stand in the order of the table."""
+def lay_out(figures: Figures, view: View, most: int | None = None) -> Grid:
+    """The grid of that view; its rows and columns stand in the order of the table.
+
+    It has spots for the first `most` of its rows, None for all of them.
+    """
     rows = [row for row in range(len(figures.rows)) if _is_wanted(figures, view, row)]
     places = [figures.axes.index(name) for name in view.down]
     wide = figures.axes.index(view.across) if view.across else None
@@ -123,13 +126,15 @@ def lay_out(figures: Figures, view: View) -> Grid:
     across = [value for value in (figures.values[view.across] if view.across else ("",)) if value in there]
     found = {key: _only_one(figures, inside) for key, inside in members.items()}
     bases = _Bases(figures, view, [spot.row for spot in found.values() if spot.row is not None])
-    spots = [[bases.compared(found.get((one, other), Spot())) for other in across] for one in down]
+    spots = [[bases.compared(found.get((one, other), Spot())) for other in across] for one in down[:most]]
     return Grid(down, across, spots)
 
 
 def _is_wanted(figures: Figures, view: View, row: int) -> bool:
-    values = dict(zip(figures.axes, figures.rows[row], strict=True))
-    return figures.is_measured(row, view.column) and all(values[name] in kept for name, kept in view.only.items())
+    if not figures.is_measured(row, view.column):
+        return False
+    values = figures.rows[row]
+    return all(values[figures.axes.index(name)] in kept for name, kept in view.only.items())
 
 
 def _only_one(figures: Figures, rows: Sequence[int]) -> Spot:
@@ -153,7 +158,8 @@ class _Bases:
             theirs = self._range(best)
             if mine and (theirs is None or self._is_better(mine.middle, theirs.middle)):
                 self._best[figures.apart[row]] = row
-        self._places = {values: row for row, values in enumerate(figures.rows)}
+        has_axis = bool(view.reference.axis)
+        self._places = {values: row for row, values in enumerate(figures.rows)} if has_axis else {}
 
     def _range(self, row: int | None) -> Range | None:
         return None if row is None else self._figures.ranges[row][self._view.column]
