@@ -102,8 +102,8 @@ def _is_speed(row: MeasuredCell) -> bool:
 
 def _moved(workload: str, host: str, rows: Sequence[Measurement]) -> Moved:
     varying = varying_fields(m.config for m in rows)
-    cells = [_Cell({name: getattr(m.config, name) for name in varying}, *_logs(m)) for m in rows]
-    found = {name: _effect(name, cells) for name in varying}
+    cells = [_Cell(tuple([getattr(m.config, name) for name in varying]), *_logs(m)) for m in rows]
+    found = {name: _effect(name, _by_value(place, cells)) for place, name in enumerate(varying)}
     there = sorted((one for one in found.values() if one), key=lambda one: (not one.matters, -one.ratio))
     return Moved(
         workload=workload,
@@ -117,17 +117,21 @@ def _moved(workload: str, host: str, rows: Sequence[Measurement]) -> Moved:
 class _Cell(NamedTuple):
     """A measurement: its values of the axes that vary, and its logarithms of seconds, their median and each round's."""
 
-    values: Mapping[str, object]
+    values: tuple[object, ...]
     median: float
     rounds: Sequence[float]
 
 
+_ByValue = Mapping[object, Mapping[int, _Cell]]
+"""The cells with each value of an axis, by a number that those have in common which are equal in all else."""
+
+
 class _Contrast(NamedTuple):
-    """Couples that have one value or the other of an axis: their log ratios, and those of all their rounds."""
+    """Couples that have one value or the other of an axis: their log ratios in ascending order."""
 
     values: tuple[object, object]
-    shifts: tuple[float, ...]
-    rounds: tuple[float, ...]
+    couples: Sequence[tuple[_Cell, _Cell]]
+    shifts: Sequence[float]
     interval: Interval | None
 
     @property
@@ -136,17 +140,16 @@ class _Contrast(NamedTuple):
         return self.interval is not None and self.interval.low > 0, statistics.median(self.shifts)
 
 
-def _effect(axis: str, rows: Sequence[_Cell]) -> Effect | None:
+def _effect(axis: str, groups: _ByValue) -> Effect | None:
     """The contrast of the axis's values that are farthest apart; None where no two cells differ in it alone."""
-    values = list(dict.fromkeys(cell.values[axis] for cell in rows))
-    pairs = list(itertools.combinations(values, 2))
-    contexts = _contexts(axis, rows)
-    found = [_contrast(pair, contexts, 1.0 - RISK / len(pairs)) for pair in pairs]
+    pairs = list(itertools.combinations(groups, 2))
+    found = [_contrast(pair, groups, 1.0 - RISK / len(pairs)) for pair in pairs]
     best = max((one for one in found if one), key=lambda one: one.size, default=None)
     if best is None:
         return None
     fastest, slowest = (value_text(axis, value) for value in best.values)
-    spread = best.shifts if len(best.shifts) > 1 else best.rounds
+    rounds = _round_shifts(best.couples)
+    spread = best.shifts if len(best.shifts) > 1 else rounds
     return Effect(
         axis=axis,
         fastest=fastest,
@@ -155,34 +158,39 @@ def _effect(axis: str, rows: Sequence[_Cell]) -> Effect | None:
         low=math.exp(min(spread)),
         high=math.exp(max(spread)),
         couples=len(best.shifts),
-        rounds=len(best.rounds),
+        rounds=len(rounds),
         interval=best.interval and Interval(*map(math.exp, best.interval)),
     )
 
 
-def _contexts(axis: str, rows: Sequence[_Cell]) -> list[Mapping[object, _Cell]]:
-    """Cells that are equal in all else, by their value of the axis."""
-    found: dict[object, dict[object, _Cell]] = {}
+def _by_value(place: int, rows: Sequence[_Cell]) -> _ByValue:
+    """The cells by their value of the axis at that place, the values in the order met; the last of several alike."""
+    numbers: dict[tuple[object, ...], int] = {}
+    found: dict[object, dict[int, _Cell]] = {}
     for cell in rows:
-        rest = tuple(value for name, value in cell.values.items() if name != axis)
-        found.setdefault(rest, {})[cell.values[axis]] = cell
-    return list(found.values())
+        rest = cell.values[:place] + cell.values[place + 1 :]
+        found.setdefault(cell.values[place], {})[numbers.setdefault(rest, len(numbers))] = cell
+    return found
 
 
-def _contrast(
-    pair: tuple[object, object], contexts: Sequence[Mapping[object, _Cell]], confidence: float
-) -> _Contrast | None:
+def _contrast(pair: tuple[object, object], groups: _ByValue, confidence: float) -> _Contrast | None:
     one, other = pair
-    couples = [(cells[one], cells[other]) for cells in contexts if one in cells and other in cells]
+    fast, slow = groups[one], groups[other]
+    couples = [(cell, slow[number]) for number, cell in fast.items() if number in slow]
     if not couples:
         return None
-    shifts = [slow.median - fast.median for fast, slow in couples]
-    rounds = [late - early for fast, slow in couples for early, late in zip(fast.rounds, slow.rounds, strict=False)]
+    shifts = sorted([after.median - before.median for before, after in couples])
     if statistics.median(shifts) < 0:
-        one, other, shifts, rounds = other, one, [-shift for shift in shifts], [-shift for shift in rounds]
+        one, other, couples = other, one, [(after, before) for before, after in couples]
+        shifts = [-shift for shift in reversed(shifts)]
     # couples differ by more than the rounds of one do, so that rounds only count where couples are too few
-    sample = shifts if len(shifts) >= fewest_for_interval(confidence) else rounds
-    return _Contrast((one, other), tuple(shifts), tuple(rounds), median_interval(sample, confidence))
+    sample = shifts if len(shifts) >= fewest_for_interval(confidence) else _round_shifts(couples)
+    return _Contrast((one, other), couples, shifts, median_interval(sample, confidence))
+
+
+def _round_shifts(couples: Sequence[tuple[_Cell, _Cell]]) -> list[float]:
+    """The log ratios of all rounds of these couples."""
+    return [late - early for fast, slow in couples for early, late in zip(fast.rounds, slow.rounds, strict=False)]
 
 
 def _logs(m: Measurement) -> tuple[float, Sequence[float]]:
