@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -81,15 +82,21 @@ class Steadiness(BaseModel):
 def steadiness(figures: Sequence[float]) -> Steadiness:
     """The steadiness of figures, one for each round in the order measured."""
     rounds = len(figures)
-    mean = statistics.fmean(figures) if figures else 0.0
-    if rounds < ROUNDS or not mean:
-        return Steadiness(rounds=rounds)
+    mean = statistics.fmean(figures) if rounds >= ROUNDS else 0.0
+    if not mean:
+        return _not_judged(rounds)
     line = statistics.linear_regression(range(rounds), figures)
     return Steadiness(
         rounds=rounds,
         range=(max(figures) - min(figures)) / abs(mean),
         slope=line.slope * (rounds - 1) / abs(mean),
     )
+
+
+@lru_cache(maxsize=256)
+def _not_judged(rounds: int) -> Steadiness:
+    """The steadiness of so few rounds; each of thousands of rows is asked for it several times."""
+    return Steadiness(rounds=rounds)
 
 
 def steady_part(figures: Sequence[float]) -> range | None:
@@ -170,6 +177,7 @@ class Figure(float):
 
     metric: Metric
     values: tuple[float, ...]
+    _where: str | Callable[[], str]
 
     def __new__(cls, metric: Metric, values: tuple[float, ...], where: str | Callable[[], str]) -> Self:
         """The median of at least one value."""
@@ -353,7 +361,7 @@ class Measurement(Figures, BaseModel):
 
     def values(self, name: str) -> tuple[float, ...]:
         """That metric's figure in every sample, in the order measured."""
-        return tuple(sample.figures[name] for sample in self.samples)
+        return tuple([sample.figures[name] for sample in self.samples])
 
     def figure(self, name: str) -> Figure:
         """That metric's median over the samples, with its unit and spread."""
