@@ -103,9 +103,10 @@ def figure_markup(cell: TableCell) -> Markup:
     """The text of a cell: figure, spread, marks, change; the beginning of the sentence where it failed."""
     if cell.failure:
         return shown(cell.name or textwrap.shorten(cell.text, _FAILED_WIDTH, placeholder="…"))
-    figure, *others = (shown(part) for part in cell.parts)
+    figure, *others = map(shown, cell.parts)
     rest = " ".join(filter(None, others))
-    return " ".join(filter(None, [figure, f"<small>{rest}</small>" if rest else ""])) or "-"
+    small = f"<small>{rest}</small>" if rest else ""
+    return f"{figure} {small}" if figure and small else figure or small or "-"
 
 
 def data_of(figures: Figures, view: View) -> Mapping[str, Any]:
