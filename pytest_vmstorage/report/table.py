@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict
@@ -14,7 +15,8 @@ from pytest_vmstorage.analysis.axis_effects import Moved, effects
 from pytest_vmstorage.analysis.columns import Column, Placed, columns_of, function_of, place, spread_text
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
-from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text, varying_fields
+from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, varying_fields
+from pytest_vmstorage.config.selector import value_text
 from pytest_vmstorage.report.curves import PointTable, build_curves
 from pytest_vmstorage.report.maps import build_maps
 from pytest_vmstorage.report.sections import LEGENDS, Section, build_sections, host_lines, host_names, mark_of, tally
@@ -22,7 +24,7 @@ from pytest_vmstorage.report.time_spent import time_line
 from pytest_vmstorage.results.failures import OUTCOMES
 from pytest_vmstorage.results.run import Failure, Figure, Measurement, Metric, Run
 from pytest_vmstorage.results.saved import host_of
-from pytest_vmstorage.units import format_figure, format_size
+from pytest_vmstorage.units import format_figure
 
 BEST, WORST = "▲", "▼"
 
@@ -114,10 +116,18 @@ class Table(BaseModel):
             i for i, name in enumerate(self.axes) if name != "accel" or len({row.axes[i] for row in self.rows}) > 1
         )
 
+    @property
+    def names(self) -> list[str]:
+        """Each row in words: its values of the axes, behind the names of those that not everybody knows."""
+        return self._names(self.rows)
+
     def name_of(self, row: TableRow) -> str:
-        """The row in words: its values of the axes, behind the names of those that not everybody knows."""
-        shown = [(self.axes[i], row.axes[i]) for i in self.shown_axes if row.axes[i] != NOTHING]
-        return " ".join(value if name in BARE else f"{name}={value}" for name, value in shown)
+        """One of them; it takes a look at all rows."""
+        return self._names([row])[0]
+
+    def _names(self, rows: Sequence[TableRow]) -> list[str]:
+        shown = [(i, "" if self.axes[i] in BARE else f"{self.axes[i]}=") for i in self.shown_axes]
+        return [" ".join([name + row.axes[i] for i, name in shown if row.axes[i] != NOTHING]) for row in rows]
 
 
 class _Place(NamedTuple):
@@ -154,8 +164,6 @@ class _Grid:
         self.cells: dict[tuple[int, int], TableCell] = {}
         self._rows: dict[_Place, int] = {}
         self._columns = {column: number for number, column in enumerate(columns)}
-        # rows share the columns' objects
-        self._known: dict[int, tuple[Column, int | None]] = {}
 
     def row(self, place: _Place) -> int:
         """The number of that row, a new one for a new row."""
@@ -166,11 +174,7 @@ class _Grid:
 
     def column(self, column: Column) -> int | None:
         """The number of that column, None where the table does not have it."""
-        known = self._known.get(id(column))
-        if known is None:
-            # kept with its number, so that no other object gets its id
-            known = self._known[id(column)] = (column, self._columns.get(column))
-        return known[1]
+        return self._columns.get(column)
 
     def put(self, row: int, column: Column, cell: TableCell) -> None:
         """Put a cell where there is none yet."""
@@ -191,9 +195,12 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
     grid = _Grid(columns)
     _mark(grid, columns, _fill(grid, run, placed, comparison))
     _add_failures(run, placed, grid)
-    order = _in_order({row: grid.rows[row] for row, _ in grid.cells}, host_names(run))
-    rows = [grid.rows[number] for number in order]
-    axes = _axes(rows)
+    there = {row: grid.rows[row] for row, _ in grid.cells}
+    varying = varying_fields(row.config for row in there.values())
+    order = _in_order(there, host_names(run), varying)
+    rows = [there[number] for number in order]
+    texts = _axes(rows, varying)
+    axes = tuple(texts)
     cells_of_points = _cells_of_points(run, axes)
     moved = effects(run, placed)
     return Table(
@@ -203,10 +210,10 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         functions=_functions(placed, columns),
         rows=tuple(
             TableRow(
-                axes=tuple(_axis(row, name) for name in axes),
-                cells=tuple(grid.cells.get((number, column), _EMPTY) for column in range(len(columns))),
+                axes=tuple([column[place] for column in texts.values()]),
+                cells=tuple([grid.cells.get((number, column), _EMPTY) for column in range(len(columns))]),
             )
-            for number, row in zip(order, rows, strict=True)
+            for place, number in enumerate(order)
         ),
         legend=_legend(grid.cells.values(), rows),
         tests=tally(run),
@@ -224,8 +231,9 @@ _EMPTY = TableCell()
 def _functions(placed: Sequence[Placed], columns: Sequence[Column]) -> tuple[str, ...]:
     found: dict[Column, dict[str, None]] = {column: {} for column in columns}
     for each in placed:
+        function = function_of(each.key.nodeid)
         for column in each.columns:
-            found[column][function_of(each.key.nodeid)] = None
+            found[column][function] = None
     return tuple(", ".join(functions) for functions in found.values())
 
 
@@ -345,6 +353,8 @@ def _ends(rounds: Sequence[Sequence[float]]) -> tuple[int | None, int | None]:
 
 def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
     """Put a failure into every empty cell of its row in which its test would have put figures."""
+    if not run.failures:
+        return
     columns: dict[str, dict[Column, None]] = {}
     for each in placed:
         columns.setdefault(function_of(each.key.nodeid), {}).update(dict.fromkeys(each.columns))
@@ -356,21 +366,21 @@ def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
             grid.put(row, column, cell)
 
 
-def _in_order(rows: Mapping[int, _Place], hosts: Sequence[str]) -> list[int]:
-    """The numbers of these rows: hosts as met, then size, then the axes, as their values are declared and numbers by size.
+def _in_order(rows: Mapping[int, _Place], hosts: Sequence[str], varying: Sequence[str]) -> list[int]:
+    """The numbers of these rows by host as met, then size, then the axes: values as declared, numbers by size.
 
-    What a row lacks comes after all that others have.
+    What a row lacks comes after all that others have. `varying` are the fields in which any two of the rows differ.
     """
+    lackings = {row.lacking for row in rows.values()}
     # axes in which no two rows differ put none before another
-    there = rows.values()
-    varying = varying_fields(row.config for row in there)
-    names = [name for name in AXES if name in varying or len({row.lacks(name) for row in there}) > 1]
+    names = [name for name in AXES if name in varying or len({name in lacking for lacking in lackings}) > 1]
 
-    def order(row: _Place) -> tuple[object, ...]:
-        ranks = (_LAST if row.lacks(name) else _rank(name, getattr(row.config, name)) for name in names)
+    def order(number: int) -> tuple[object, ...]:
+        row = rows[number]
+        ranks = [_LAST if name in row.lacking else _rank(name, getattr(row.config, name)) for name in names]
         return (hosts.index(row.host), row.config.size, *ranks)
 
-    return sorted(rows, key=lambda number: order(rows[number]))
+    return sorted(rows, key=order)
 
 
 _LAST = (2**63, "")
@@ -395,35 +405,47 @@ STATED = "(stated)"
 def _axis(row: _Place, name: str) -> str:
     if name in ("host", "accel"):
         return str(getattr(row, name))
-    if name not in FIELDS or row.lacks(name):
+    if name not in _NAMES or name in row.lacking:
         stated = dict(row.stated).get(name)
         return NOTHING if stated is None else f"{stated} {STATED}"
-    value = getattr(row.config, name)
-    return format_size(value) if name == "size" else axis_text(name, value).removeprefix(f"{name}=")
+    return _value_text(name, getattr(row.config, name))
 
 
-def _varies(rows: Sequence[_Place], name: str, varying: Sequence[str]) -> bool:
-    """Whether those rows that have an axis differ in it; `varying` are the fields in which any differ."""
-    if any(name in dict(row.stated) for row in rows if row.stated):
-        return True
-    # native and null rows lack this field; that alone does not make it a column
-    if name in FIELDS and name not in varying:
-        return False
-    having = [row for row in rows if not _has_none(row, name)]
-    return len({_axis(row, name) for row in having}) > 1
+_NAMES = frozenset(FIELDS)
+
+
+@lru_cache(maxsize=4096)
+def _value_text(name: str, value: object) -> str:
+    """A field's value in its column, which names the field; thousands of rows have few values."""
+    return value_text(name, value)
+
+
+def _axes(rows: Sequence[_Place], varying: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """The axes in which rows differ, with the text of each row; `varying` are the fields in which any differ.
+
+    The acceleration is among them also when any row is emulated, so that each row says so.
+    """
+    stated = {name: None for row in rows for name, _ in row.stated}
+    others = [name for name in stated if name not in _NAMES]
+    # native and null rows lack fields; that alone does not make one a column
+    fields = [name for name in AXES if name in varying or name in stated]
+    sizes = ["size"] if "size" in varying or "size" in stated else []
+    texts = {name: [_axis(row, name) for row in rows] for name in ("host", *fields, *others, *sizes, "accel")}
+    emulated = any(row.accel == "tcg" for row in rows)
+    return {
+        name: column
+        for name, column in texts.items()
+        if name in stated or _differ(rows, name, column) or (name == "accel" and emulated)
+    }
+
+
+def _differ(rows: Sequence[_Place], name: str, texts: Sequence[str]) -> bool:
+    """Whether those rows that have an axis differ in it."""
+    return len({text for row, text in zip(rows, texts, strict=True) if not _has_none(row, name)}) > 1
 
 
 def _has_none(row: _Place, name: str) -> bool:
-    return row.accel == "native" if name == "accel" else row.lacks(name)
-
-
-def _axes(rows: Sequence[_Place]) -> tuple[str, ...]:
-    """The axes in which rows differ; the acceleration also when any row is emulated, so that each row says so."""
-    emulated = any(row.accel == "tcg" for row in rows)
-    others = dict.fromkeys(name for row in rows for name, _ in row.stated if name not in FIELDS)
-    names = ("host", *AXES, *others, "size", "accel")
-    varying = varying_fields(row.config for row in rows)
-    return tuple(name for name in names if _varies(rows, name, varying) or (name == "accel" and emulated))
+    return row.accel == "native" if name == "accel" else name in row.lacking
 
 
 def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
@@ -447,13 +469,17 @@ def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
 
 def _legend(cells: Iterable[TableCell], rows: Sequence[_Place]) -> str:
     there = list(cells)
-    spread = "± half of smallest to largest round, in % of the median" if any("±" in c.spread for c in there) else ""
-    single = "n=1 one round, spread unknown" if any(c.spread == "n=1" for c in there) else ""
+    # thousands of cells have few marks and changes
+    spreads, marked, changes, outcomes = (
+        set(map(attrgetter(part), there)) for part in ("spread", "mark", "change", "told")
+    )
+    spread = "± half of smallest to largest round, in % of the median" if any("±" in one for one in spreads) else ""
+    single = "n=1 one round, spread unknown" if "n=1" in spreads else ""
     apart = ["its column", *(name for name in ("host", "accel") if len({getattr(row, name) for row in rows}) > 1)]
     scope = " and ".join(filter(None, (", ".join(apart[:-1]), apart[-1]))).replace("accel", "acceleration")
-    marks = f"{BEST} best and {WORST} worst of {scope} in every round" if any(c.mark for c in there) else ""
+    marks = f"{BEST} best and {WORST} worst of {scope} in every round" if any(marked) else ""
     change = (
-        "signed % change of the figure against what it is compared with" if any("%" in c.change for c in there) else ""
+        "signed % change of the figure against what it is compared with" if any("%" in one for one in changes) else ""
     )
-    told = [LEGENDS[mark] for mark in LEGENDS if any(c.told == mark for c in there)]
+    told = [LEGENDS[mark] for mark in LEGENDS if mark in outcomes]
     return "; ".join(part for part in (marks, spread, single, change, *told) if part)
