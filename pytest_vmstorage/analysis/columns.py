@@ -200,9 +200,14 @@ def _pattern(word: str) -> re.Pattern[str]:
 
 def spread_text(figure: Figure) -> str:
     """Half of smallest-to-largest in percent of the median: "±3 %", "±0.4 %"; "n=1" for a single round."""
-    if len(figure.values) == 1:
+    return spread_around(figure, figure.values)
+
+
+def spread_around(median: float, values: Sequence[float]) -> str:
+    """The same of rounds and their median."""
+    if len(values) == 1:
         return "n=1"
-    if not figure:
-        return f"n={len(figure.values)}"
-    half = (max(figure.values) - min(figure.values)) / 2 / abs(figure) * 100
+    if not median:
+        return f"n={len(values)}"
+    half = (max(values) - min(values)) / 2 / abs(median) * 100
     return f"±{half:.0f} %" if half >= 0.95 or half == 0 else f"±{half:.1f} %"

@@ -245,7 +245,7 @@ class StorageConfig(BaseModel):
     @property
     def has_guest(self) -> bool:
         """Whether a guest is made for the cell."""
-        return not (self.is_native or self.is_machine)
+        return self.backing_kind not in ("native", "machine")
 
     @property
     def is_null(self) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.analysis.axis_effects import Moved, effects
-from pytest_vmstorage.analysis.columns import Column, Placed, columns_of, function_of, place, spread_text
+from pytest_vmstorage.analysis.columns import Column, Placed, columns_of, function_of, place, spread_around
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
 from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, varying_fields
@@ -22,7 +22,7 @@ from pytest_vmstorage.report.maps import build_maps
 from pytest_vmstorage.report.sections import LEGENDS, Section, build_sections, host_lines, host_names, mark_of, tally
 from pytest_vmstorage.report.time_spent import time_line
 from pytest_vmstorage.results.failures import OUTCOMES
-from pytest_vmstorage.results.run import Failure, Figure, Measurement, Metric, Run
+from pytest_vmstorage.results.run import Failure, Measurement, Metric, Run
 from pytest_vmstorage.results.saved import host_of
 from pytest_vmstorage.units import format_figure
 
@@ -161,9 +161,9 @@ class _Grid:
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self.rows: list[_Place] = []
+        self.columns = {column: number for number, column in enumerate(columns)}
         self.cells: dict[tuple[int, int], TableCell] = {}
         self._rows: dict[_Place, int] = {}
-        self._columns = {column: number for number, column in enumerate(columns)}
 
     def row(self, place: _Place) -> int:
         """The number of that row, a new one for a new row."""
@@ -172,15 +172,10 @@ class _Grid:
             self.rows.append(place)
         return number
 
-    def column(self, column: Column) -> int | None:
-        """The number of that column, None where the table does not have it."""
-        return self._columns.get(column)
-
     def put(self, row: int, column: Column, cell: TableCell) -> None:
-        """Put a cell where there is none yet."""
-        number = self.column(column)
-        if number is not None:
-            self.cells.setdefault((row, number), cell)
+        """Put a cell where there is none yet, if the table has that column."""
+        if column in self.columns:
+            self.cells.setdefault((row, self.columns[column]), cell)
 
 
 def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = False) -> Table:
@@ -193,7 +188,8 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
     placed = place(run)
     columns = columns_of(placed, run.failures)
     grid = _Grid(columns)
-    _mark(grid, columns, _fill(grid, run, placed, comparison))
+    _fill(grid, run, placed, comparison)
+    _mark(grid, columns)
     _add_failures(run, placed, grid)
     there = {row: grid.rows[row] for row, _ in grid.cells}
     varying = varying_fields(row.config for row in there.values())
@@ -256,11 +252,8 @@ def _to_si(m: Measurement) -> Measurement:
     return m.model_copy(update={"metrics": metrics, "samples": tuple(samples), "left_out": tuple(left_out)})
 
 
-def _fill(
-    grid: _Grid, run: Run, placed: Sequence[Placed], comparison: Comparison | None
-) -> Mapping[tuple[int, int], Figure]:
-    """Put the measurements into the grid; the figures by their places there."""
-    figures = {}
+def _fill(grid: _Grid, run: Run, placed: Sequence[Placed], comparison: Comparison | None) -> None:
+    """Put the measurements into the grid."""
     for each in placed:
         m = each.measurement
         row = grid.row(_place(m, run))
@@ -271,21 +264,15 @@ def _fill(
         mark = mark_of(m, comparison.of(each.key, m.host, m.primary) if comparison else None)
         for name, shown in zip(m.shown, each.columns, strict=True):
             verdict = comparison.of(each.key, m.host, name) if comparison else None
-            figure, column = m.figure(name), grid.column(shown)
-            assert column is not None, "the columns are those of the measurements"
-            spot = (row, column)
-            grid.cells[spot] = _cell(figure, verdict, mark)
-            if all(map(math.isfinite, figure.values)):
-                figures[spot] = figure
-    return figures
+            grid.cells[row, grid.columns[shown]] = _cell(m, name, shown, verdict, mark)
 
 
 def _place(one: Measurement | Failure, run: Run) -> _Place:
-    host = host_of(run, one.host)
+    host, kind = host_of(run, one.host), one.config.backing_kind
     accel = host.accel_of(one.config, on_host=one.on_host)
-    stated = tuple(host.stated.items()) if one.config.is_machine else ()
+    stated = tuple(host.stated.items()) if kind == "machine" else ()
     # a guest with storage has every field; a matrix has thousands of them
-    is_whole = one.config.has_guest and not one.config.is_null and not one.on_host
+    is_whole = kind not in ("native", "machine", "null") and not one.on_host
     lacking = frozenset(() if is_whole else (name for name in FIELDS if one.lacks(name)))
     return _Place(one.host, accel, one.config, stated, lacking)
 
@@ -298,11 +285,13 @@ def _cells_of_points(run: Run, axes: Sequence[str]) -> tuple[Sequence[str], Call
     return names, lambda m: tuple(_axis(_place(m, run), name) for name in names)
 
 
-def _cell(figure: Figure, verdict: Verdict | None, told: str) -> TableCell:
-    if not all(map(math.isfinite, figure.values)):
+def _cell(m: Measurement, name: str, column: Column, verdict: Verdict | None, told: str) -> TableCell:
+    values, metric = m.values(name), column.metric or m.metric(name)
+    if not all(map(math.isfinite, values)):
         return TableCell(figure="no number", change=change_text(verdict), told=told)
-    text, spread = format_figure(figure, figure.metric.unit), spread_text(figure)
-    return TableCell(figure=text, spread=spread, change=change_text(verdict), told=told, values=figure.values)
+    median = statistics.median(values)
+    text, spread = format_figure(median, metric.unit), spread_around(median, values)
+    return TableCell(figure=text, spread=spread, change=change_text(verdict), told=told, values=values)
 
 
 def change_text(verdict: Verdict | None) -> str:
@@ -317,21 +306,22 @@ def change_text(verdict: Verdict | None) -> str:
     return f"{verdict.change * 100:+.1f} %{said}"
 
 
-def _mark(grid: _Grid, columns: Sequence[Column], figures: Mapping[tuple[int, int], Figure]) -> None:
+def _mark(grid: _Grid, columns: Sequence[Column]) -> None:
     """Mark best and worst of each column, separately for each host and acceleration, which are never compared.
 
     A mark holds in every round: there is none for cells whose rounds overlap, or that had a single round.
     """
     groups: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
-    for row, column in figures:
-        place = grid.rows[row]
-        groups.setdefault((column, place.host, place.accel), []).append((row, column))
+    for (row, column), cell in grid.cells.items():
+        if cell.values:
+            place = grid.rows[row]
+            groups.setdefault((column, place.host, place.accel), []).append((row, column))
     for (column, *_), spots in groups.items():
         metric = columns[column].metric
         if len(spots) < 2 or metric is None or metric.better == "neither":
             continue
         marks = (WORST, BEST) if metric.better == "lower" else (BEST, WORST)
-        ends = _ends([figures[spot].values for spot in spots])
+        ends = _ends([grid.cells[spot].values for spot in spots])
         for end, mark in zip(ends, marks, strict=True):
             if end is not None:
                 grid.cells[spots[end]] = grid.cells[spots[end]].model_copy(update={"mark": mark})
@@ -440,8 +430,12 @@ def _axes(rows: Sequence[_Place], varying: Sequence[str]) -> Mapping[str, Sequen
 
 
 def _differ(rows: Sequence[_Place], name: str, texts: Sequence[str]) -> bool:
-    """Whether those rows that have an axis differ in it."""
-    return len({text for row, text in zip(rows, texts, strict=True) if not _has_none(row, name)}) > 1
+    """Whether those rows that have an axis differ in it; the first two that do decide it."""
+    if len(set(texts)) == 1:
+        return False
+    having = (text for row, text in zip(rows, texts, strict=True) if not _has_none(row, name))
+    first = next(having, "")
+    return any(text != first for text in having)
 
 
 def _has_none(row: _Place, name: str) -> bool:

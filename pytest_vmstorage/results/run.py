@@ -394,19 +394,20 @@ class Measurement(Figures, BaseModel):
     @property
     def moved(self) -> IoCounters:
         """The bytes that each layer moved in all rounds together."""
-        return total(sample.moved for sample in self.samples)
+        return total([sample.moved for sample in self.samples])
 
     @property
     def cost(self) -> Cost:
         """The CPU time of QEMU in all rounds together."""
-        return total_cost(sample.cost for sample in self.samples)
+        return total_cost([sample.cost for sample in self.samples])
 
     @property
     def steadiness(self) -> Steadiness:
         """The steadiness of the rounds' primary figures; not judged where the user left that out."""
         if "steady-state" in self.without:
             return Steadiness(rounds=len(self.samples), why="--vm-without=steady-state")
-        return steadiness(self.values(self.primary))
+        # so few rounds are not judged whatever their figures are
+        return steadiness(self.values(self.primary)) if len(self.samples) >= ROUNDS else _not_judged(len(self.samples))
 
     @property
     def raw(self) -> tuple[str, ...]:
