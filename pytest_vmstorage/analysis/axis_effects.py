@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.analysis.cell_pairs import MeasuredCell, measured_cells
+from pytest_vmstorage.analysis.cell_pairs import measured_cells
 from pytest_vmstorage.analysis.columns import Placed, place
 from pytest_vmstorage.analysis.gate.policy import log_seconds
 from pytest_vmstorage.config.cell import varying_fields
@@ -85,49 +86,62 @@ def effects(run: Run, placed: Sequence[Placed] | None = None) -> tuple[Moved, ..
     each row with them. An axis's two values are those farthest apart, among the sure ones if there are any.
     `placed` is `place(run)`, for a caller that has it.
     """
-    groups: dict[tuple[str, str, str], list[Measurement]] = {}
+    groups: dict[tuple[str, str, str], list[_Timed]] = {}
     for row in measured_cells(place(run) if placed is None else placed):
-        if not row.is_yardstick and _is_speed(row):
-            m = row.measurement
-            groups.setdefault((m.workload, row.test, m.host), []).append(m)
+        m = row.measurement
+        if not row.is_yardstick and (logs := _logs(m)):
+            groups.setdefault((m.workload, row.test, m.host), []).append(_Timed(m, logs))
     found = [_moved(f"{workload} {test}".strip(), host, rows) for (workload, test, host), rows in groups.items()]
     return tuple(sorted((one for one in found if one.effects or one.tied), key=lambda one: one.rank))
 
 
-def _is_speed(row: MeasuredCell) -> bool:
-    m = row.measurement
-    metric = m.metric(m.primary)
-    return (metric.is_rate or metric.unit == "s") and all(0 < value < math.inf for value in m.values(m.primary))
+class _Timed(NamedTuple):
+    """A measurement with the logarithm of each round's seconds."""
+
+    measurement: Measurement
+    logs: Sequence[float]
 
 
-def _moved(workload: str, host: str, rows: Sequence[Measurement]) -> Moved:
-    varying = varying_fields(m.config for m in rows)
-    cells = [_Cell({name: getattr(m.config, name) for name in varying}, *_logs(m)) for m in rows]
-    found = {name: _effect(name, cells) for name in varying}
+def _logs(m: Measurement) -> Sequence[float]:
+    """The logarithms of seconds of its primary figure; empty where that is no speed, or has none in a round."""
+    metric, values = m.metric(m.primary), m.values(m.primary)
+    is_speed = (metric.is_rate or metric.unit == "s") and all(0 < value < math.inf for value in values)
+    return log_seconds(metric, values) if is_speed else ()
+
+
+def _moved(workload: str, host: str, rows: Sequence[_Timed]) -> Moved:
+    varying = varying_fields(m.config for m, _ in rows)
+    cells = [
+        _Cell(tuple([getattr(m.config, name) for name in varying]), statistics.median(logs), logs) for m, logs in rows
+    ]
+    found = {name: _effect(name, groups) for name, groups in zip(varying, _by_value(cells), strict=True)}
     there = sorted((one for one in found.values() if one), key=lambda one: (not one.matters, -one.ratio))
     return Moved(
         workload=workload,
         host=host,
         effects=tuple(there),
         tied=tuple(name for name, one in found.items() if one is None),
-        in_a_row=any(m.hygiene.get("rounds", "").startswith("in a row") for m in rows),
+        in_a_row=any(m.hygiene.get("rounds", "").startswith("in a row") for m, _ in rows),
     )
 
 
 class _Cell(NamedTuple):
     """A measurement: its values of the axes that vary, and its logarithms of seconds, their median and each round's."""
 
-    values: Mapping[str, object]
+    values: tuple[object, ...]
     median: float
     rounds: Sequence[float]
 
 
+_ByValue = Mapping[object, Mapping[int, _Cell]]
+"""The cells with each value of an axis, by a number that those have in common which are equal in all else."""
+
+
 class _Contrast(NamedTuple):
-    """Couples that have one value or the other of an axis: their log ratios, and those of all their rounds."""
+    """Couples that have one value or the other of an axis: their log ratios in ascending order."""
 
     values: tuple[object, object]
-    shifts: tuple[float, ...]
-    rounds: tuple[float, ...]
+    shifts: Sequence[float]
     interval: Interval | None
 
     @property
@@ -136,17 +150,16 @@ class _Contrast(NamedTuple):
         return self.interval is not None and self.interval.low > 0, statistics.median(self.shifts)
 
 
-def _effect(axis: str, rows: Sequence[_Cell]) -> Effect | None:
+def _effect(axis: str, groups: _ByValue) -> Effect | None:
     """The contrast of the axis's values that are farthest apart; None where no two cells differ in it alone."""
-    values = list(dict.fromkeys(cell.values[axis] for cell in rows))
-    pairs = list(itertools.combinations(values, 2))
-    contexts = _contexts(axis, rows)
-    found = [_contrast(pair, contexts, 1.0 - RISK / len(pairs)) for pair in pairs]
+    pairs = list(itertools.combinations(groups, 2))
+    found = [_contrast(pair, groups, 1.0 - RISK / len(pairs)) for pair in pairs]
     best = max((one for one in found if one), key=lambda one: one.size, default=None)
     if best is None:
         return None
     fastest, slowest = (value_text(axis, value) for value in best.values)
-    spread = best.shifts if len(best.shifts) > 1 else best.rounds
+    rounds = _round_shifts(*(groups[value] for value in best.values))
+    spread = best.shifts if len(best.shifts) > 1 else rounds
     return Effect(
         axis=axis,
         fastest=fastest,
@@ -155,36 +168,42 @@ def _effect(axis: str, rows: Sequence[_Cell]) -> Effect | None:
         low=math.exp(min(spread)),
         high=math.exp(max(spread)),
         couples=len(best.shifts),
-        rounds=len(best.rounds),
+        rounds=len(rounds),
         interval=best.interval and Interval(*map(math.exp, best.interval)),
     )
 
 
-def _contexts(axis: str, rows: Sequence[_Cell]) -> list[Mapping[object, _Cell]]:
-    """Cells that are equal in all else, by their value of the axis."""
-    found: dict[object, dict[object, _Cell]] = {}
-    for cell in rows:
-        rest = tuple(value for name, value in cell.values.items() if name != axis)
-        found.setdefault(rest, {})[cell.values[axis]] = cell
-    return list(found.values())
+def _by_value(rows: Sequence[_Cell]) -> Iterator[_ByValue]:
+    """For each axis the cells by their value of it, the values in the order met; of several cells alike the last."""
+    columns = list(zip(*(cell.values for cell in rows), strict=True))
+    places = [{value: place for place, value in enumerate(dict.fromkeys(column))} for column in columns]
+    # the number of a cell has a digit for each axis, as a number of mixed radix, which is quicker to find than values
+    units = list(itertools.accumulate(map(len, places), operator.mul, initial=1))
+    numbers = [0] * len(rows)
+    for column, digits, unit in zip(columns, places, units, strict=False):
+        numbers = [number + unit * digits[value] for number, value in zip(numbers, column, strict=True)]
+    for column, digits, unit in zip(columns, places, units, strict=False):
+        found: dict[object, dict[int, _Cell]] = {value: {} for value in digits}
+        for number, value, cell in zip(numbers, column, rows, strict=True):
+            found[value][number - unit * digits[value]] = cell
+        yield found
 
 
-def _contrast(
-    pair: tuple[object, object], contexts: Sequence[Mapping[object, _Cell]], confidence: float
-) -> _Contrast | None:
+def _contrast(pair: tuple[object, object], groups: _ByValue, confidence: float) -> _Contrast | None:
     one, other = pair
-    couples = [(cells[one], cells[other]) for cells in contexts if one in cells and other in cells]
-    if not couples:
+    fast, slow = groups[one], groups[other]
+    shifts = sorted([slow[number].median - cell.median for number, cell in fast.items() if number in slow])
+    if not shifts:
         return None
-    shifts = [slow.median - fast.median for fast, slow in couples]
-    rounds = [late - early for fast, slow in couples for early, late in zip(fast.rounds, slow.rounds, strict=False)]
     if statistics.median(shifts) < 0:
-        one, other, shifts, rounds = other, one, [-shift for shift in shifts], [-shift for shift in rounds]
+        one, other, shifts = other, one, [-shift for shift in reversed(shifts)]
     # couples differ by more than the rounds of one do, so that rounds only count where couples are too few
-    sample = shifts if len(shifts) >= fewest_for_interval(confidence) else rounds
-    return _Contrast((one, other), tuple(shifts), tuple(rounds), median_interval(sample, confidence))
+    is_enough = len(shifts) >= fewest_for_interval(confidence)
+    sample = shifts if is_enough else _round_shifts(groups[one], groups[other])
+    return _Contrast((one, other), shifts, median_interval(sample, confidence))
 
 
-def _logs(m: Measurement) -> tuple[float, Sequence[float]]:
-    rounds = log_seconds(m.metric(m.primary), m.values(m.primary))
-    return statistics.median(rounds), rounds
+def _round_shifts(fast: Mapping[int, _Cell], slow: Mapping[int, _Cell]) -> list[float]:
+    """The log ratios of all rounds of the couples in two groups."""
+    couples = [(cell.rounds, slow[number].rounds) for number, cell in fast.items() if number in slow]
+    return [late - early for one, other in couples for early, late in zip(one, other, strict=False)]

@@ -28,7 +28,7 @@ class MeasuredCell(NamedTuple):
     @property
     def is_yardstick(self) -> bool:
         """Whether other rows are compared with it: the host itself, a guest without storage, a foreign machine."""
-        return not self.config.has_guest or self.config.is_null
+        return self.config.backing_kind in ("native", "machine", "null")
 
 
 def measured_cells(placed: Iterable[Placed]) -> Iterator[MeasuredCell]:

@@ -28,6 +28,10 @@ class Column(BaseModel):
     options: str = ""
     metric: Metric | None = None
 
+    def __hash__(self) -> int:
+        # each figure of a table of thousands is found by its column; pydantic's hash looks at the whole metric
+        return hash((self.workload, self.test, self.options, self.metric and self.metric.name))
+
     @property
     def title(self) -> tuple[str, ...]:
         """The lines above all metrics of the workload: its name, and the test."""
@@ -58,21 +62,21 @@ def function_of(nodeid: str) -> str:
 
 def place(run: Run) -> tuple[Placed, ...]:
     """Every measurement of the run in its columns; no two of one cell share a column."""
-    pairs, axes = keyed(run.measurements), axes_in_ids(run)
+    pairs = keyed(run.measurements)
     tags = {
-        workload: _telling_apart([pair for pair in pairs if pair[0].workload == workload], axes)
+        workload: _telling_apart([pair for pair in pairs if pair[0].workload == workload], run)
         for workload in dict.fromkeys(key.workload for key, _ in pairs)
     }
     options = _differing_options(run.measurements)
     placed = []
     # thousands of rows share few columns, which cost more to make than to find
-    made: dict[tuple[str, str, str, Metric], Column] = {}
+    made: dict[tuple[str, ...], Column] = {}
     for (key, m), differing in zip(pairs, options, strict=True):
-        columns = []
-        for asked in ((m.workload, tags[m.workload](key), differing, m.metric(one)) for one in m.shown):
+        columns, test = [], tags[m.workload](key)
+        for metric in map(m.metric, m.shown):
+            asked = (m.workload, test, differing, metric.name, metric.unit, metric.better)
             if asked not in made:
-                workload, test, others, metric = asked
-                made[asked] = Column(workload=workload, test=test, options=others, metric=metric)
+                made[asked] = Column(workload=m.workload, test=test, options=differing, metric=metric)
             columns.append(made[asked])
         placed.append(Placed(key=key, measurement=m, columns=tuple(columns)))
     return tuple(placed)
@@ -99,7 +103,12 @@ def _differing_options(measurements: Sequence[Measurement]) -> list[str]:
 
 def _options_of(m: Measurement) -> tuple[str, ...]:
     """The options on fio's command line, without those of its place."""
-    words = m.command.split() if m.tool == "fio" else ()
+    return _options_in(m.command) if m.tool == "fio" else ()
+
+
+@lru_cache(maxsize=4096)
+def _options_in(command: str) -> tuple[str, ...]:
+    words = command.split()
     return tuple(word for word in words if word.startswith("--") and word.partition("=")[0] not in _OF_ITS_PLACE)
 
 
@@ -120,13 +129,19 @@ def _group(each: Placed) -> tuple[str, ...]:
     return (each.measurement.workload, each.columns[0].options, each.columns[0].test)
 
 
-def _telling_apart(pairs: Sequence[tuple[CellKey, Measurement]], axes: AxesInIds) -> Callable[[CellKey], str]:
+def _telling_apart(pairs: Sequence[tuple[CellKey, Measurement]], run: Run) -> Callable[[CellKey], str]:
     """The shortest naming of tests under which no two measurements of one cell have the same name."""
-    for tag in (_nothing, _function, partial(_function_and_parameters, axes)):
-        names = [(tag(key), key.config, measurement.host) for key, measurement in pairs]
-        if len(set(names)) == len(names):
+    for tag in (_nothing, _function):
+        if _is_unique(tag, pairs):
             return tag
-    return partial(_nodeid, axes)
+    # looked for only here: the ids of thousands of rows have many words
+    axes = axes_in_ids(run)
+    with_parameters = partial(_function_and_parameters, axes)
+    return with_parameters if _is_unique(with_parameters, pairs) else partial(_nodeid, axes)
+
+
+def _is_unique(tag: Callable[[CellKey], str], pairs: Sequence[tuple[CellKey, Measurement]]) -> bool:
+    return len({(tag(key), key.config, measurement.host) for key, measurement in pairs}) == len(pairs)
 
 
 def _nothing(key: CellKey) -> str:
@@ -185,9 +200,14 @@ def _pattern(word: str) -> re.Pattern[str]:
 
 def spread_text(figure: Figure) -> str:
     """Half of smallest-to-largest in percent of the median: "±3 %", "±0.4 %"; "n=1" for a single round."""
-    if len(figure.values) == 1:
+    return spread_around(figure, figure.values)
+
+
+def spread_around(median: float, values: Sequence[float]) -> str:
+    """The same of rounds and their median."""
+    if len(values) == 1:
         return "n=1"
-    if not figure:
-        return f"n={len(figure.values)}"
-    half = (max(figure.values) - min(figure.values)) / 2 / abs(figure) * 100
+    if not median:
+        return f"n={len(values)}"
+    half = (max(values) - min(values)) / 2 / abs(median) * 100
     return f"±{half:.0f} %" if half >= 0.95 or half == 0 else f"±{half:.1f} %"

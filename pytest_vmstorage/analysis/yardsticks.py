@@ -29,9 +29,10 @@ class Yardsticks:
             self._keep(m)
 
     def _keep(self, m: Measurement) -> None:
-        if m.config.is_native:
+        kind = m.config.backing_kind
+        if kind == "native":
             self._natives.setdefault(_device_key(m), []).append(m)
-        elif m.config.is_null:
+        elif kind == "null":
             self._nulls.append(m)
 
     def native_of(self, m: Measurement) -> Measurement | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from operator import attrgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import (
@@ -245,7 +245,7 @@ class StorageConfig(BaseModel):
     @property
     def has_guest(self) -> bool:
         """Whether a guest is made for the cell."""
-        return not (self.is_native or self.is_machine)
+        return self.backing_kind not in ("native", "machine")
 
     @property
     def is_null(self) -> bool:
@@ -291,8 +291,12 @@ AXES = tuple(name for name in FIELDS if name != "size")
 
 def varying_fields(configs: Iterable[StorageConfig]) -> tuple[str, ...]:
     """The fields in which not all of these are equal, in the order of `FIELDS`; quick for thousands of them."""
-    there = list(configs)
-    return tuple(name for name in FIELDS if len(set(map(attrgetter(name), there))) > 1)
+    columns = zip(*map(_VALUES, map(vars, configs)), strict=True)
+    return tuple(name for name, column in zip(FIELDS, columns, strict=False) if column.count(column[0]) < len(column))
+
+
+_VALUES = itemgetter(*FIELDS)
+"""All values of a cell, in the order of `FIELDS`, from its `vars`: in one step, which takes half the time of 37."""
 
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {

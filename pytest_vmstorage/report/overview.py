@@ -5,6 +5,7 @@ All else is in the sections of the whole report.
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -148,10 +149,10 @@ def _verdicts(comparison: Comparison) -> Iterator[str]:
 
 
 class _Ranked(NamedTuple):
-    """The cells of one column on one host under one acceleration, with the names of their rows, the best first."""
+    """The cells of one column on one host under one acceleration, each with its row's place, the best first."""
 
     title: str
-    cells: Sequence[tuple[str, TableCell]]
+    cells: Sequence[tuple[int, TableCell]]
 
     @property
     def is_apart(self) -> bool:
@@ -171,11 +172,11 @@ def _ranked(table: Table) -> Iterator[_Ranked]:
         metric = table.columns[index].metric
         if metric is None or metric.better == "neither":
             continue
-        groups: dict[tuple[str, ...], list[tuple[str, TableCell]]] = {}
-        for row in table.rows:
+        groups: dict[tuple[str, ...], list[tuple[int, TableCell]]] = {}
+        for place, row in enumerate(table.rows):
             if len(row.cells[index].values) > 1:
-                group = tuple(row.axes[i] for i in apart)
-                groups.setdefault(group, []).append((table.name_of(row), row.cells[index]))
+                group = tuple([row.axes[i] for i in apart])
+                groups.setdefault(group, []).append((place, row.cells[index]))
         for cells in groups.values():
             cells.sort(key=lambda one: one[1].value or 0.0, reverse=metric.better == "higher")
             if len(cells) > 1:
@@ -187,7 +188,7 @@ def _standouts(table: Table, short: Mapping[str, str]) -> Iterator[Line]:
     ranked = list(_ranked(table))
     for one in ranked:
         if one.is_apart:
-            yield _standout(one, short[one.title])
+            yield _standout(table, one, short[one.title])
     alike = dict.fromkeys(short[one.title] for one in ranked if not one.is_apart)
     if alike:
         few = len(alike) <= _NAMED
@@ -195,14 +196,14 @@ def _standouts(table: Table, short: Mapping[str, str]) -> Iterator[Line]:
         yield Line(f"no difference beyond spread: {said}")
 
 
-def _standout(one: _Ranked, name: str) -> Line:
+def _standout(table: Table, one: _Ranked, name: str) -> Line:
     (best, first), (worst, last) = one.cells[0], one.cells[-1]
     near = sum(_overlap(first, cell) for _, cell in one.cells[1:])
     values = sorted(abs(cell.value or 0.0) for cell in (first, last))
     ratio = [f"{values[1] / values[0]:.2f}x the worst"] if values[0] else []
     others = f" (+{near} alike)" if near else ""
-    text = f"{name}: {first.figure} on {best}{others}"
-    return Line(text, [*ratio, f"worst {last.figure} on {worst}"], is_counted=False)
+    text = f"{name}: {first.figure} on {table.name_of(table.rows[best])}{others}"
+    return Line(text, [*ratio, f"worst {last.figure} on {table.name_of(table.rows[worst])}"], is_counted=False)
 
 
 def _effect_lines(found: Sequence[Moved], short: Mapping[str, str]) -> Iterator[Line]:
@@ -284,8 +285,8 @@ def _doubts(measured: Sequence[Measurement]) -> Iterator[_Doubt]:
 
 
 def _is_wide(m: Measurement) -> bool:
-    figure = m.figure(m.primary)
-    return len(figure.values) > 1 and (max(figure.values) - min(figure.values)) / 2 > _WIDE * abs(figure)
+    values = m.values(m.primary)
+    return len(values) > 1 and (max(values) - min(values)) / 2 > _WIDE * abs(statistics.median(values))
 
 
 _OF_ROUNDS = (
@@ -317,14 +318,14 @@ def most_important(table: Table, most: int = ROWS_THAT_MATTER) -> tuple[Table, s
     """
     if len(table.rows) <= MOST_ROWS:
         return table, ""
-    names = [table.name_of(row) for row in table.rows]
+    names = table.names
     urgent = {
         what: [name for name, row in zip(names, table.rows, strict=True) if _says(row, words)]
         for what, words in _URGENT.items()
     }
     ranked = list(_ranked(table))
-    ends = [name for one in ranked for name in (one.cells[0][0], one.cells[-1][0])]
-    next_best = [one.cells[place][0] for place in range(1, most) for one in ranked if place < len(one.cells)]
+    ends = [names[one.cells[end][0]] for one in ranked for end in (0, -1)]
+    next_best = [names[one.cells[place][0]] for place in range(1, most) for one in ranked if place < len(one.cells)]
     # some room is left for the best: not even a run of failures shows nothing but them
     wanted = [*(name for found in urgent.values() for name in found[: most // 2]), *ends, *next_best, *names]
     chosen = set(list(dict.fromkeys(wanted))[:most])

@@ -6,23 +6,25 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.analysis.axis_effects import Moved, effects
-from pytest_vmstorage.analysis.columns import Column, Placed, columns_of, function_of, place, spread_text
+from pytest_vmstorage.analysis.columns import Column, Placed, columns_of, function_of, place, spread_around
 from pytest_vmstorage.analysis.gate.kinds import Kind
 from pytest_vmstorage.analysis.gate.verdicts import Comparison, Verdict
-from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text, varying_fields
+from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, varying_fields
+from pytest_vmstorage.config.selector import value_text
 from pytest_vmstorage.report.curves import PointTable, build_curves
 from pytest_vmstorage.report.maps import build_maps
 from pytest_vmstorage.report.sections import LEGENDS, Section, build_sections, host_lines, host_names, mark_of, tally
 from pytest_vmstorage.report.time_spent import time_line
 from pytest_vmstorage.results.failures import OUTCOMES
-from pytest_vmstorage.results.run import Failure, Figure, Measurement, Metric, Run
+from pytest_vmstorage.results.run import Failure, Measurement, Metric, Run
 from pytest_vmstorage.results.saved import host_of
-from pytest_vmstorage.units import format_figure, format_size
+from pytest_vmstorage.units import format_figure
 
 BEST, WORST = "▲", "▼"
 
@@ -114,10 +116,18 @@ class Table(BaseModel):
             i for i, name in enumerate(self.axes) if name != "accel" or len({row.axes[i] for row in self.rows}) > 1
         )
 
+    @property
+    def names(self) -> list[str]:
+        """Each row in words: its values of the axes, behind the names of those that not everybody knows."""
+        return self._names(self.rows)
+
     def name_of(self, row: TableRow) -> str:
-        """The row in words: its values of the axes, behind the names of those that not everybody knows."""
-        shown = [(self.axes[i], row.axes[i]) for i in self.shown_axes if row.axes[i] != NOTHING]
-        return " ".join(value if name in BARE else f"{name}={value}" for name, value in shown)
+        """One of them; it takes a look at all rows."""
+        return self._names([row])[0]
+
+    def _names(self, rows: Sequence[TableRow]) -> list[str]:
+        shown = [(i, "" if self.axes[i] in BARE else f"{self.axes[i]}=") for i in self.shown_axes]
+        return [" ".join([name + row.axes[i] for i, name in shown if row.axes[i] != NOTHING]) for row in rows]
 
 
 class _Place(NamedTuple):
@@ -143,7 +153,29 @@ class _Place(NamedTuple):
         return "bus" not in self.lacking
 
 
-_Grid = dict[tuple[_Place, Column], TableCell]
+class _Grid:
+    """The cells by numbers of rows and columns: a matrix has thousands of rows, whose hashes take long to make.
+
+    `rows` are numbered as they are met, `columns` in the order of the table.
+    """
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.rows: list[_Place] = []
+        self.columns = {column: number for number, column in enumerate(columns)}
+        self.cells: dict[tuple[int, int], TableCell] = {}
+        self._rows: dict[_Place, int] = {}
+
+    def row(self, place: _Place) -> int:
+        """The number of that row, a new one for a new row."""
+        number = self._rows.setdefault(place, len(self.rows))
+        if number == len(self.rows):
+            self.rows.append(place)
+        return number
+
+    def put(self, row: int, column: Column, cell: TableCell) -> None:
+        """Put a cell where there is none yet, if the table has that column."""
+        if column in self.columns:
+            self.cells.setdefault((row, self.columns[column]), cell)
 
 
 def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = False) -> Table:
@@ -155,12 +187,16 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         run = run.model_copy(update={"measurements": tuple(map(_to_si, run.measurements))})
     placed = place(run)
     columns = columns_of(placed, run.failures)
-    grid, figures = _fill(run, placed, comparison)
-    _mark(grid, figures)
+    grid = _Grid(columns)
+    _fill(grid, run, placed, comparison)
+    _mark(grid, columns)
     _add_failures(run, placed, grid)
-    hosts = host_names(run)
-    rows = _in_order(dict.fromkeys(place for place, _ in grid), hosts)
-    axes = _axes(rows)
+    there = {row: grid.rows[row] for row, _ in grid.cells}
+    varying = varying_fields(row.config for row in there.values())
+    order = _in_order(there, host_names(run), varying)
+    rows = [there[number] for number in order]
+    texts = _axes(rows, varying)
+    axes = tuple(texts)
     cells_of_points = _cells_of_points(run, axes)
     moved = effects(run, placed)
     return Table(
@@ -170,12 +206,12 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
         functions=_functions(placed, columns),
         rows=tuple(
             TableRow(
-                axes=tuple(_axis(row, name) for name in axes),
-                cells=tuple(grid.get((row, column), TableCell()) for column in columns),
+                axes=tuple([column[place] for column in texts.values()]),
+                cells=tuple([grid.cells.get((number, column), _EMPTY) for column in range(len(columns))]),
             )
-            for row in rows
+            for place, number in enumerate(order)
         ),
-        legend=_legend(grid.values(), rows),
+        legend=_legend(grid.cells.values(), rows),
         tests=tally(run),
         hosts=tuple(host_lines(run)),
         time=time_line(run.timelines),
@@ -185,11 +221,15 @@ def build_table(run: Run, comparison: Comparison | None = None, *, si: bool = Fa
     )
 
 
+_EMPTY = TableCell()
+
+
 def _functions(placed: Sequence[Placed], columns: Sequence[Column]) -> tuple[str, ...]:
     found: dict[Column, dict[str, None]] = {column: {} for column in columns}
     for each in placed:
+        function = function_of(each.key.nodeid)
         for column in each.columns:
-            found[column][function_of(each.key.nodeid)] = None
+            found[column][function] = None
     return tuple(", ".join(functions) for functions in found.values())
 
 
@@ -212,34 +252,27 @@ def _to_si(m: Measurement) -> Measurement:
     return m.model_copy(update={"metrics": metrics, "samples": tuple(samples), "left_out": tuple(left_out)})
 
 
-def _fill(
-    run: Run, placed: Sequence[Placed], comparison: Comparison | None
-) -> tuple[_Grid, Mapping[tuple[_Place, Column], Figure]]:
-    grid: _Grid = {}
-    figures = {}
+def _fill(grid: _Grid, run: Run, placed: Sequence[Placed], comparison: Comparison | None) -> None:
+    """Put the measurements into the grid."""
     for each in placed:
         m = each.measurement
-        row = _place(m, run)
+        row = grid.row(_place(m, run))
         for one in m.left_out:
             # it stands in the column in which other rows have the figure
-            column = each.columns[0].model_copy(update={"metric": one.metric})
-            grid.setdefault((row, column), TableCell(failure=one.why, outcome="left out"))
+            others = each.columns[0].model_copy(update={"metric": one.metric})
+            grid.put(row, others, TableCell(failure=one.why, outcome="left out"))
         mark = mark_of(m, comparison.of(each.key, m.host, m.primary) if comparison else None)
-        for name, column in zip(m.shown, each.columns, strict=True):
+        for name, shown in zip(m.shown, each.columns, strict=True):
             verdict = comparison.of(each.key, m.host, name) if comparison else None
-            figure = m.figure(name)
-            grid[row, column] = _cell(figure, verdict, mark)
-            if all(math.isfinite(value) for value in figure.values):
-                figures[row, column] = figure
-    return grid, figures
+            grid.cells[row, grid.columns[shown]] = _cell(m, name, shown, verdict, mark)
 
 
 def _place(one: Measurement | Failure, run: Run) -> _Place:
-    host = host_of(run, one.host)
+    host, kind = host_of(run, one.host), one.config.backing_kind
     accel = host.accel_of(one.config, on_host=one.on_host)
-    stated = tuple(host.stated.items()) if one.config.is_machine else ()
+    stated = tuple(host.stated.items()) if kind == "machine" else ()
     # a guest with storage has every field; a matrix has thousands of them
-    is_whole = one.config.has_guest and not one.config.is_null and not one.on_host
+    is_whole = kind not in ("native", "machine", "null") and not one.on_host
     lacking = frozenset(() if is_whole else (name for name in FIELDS if one.lacks(name)))
     return _Place(one.host, accel, one.config, stated, lacking)
 
@@ -252,11 +285,13 @@ def _cells_of_points(run: Run, axes: Sequence[str]) -> tuple[Sequence[str], Call
     return names, lambda m: tuple(_axis(_place(m, run), name) for name in names)
 
 
-def _cell(figure: Figure, verdict: Verdict | None, told: str) -> TableCell:
-    if not all(math.isfinite(value) for value in figure.values):
+def _cell(m: Measurement, name: str, column: Column, verdict: Verdict | None, told: str) -> TableCell:
+    values, metric = m.values(name), column.metric or m.metric(name)
+    if not all(map(math.isfinite, values)):
         return TableCell(figure="no number", change=change_text(verdict), told=told)
-    text, spread = format_figure(figure, figure.metric.unit), spread_text(figure)
-    return TableCell(figure=text, spread=spread, change=change_text(verdict), told=told, values=figure.values)
+    median = statistics.median(values)
+    text, spread = format_figure(median, metric.unit), spread_around(median, values)
+    return TableCell(figure=text, spread=spread, change=change_text(verdict), told=told, values=values)
 
 
 def change_text(verdict: Verdict | None) -> str:
@@ -271,23 +306,25 @@ def change_text(verdict: Verdict | None) -> str:
     return f"{verdict.change * 100:+.1f} %{said}"
 
 
-def _mark(grid: _Grid, figures: Mapping[tuple[_Place, Column], Figure]) -> None:
+def _mark(grid: _Grid, columns: Sequence[Column]) -> None:
     """Mark best and worst of each column, separately for each host and acceleration, which are never compared.
 
     A mark holds in every round: there is none for cells whose rounds overlap, or that had a single round.
     """
-    groups: dict[tuple[Column, str, str], list[tuple[_Place, Column]]] = {}
-    for row, column in figures:
-        groups.setdefault((column, row.host, row.accel), []).append((row, column))
+    groups: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
+    for (row, column), cell in grid.cells.items():
+        if cell.values:
+            place = grid.rows[row]
+            groups.setdefault((column, place.host, place.accel), []).append((row, column))
     for (column, *_), spots in groups.items():
-        metric = column.metric
+        metric = columns[column].metric
         if len(spots) < 2 or metric is None or metric.better == "neither":
             continue
         marks = (WORST, BEST) if metric.better == "lower" else (BEST, WORST)
-        ends = _ends([figures[spot].values for spot in spots])
+        ends = _ends([grid.cells[spot].values for spot in spots])
         for end, mark in zip(ends, marks, strict=True):
             if end is not None:
-                grid[spots[end]] = grid[spots[end]].model_copy(update={"mark": mark})
+                grid.cells[spots[end]] = grid.cells[spots[end]].model_copy(update={"mark": mark})
 
 
 def _ends(rounds: Sequence[Sequence[float]]) -> tuple[int | None, int | None]:
@@ -306,33 +343,34 @@ def _ends(rounds: Sequence[Sequence[float]]) -> tuple[int | None, int | None]:
 
 def _add_failures(run: Run, placed: Sequence[Placed], grid: _Grid) -> None:
     """Put a failure into every empty cell of its row in which its test would have put figures."""
+    if not run.failures:
+        return
     columns: dict[str, dict[Column, None]] = {}
     for each in placed:
         columns.setdefault(function_of(each.key.nodeid), {}).update(dict.fromkeys(each.columns))
     for failure in run.failures:
-        row = _place(failure, run)
+        row = grid.row(_place(failure, run))
         function = function_of(failure.nodeid)
         for column in columns.get(function, {Column(workload=function): None}):
-            grid.setdefault(
-                (row, column), TableCell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome)
-            )
+            cell = TableCell(failure=failure.reason.partition("\n")[0], outcome=failure.outcome)
+            grid.put(row, column, cell)
 
 
-def _in_order(rows: Iterable[_Place], hosts: Sequence[str]) -> list[_Place]:
-    """Hosts as met, then size, then the axes: in the order in which their values are declared, numbers by size.
+def _in_order(rows: Mapping[int, _Place], hosts: Sequence[str], varying: Sequence[str]) -> list[int]:
+    """The numbers of these rows by host as met, then size, then the axes: values as declared, numbers by size.
 
-    What a row lacks comes after all that others have.
+    What a row lacks comes after all that others have. `varying` are the fields in which any two of the rows differ.
     """
-    there = list(rows)
+    lackings = {row.lacking for row in rows.values()}
     # axes in which no two rows differ put none before another
-    varying = varying_fields(row.config for row in there)
-    names = [name for name in AXES if name in varying or len({row.lacks(name) for row in there}) > 1]
+    names = [name for name in AXES if name in varying or len({name in lacking for lacking in lackings}) > 1]
 
-    def order(row: _Place) -> tuple[object, ...]:
-        ranks = (_LAST if row.lacks(name) else _rank(name, getattr(row.config, name)) for name in names)
+    def order(number: int) -> tuple[object, ...]:
+        row = rows[number]
+        ranks = [_LAST if name in row.lacking else _rank(name, getattr(row.config, name)) for name in names]
         return (hosts.index(row.host), row.config.size, *ranks)
 
-    return sorted(there, key=order)
+    return sorted(rows, key=order)
 
 
 _LAST = (2**63, "")
@@ -357,35 +395,51 @@ STATED = "(stated)"
 def _axis(row: _Place, name: str) -> str:
     if name in ("host", "accel"):
         return str(getattr(row, name))
-    if name not in FIELDS or row.lacks(name):
+    if name not in _NAMES or name in row.lacking:
         stated = dict(row.stated).get(name)
         return NOTHING if stated is None else f"{stated} {STATED}"
-    value = getattr(row.config, name)
-    return format_size(value) if name == "size" else axis_text(name, value).removeprefix(f"{name}=")
+    return _value_text(name, getattr(row.config, name))
 
 
-def _varies(rows: Sequence[_Place], name: str, varying: Sequence[str]) -> bool:
-    """Whether those rows that have an axis differ in it; `varying` are the fields in which any differ."""
-    if any(name in dict(row.stated) for row in rows if row.stated):
-        return True
-    # native and null rows lack this field; that alone does not make it a column
-    if name in FIELDS and name not in varying:
+_NAMES = frozenset(FIELDS)
+
+
+@lru_cache(maxsize=4096)
+def _value_text(name: str, value: object) -> str:
+    """A field's value in its column, which names the field; thousands of rows have few values."""
+    return value_text(name, value)
+
+
+def _axes(rows: Sequence[_Place], varying: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """The axes in which rows differ, with the text of each row; `varying` are the fields in which any differ.
+
+    The acceleration is among them also when any row is emulated, so that each row says so.
+    """
+    stated = {name: None for row in rows for name, _ in row.stated}
+    others = [name for name in stated if name not in _NAMES]
+    # native and null rows lack fields; that alone does not make one a column
+    fields = [name for name in AXES if name in varying or name in stated]
+    sizes = ["size"] if "size" in varying or "size" in stated else []
+    texts = {name: [_axis(row, name) for row in rows] for name in ("host", *fields, *others, *sizes, "accel")}
+    emulated = any(row.accel == "tcg" for row in rows)
+    return {
+        name: column
+        for name, column in texts.items()
+        if name in stated or _differ(rows, name, column) or (name == "accel" and emulated)
+    }
+
+
+def _differ(rows: Sequence[_Place], name: str, texts: Sequence[str]) -> bool:
+    """Whether those rows that have an axis differ in it; the first two that do decide it."""
+    if len(set(texts)) == 1:
         return False
-    having = [row for row in rows if not _has_none(row, name)]
-    return len({_axis(row, name) for row in having}) > 1
+    having = (text for row, text in zip(rows, texts, strict=True) if not _has_none(row, name))
+    first = next(having, "")
+    return any(text != first for text in having)
 
 
 def _has_none(row: _Place, name: str) -> bool:
-    return row.accel == "native" if name == "accel" else row.lacks(name)
-
-
-def _axes(rows: Sequence[_Place]) -> tuple[str, ...]:
-    """The axes in which rows differ; the acceleration also when any row is emulated, so that each row says so."""
-    emulated = any(row.accel == "tcg" for row in rows)
-    others = dict.fromkeys(name for row in rows for name, _ in row.stated if name not in FIELDS)
-    names = ("host", *AXES, *others, "size", "accel")
-    varying = varying_fields(row.config for row in rows)
-    return tuple(name for name in names if _varies(rows, name, varying) or (name == "accel" and emulated))
+    return row.accel == "native" if name == "accel" else name in row.lacking
 
 
 def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
@@ -409,13 +463,17 @@ def _caption(rows: Sequence[_Place], axes: Sequence[str]) -> str:
 
 def _legend(cells: Iterable[TableCell], rows: Sequence[_Place]) -> str:
     there = list(cells)
-    spread = "± half of smallest to largest round, in % of the median" if any("±" in c.spread for c in there) else ""
-    single = "n=1 one round, spread unknown" if any(c.spread == "n=1" for c in there) else ""
+    # thousands of cells have few marks and changes
+    spreads, marked, changes, outcomes = (
+        set(map(attrgetter(part), there)) for part in ("spread", "mark", "change", "told")
+    )
+    spread = "± half of smallest to largest round, in % of the median" if any("±" in one for one in spreads) else ""
+    single = "n=1 one round, spread unknown" if "n=1" in spreads else ""
     apart = ["its column", *(name for name in ("host", "accel") if len({getattr(row, name) for row in rows}) > 1)]
     scope = " and ".join(filter(None, (", ".join(apart[:-1]), apart[-1]))).replace("accel", "acceleration")
-    marks = f"{BEST} best and {WORST} worst of {scope} in every round" if any(c.mark for c in there) else ""
+    marks = f"{BEST} best and {WORST} worst of {scope} in every round" if any(marked) else ""
     change = (
-        "signed % change of the figure against what it is compared with" if any("%" in c.change for c in there) else ""
+        "signed % change of the figure against what it is compared with" if any("%" in one for one in changes) else ""
     )
-    told = [LEGENDS[mark] for mark in LEGENDS if any(c.told == mark for c in there)]
+    told = [LEGENDS[mark] for mark in LEGENDS if mark in outcomes]
     return "; ".join(part for part in (marks, spread, single, change, *told) if part)

@@ -62,6 +62,9 @@ class Cost(BaseModel):
     switches: int | None = None
 
 
+_UNKNOWN = Cost()
+
+
 def thread_class(name: str, *, is_first: bool) -> str:
     """The class of a QEMU thread by its name in /proc/PID/task/TID/comm; `is_first` says that TID is PID."""
     if is_first:
@@ -138,7 +141,7 @@ def total_cost(rounds: Iterable[Cost]) -> Cost:
     """The cost of several rounds together; empty where one of them is empty."""
     costs = list(rounds)
     if not costs or not all(one.cpu_s for one in costs):
-        return Cost()
+        return _UNKNOWN
     waited, switches = [one.waited_s for one in costs], [one.switches for one in costs]
     kinds = [kind for kind in CLASSES if any(kind in one.cpu_s for one in costs)]
     return Cost(

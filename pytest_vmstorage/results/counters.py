@@ -7,6 +7,7 @@ cache: a published study measured that cache and took it for the disk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 
 from pydantic import BaseModel, ConfigDict
 
@@ -51,12 +52,15 @@ class IoCounters(BaseModel):
 
 def total(rounds: Iterable[IoCounters]) -> IoCounters:
     """The sum of several rounds; None where one of them is None."""
-    looks = [vars(look) for look in rounds]
-    columns = {name: [look[name] for look in looks] for name in IoCounters.model_fields}
-    # what is summed was checked, and a report of thousands of rows asks for it twice a row
-    return IoCounters.model_construct(
-        **{name: None if None in column else sum(column) for name, column in columns.items()}
-    )
+    looks = [_counts(vars(look)) for look in rounds]
+    sums = [None if None in column else sum(column) for column in zip(*looks, strict=True)] or [0] * len(_NAMES)
+    # what is summed was checked; a copy takes a third of the time, and a report asks twice for each of its rows
+    return _NOTHING_KNOWN.model_copy(update=dict(zip(_NAMES, sums, strict=True)))
+
+
+_NAMES = tuple(IoCounters.model_fields)
+_NOTHING_KNOWN = IoCounters()
+_counts = itemgetter(*_NAMES)
 
 
 def read_guest_stat(text: str) -> Mapping[str, int]:

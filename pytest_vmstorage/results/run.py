@@ -9,7 +9,8 @@ same two limits. The window here is all the rounds there are.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -81,15 +82,21 @@ class Steadiness(BaseModel):
 def steadiness(figures: Sequence[float]) -> Steadiness:
     """The steadiness of figures, one for each round in the order measured."""
     rounds = len(figures)
-    mean = statistics.fmean(figures) if figures else 0.0
-    if rounds < ROUNDS or not mean:
-        return Steadiness(rounds=rounds)
+    mean = statistics.fmean(figures) if rounds >= ROUNDS else 0.0
+    if not mean:
+        return _not_judged(rounds)
     line = statistics.linear_regression(range(rounds), figures)
     return Steadiness(
         rounds=rounds,
         range=(max(figures) - min(figures)) / abs(mean),
         slope=line.slope * (rounds - 1) / abs(mean),
     )
+
+
+@lru_cache(maxsize=256)
+def _not_judged(rounds: int) -> Steadiness:
+    """The steadiness of so few rounds; each of thousands of rows is asked for it several times."""
+    return Steadiness(rounds=rounds)
 
 
 def steady_part(figures: Sequence[float]) -> range | None:
@@ -163,19 +170,27 @@ class Metric(BaseModel):
 
 
 class Figure(float):
-    """A float with its metric, samples and configuration; the value is the median of the samples."""
+    """A float with its metric, samples and configuration; the value is the median of the samples.
+
+    `where` may be a function that words it, for a report of thousands of figures of which none is shown with it.
+    """
 
     metric: Metric
     values: tuple[float, ...]
-    where: str
+    _where: str | Callable[[], str]
 
-    def __new__(cls, metric: Metric, values: tuple[float, ...], where: str) -> Self:
+    def __new__(cls, metric: Metric, values: tuple[float, ...], where: str | Callable[[], str]) -> Self:
         """The median of at least one value."""
         self = super().__new__(cls, statistics.median(values))
         self.metric = metric
         self.values = values
-        self.where = where
+        self._where = where
         return self
+
+    @property
+    def where(self) -> str:
+        """Workload, configuration and host."""
+        return self._where if isinstance(self._where, str) else self._where()
 
     @property
     def spread(self) -> str:
@@ -346,21 +361,20 @@ class Measurement(Figures, BaseModel):
 
     def values(self, name: str) -> tuple[float, ...]:
         """That metric's figure in every sample, in the order measured."""
-        return tuple(sample.figures[name] for sample in self.samples)
+        return tuple([sample.figures[name] for sample in self.samples])
 
     def figure(self, name: str) -> Figure:
         """That metric's median over the samples, with its unit and spread."""
         return Figure(self.metric(name), self.values(name), self._where)
 
-    @property
     def _where(self) -> str:
         return f"{self.workload} on {self.config.label}, {self.host}"
 
     def __str__(self) -> str:
         if not self.samples:
-            return f"{self._where}: no rounds"
+            return f"{self._where()}: no rounds"
         figure = self.figure(self.primary)
-        return f"{self._where}: {self.primary} {figure} ({figure.spread})"
+        return f"{self._where()}: {self.primary} {figure} ({figure.spread})"
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -380,19 +394,20 @@ class Measurement(Figures, BaseModel):
     @property
     def moved(self) -> IoCounters:
         """The bytes that each layer moved in all rounds together."""
-        return total(sample.moved for sample in self.samples)
+        return total([sample.moved for sample in self.samples])
 
     @property
     def cost(self) -> Cost:
         """The CPU time of QEMU in all rounds together."""
-        return total_cost(sample.cost for sample in self.samples)
+        return total_cost([sample.cost for sample in self.samples])
 
     @property
     def steadiness(self) -> Steadiness:
         """The steadiness of the rounds' primary figures; not judged where the user left that out."""
         if "steady-state" in self.without:
             return Steadiness(rounds=len(self.samples), why="--vm-without=steady-state")
-        return steadiness(self.values(self.primary))
+        # so few rounds are not judged whatever their figures are
+        return steadiness(self.values(self.primary)) if len(self.samples) >= ROUNDS else _not_judged(len(self.samples))
 
     @property
     def raw(self) -> tuple[str, ...]:

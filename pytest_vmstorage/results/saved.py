@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,12 +85,13 @@ def _by_cell(run: Run) -> Mapping[CellKey, Mapping[str, Measurement]]:
 
 def keyed(measurements: Iterable[Measurement]) -> list[tuple[CellKey, Measurement]]:
     """Each measurement with its key, in the order given; hosts are counted apart."""
-    seen: Counter[tuple[object, ...]] = Counter()
+    seen: dict[tuple[object, ...], count[int]] = {}
     pairs = []
     for measurement in measurements:
         cell = (measurement.nodeid, measurement.workload, measurement.config)
-        pairs.append((CellKey(*cell, seen[(*cell, measurement.host)]), measurement))
-        seen[(*cell, measurement.host)] += 1
+        # one look for each of thousands of rows: the hash of a configuration takes long
+        places = seen.setdefault((*cell, measurement.host), count())
+        pairs.append((CellKey(*cell, next(places)), measurement))
     return pairs
 
 

@@ -144,7 +144,9 @@ def log_seconds(metric: Metric, values: Sequence[float]) -> tuple[float, ...]:
     for value in values:
         if not 0 < value < math.inf:
             raise ValueError(f"{metric.name} = {value} {metric.unit} has no logarithm")
-    return tuple(math.log(value) if metric.better == "lower" else -math.log(value) for value in values)
+    if metric.better == "lower":
+        return tuple(map(math.log, values))
+    return tuple([-math.log(value) for value in values])
 
 
 def differences(metric: Metric, before: Sequence[float], after: Sequence[float]) -> tuple[float, ...]:

@@ -40,9 +40,13 @@ def range_of(values: Sequence[float]) -> Range | None:
     """The range of these rounds, rounded to five digits; None where there are none, or one is no number."""
     if not values or not all(map(math.isfinite, values)):
         return None
-    low, high = median_interval(values, _OF_ONE) or (min(values), max(values))
-    middle, low, high = (float(f"{one:.{_DIGITS}g}") for one in (statistics.median(values), low, high))
-    return Range(middle, low, high, len(values))
+    ordered = sorted(values)
+    low, high = median_interval(ordered, _OF_ONE) or (ordered[0], ordered[-1])
+    return Range(_rounded(statistics.median(ordered)), _rounded(low), _rounded(high), len(values))
+
+
+def _rounded(figure: float) -> float:
+    return float(f"{figure:.{_DIGITS}g}")
 
 
 class WorkloadColumns(NamedTuple):
@@ -112,7 +116,7 @@ def _at(values: Sequence[str], place: int | None) -> str:
 
 def is_possible(cell: TableCell) -> bool:
     """Whether no verdict says that its figure cannot be."""
-    return Kind.INVALID not in cell.change.split()
+    return not cell.change or Kind.INVALID not in cell.change.split()
 
 
 def figures_of(table: Table) -> Figures:

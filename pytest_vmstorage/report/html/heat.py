@@ -27,7 +27,7 @@ KEY = (
 
 def heat_section(figures: Figures, view: View) -> Markup:
     """The heat map of that view with its key and data, in a place that the script may fill anew."""
-    grid = lay_out(figures, view)
+    grid = lay_out(figures, view, MOST_DOWN)
     key = [f"{tag('span', '&nbsp;', class_=f'swatch {css}', aria_hidden='true')} {said}" for css, said in KEY]
     about = (
         "In a cell: the median of its rounds, ± half of smallest to largest; below, how many times as fast as the"
@@ -59,7 +59,7 @@ def grid_table(figures: Figures, view: View, grid: Grid) -> Markup:
     heads += [tag("th", _across(view, value), scope="col") for value in grid.across]
     lines = [tag("tr", *heads)]
     body = []
-    for values, spots in list(zip(grid.down, grid.spots, strict=True))[:MOST_DOWN]:
+    for values, spots in zip(grid.down[:MOST_DOWN], grid.spots[:MOST_DOWN], strict=True):
         names = [tag("th", shown(value), scope="row") for value in values]
         body.append(tag("tr", *names, *(spot_cell(figures, view.column, spot) for spot in spots)))
     left = len(grid.down) - len(body)
@@ -103,9 +103,10 @@ def figure_markup(cell: TableCell) -> Markup:
     """The text of a cell: figure, spread, marks, change; the beginning of the sentence where it failed."""
     if cell.failure:
         return shown(cell.name or textwrap.shorten(cell.text, _FAILED_WIDTH, placeholder="…"))
-    figure, *others = (shown(part) for part in cell.parts)
+    figure, *others = map(shown, cell.parts)
     rest = " ".join(filter(None, others))
-    return " ".join(filter(None, [figure, f"<small>{rest}</small>" if rest else ""])) or "-"
+    small = f"<small>{rest}</small>" if rest else ""
+    return f"{figure} {small}" if figure and small else figure or small or "-"
 
 
 def data_of(figures: Figures, view: View) -> Mapping[str, Any]:

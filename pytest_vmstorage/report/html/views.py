@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from pytest_vmstorage.analysis.axis_effects import Moved
@@ -108,28 +109,34 @@ def default_view(figures: Figures, moved: Sequence[Moved]) -> View:
     return View(column=0, down=tuple(name for name in figures.axes if name != across), across=across)
 
 
-def lay_out(figures: Figures, view: View) -> Grid:
-    """The grid of that view; its rows and columns stand in the order of the table."""
-    rows = [row for row in range(len(figures.rows)) if _is_wanted(figures, view, row)]
+def lay_out(figures: Figures, view: View, most: int | None = None) -> Grid:
+    """The grid of that view; its rows and columns stand in the order of the table.
+
+    It has spots for the first `most` of its rows, None for all of them.
+    """
     places = [figures.axes.index(name) for name in view.down]
     wide = figures.axes.index(view.across) if view.across else None
-    members: dict[tuple[tuple[str, ...], str], list[int]] = {}
-    for row in rows:
-        values = figures.rows[row]
-        key = (tuple(values[i] for i in places), "" if wide is None else values[wide])
-        members.setdefault(key, []).append(row)
-    down = list(dict.fromkeys(key[0] for key in members))
-    there = {key[1] for key in members}
+    members: dict[tuple[str, ...], dict[str, list[int]]] = {}
+    for row, values in enumerate(figures.rows):
+        if _is_wanted(figures, view, row):
+            line = members.setdefault(tuple([values[i] for i in places]), {})
+            line.setdefault("" if wide is None else values[wide], []).append(row)
+    there = {value for line in members.values() for value in line}
     across = [value for value in (figures.values[view.across] if view.across else ("",)) if value in there]
-    found = {key: _only_one(figures, inside) for key, inside in members.items()}
-    bases = _Bases(figures, view, [spot.row for spot in found.values() if spot.row is not None])
-    spots = [[bases.compared(found.get((one, other), Spot())) for other in across] for one in down]
-    return Grid(down, across, spots)
+    alone = [inside[0] for line in members.values() for inside in line.values() if len(inside) == 1]
+    bases = _Bases(figures, view, sorted(alone))
+    spots = [
+        [bases.compared(_only_one(figures, line[value])) if value in line else Spot() for value in across]
+        for line in islice(members.values(), most)
+    ]
+    return Grid(list(members), across, spots)
 
 
 def _is_wanted(figures: Figures, view: View, row: int) -> bool:
-    values = dict(zip(figures.axes, figures.rows[row], strict=True))
-    return figures.is_measured(row, view.column) and all(values[name] in kept for name, kept in view.only.items())
+    if not figures.is_measured(row, view.column):
+        return False
+    values = figures.rows[row]
+    return all(values[figures.axes.index(name)] in kept for name, kept in view.only.items())
 
 
 def _only_one(figures: Figures, rows: Sequence[int]) -> Spot:
@@ -149,11 +156,13 @@ class _Bases:
         self._way = metric.better if (metric := figures.columns[view.column].metric) else "neither"
         self._best: dict[tuple[str, str], int] = {}
         for row in rows:
-            mine, best = self._range(row), self._best.get(figures.apart[row])
-            theirs = self._range(best)
-            if mine and (theirs is None or self._is_better(mine.middle, theirs.middle)):
-                self._best[figures.apart[row]] = row
-        self._places = {values: row for row, values in enumerate(figures.rows)}
+            mine = self._range(row)
+            if mine:
+                theirs = self._range(self._best.get(figures.apart[row]))
+                if theirs is None or self._is_better(mine.middle, theirs.middle):
+                    self._best[figures.apart[row]] = row
+        has_axis = bool(view.reference.axis)
+        self._places = {values: row for row, values in enumerate(figures.rows)} if has_axis else {}
 
     def _range(self, row: int | None) -> Range | None:
         return None if row is None else self._figures.ranges[row][self._view.column]

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text, make_config
+from pytest_vmstorage.config.cell import AXES, FIELDS, StorageConfig, axis_text, make_config, varying_fields
 from pytest_vmstorage.config.qcow2_cache import CACHE_FIELDS
 from pytest_vmstorage.config.rules import RULES
 from pytest_vmstorage.config.rules.rule import Rule
@@ -345,3 +345,10 @@ def test_a_yes_is_no_number(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}=True is "):
         make_config({name: True})
     assert make_config({"iothread": True}).iothread
+
+
+def test_the_fields_that_vary_are_told_in_their_order() -> None:
+    """Those in which not all cells are equal; of no cell, and of one, none."""
+    cells = [StorageConfig(), StorageConfig(vcpus=2), StorageConfig(cache="unsafe", size="2G")]
+    assert varying_fields(cells) == ("cache", "vcpus", "size")
+    assert varying_fields([]) == varying_fields(cells[:1]) == ()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vmstorage.analysis.columns import spread_text
+from pytest_vmstorage.analysis.columns import Column, spread_text
 from pytest_vmstorage.analysis.gate.by_days import compare
 from pytest_vmstorage.analysis.gate.policy import GatePolicy
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
@@ -374,3 +374,21 @@ def test_the_layer_that_served_the_rounds_is_named() -> None:
     )
     (line,) = section(build_table(make_run(measured)), "which layer served the rounds")
     assert line.endswith(": 98% of reads came from the host's page cache (raw-none-virtio-blk-off)")
+
+
+def test_equal_columns_are_one_key() -> None:
+    """Also where they were read twice; those of one name with two units are two."""
+    first, again, other = (
+        Column(workload="fio", metric=Metric(name="bw", unit=unit, better="higher"))
+        for unit in ("MiB/s", "MiB/s", "MB/s")
+    )
+    assert {first: 1, other: 2} == {again: 1, other: 2}
+
+
+def test_each_row_has_its_name_among_all() -> None:
+    """The acceleration is named where rows differ in it."""
+    hosts = [make_host("a"), make_host("b", accel="tcg")]
+    run = make_run(*(make_measurement(cell, host=host.name) for cell in (RAW, QCOW2) for host in hosts), hosts=hosts)
+    table = build_table(run)
+    assert table.names == ["a raw kvm", "a qcow2 kvm", "b raw tcg", "b qcow2 tcg"]
+    assert [table.name_of(row) for row in table.rows] == table.names

@@ -109,6 +109,7 @@ def test_rounds_are_added_up() -> None:
     """By field; what one round lacks, all lack."""
     rounds = [IoCounters(guest_read_bytes=1, layer_flushes=2), IoCounters(guest_read_bytes=3)]
     assert total(rounds) == IoCounters(guest_read_bytes=4)
+    assert total([]) == IoCounters(**dict.fromkeys(IoCounters.model_fields, 0))
 
 
 def test_block_layer_counters_are_those_of_query_blockstats() -> None:

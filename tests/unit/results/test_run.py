@@ -49,6 +49,14 @@ def test_one_round_has_no_spread() -> None:
     assert make_measurement(iops=(100,)).iops.spread == "1 round, spread unknown"
 
 
+def test_a_place_is_worded_when_it_is_asked_for() -> None:
+    """A report of thousands of figures shows none with its place."""
+    places = ["here"]
+    figure = Figure(make_metric("iops"), (1.0, 2.0, 3.0), places.pop)
+    assert (figure, places) == (2.0, ["here"])
+    assert (figure.where, places) == ("here", [])
+
+
 @pytest.mark.parametrize("copied", [lambda f: pickle.loads(pickle.dumps(f)), copy.deepcopy, copy.copy])
 def test_a_figure_survives_copying(copied: object) -> None:
     """xdist and pytest copy what they are given."""

@@ -98,7 +98,7 @@ def _varies(name: str, cells: Sequence[Measurement]) -> bool:
 
 def is_yardstick(m: Measurement) -> bool:
     """Whether it is the host itself, or a guest without storage."""
-    return m.config.is_native or m.config.is_null
+    return m.config.backing_kind in ("native", "null")
 
 
 def _label(m: Measurement, varying: Sequence[str]) -> str:

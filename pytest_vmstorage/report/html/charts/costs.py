@@ -54,7 +54,7 @@ def cost_charts(run: Run, measurements: Sequence[Measurement]) -> Iterator[Chart
 
     Native and null rows are left out: nobody chooses them.
     """
-    known = [m for m in measurements if not is_yardstick(m) and m.samples and all(map(math.isfinite, costs_of(m)))]
+    known = [m for m in measurements if not is_yardstick(m) and m.samples and all(map(math.isfinite, _costs(m)))]
     drawn = drawn_cells(known, MOST_CELLS)
     found = [(row, figure) for row in drawn.rows if (figure := row.figure(row.measurement.primary)) is not None]
     if len(found) < 2:
@@ -74,8 +74,12 @@ def cost_charts(run: Run, measurements: Sequence[Measurement]) -> Iterator[Chart
 
 def costs_of(m: Measurement) -> tuple[float, ...]:
     """CPU seconds of QEMU for each I/O of the guest, a number a round; nan where a round has none."""
+    return tuple(_costs(m))
+
+
+def _costs(m: Measurement) -> Iterator[float]:
     found = (cpu_per_io(sample.cost, sample.moved) for sample in m.samples)
-    return tuple(sum(one.values()) if one else math.nan for one in found)
+    return (sum(one.values()) if one else math.nan for one in found)
 
 
 def place_of(one: _Priced, others: Sequence[_Priced]) -> Place:

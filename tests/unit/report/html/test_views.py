@@ -157,6 +157,27 @@ def test_a_view_as_a_table_has_the_texts_of_the_matrix(data: st.DataObject) -> N
                 assert spot.ratio is not None or cell.css in ("", "ref")
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_the_first_rows_of_a_view_are_those_of_the_whole(data: st.DataObject) -> None:
+    """The others are counted, and the references are those of all rows."""
+    figures = figures_of(build_table(data.draw(runs())))
+    view = view_of(data, figures)
+    whole, most = lay_out(figures, view), data.draw(st.integers(0, 5))
+    assert lay_out(figures, view, most) == whole._replace(spots=whole.spots[:most])
+
+
+def test_the_best_of_equal_cells_is_the_first() -> None:
+    """Whatever stands beside or below which."""
+    cells = [("raw", "none", 100.0), ("raw", "unsafe", 300.0), ("qcow2", "none", 300.0), ("qcow2", "unsafe", 300.0)]
+    measured = (make_measurement(StorageConfig(format=form, cache=cache), iops=[rate]) for form, cache, rate in cells)
+    figures = figures_of(build_table(make_run(*measured)))
+    for down, across in (("cache", "format"), ("format", "cache")):
+        grid = lay_out(figures, View(0, (down,), across))
+        (first,) = [spot.row for _, _, spot in spots_of(grid) if spot.is_reference]
+        assert first == 1
+
+
 def test_the_axis_that_moves_most_is_across() -> None:
     """Its values stand side by side."""
     speeds = itertools.product((("raw", 100.0), ("qcow2", 98.0)), (("none", 1), ("unsafe", 3)))
