@@ -8,6 +8,7 @@ same two limits. The window here is all the rounds there are.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -82,6 +83,8 @@ class Steadiness(BaseModel):
 def steadiness(figures: Sequence[float]) -> Steadiness:
     """The steadiness of figures, one for each round in the order measured."""
     rounds = len(figures)
+    if not all(map(math.isfinite, figures)):
+        return Steadiness(rounds=rounds, why="a figure that is no number")
     mean = statistics.fmean(figures) if rounds >= ROUNDS else 0.0
     if not mean:
         return _not_judged(rounds)

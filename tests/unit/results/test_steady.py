@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf, nan
+
 import pytest
 
 from pytest_vmstorage.results.run import steadiness
@@ -58,6 +60,8 @@ def test_the_slope_is_that_of_the_line_through_all_rounds() -> None:
         ((1.0,), "not judged (1 round)"),
         ((1.0, 9.0, 1.0, 9.0), "not judged (4 rounds)"),
         ((0.0,) * 5, "not judged (5 rounds)"),
+        ((1.0, inf, 1.0, -inf, 1.0), "not judged (a figure that is no number)"),
+        ((1.0, nan, 1.0, 1.0, 1.0), "not judged (a figure that is no number)"),
     ],
 )
 def test_too_few_rounds_are_not_judged(figures: tuple[float, ...], said: str) -> None:
