@@ -416,8 +416,9 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         print(found.model_dump_json(indent=1))
     else:
-        render = calibration_lines if arguments.format == "text" else calibration_markdown
-        print(plain("\n".join(render(found))))
+        is_text = arguments.format == "text"
+        lines = calibration_lines(found, _width(100)) if is_text else calibration_markdown(found)
+        print(plain("\n".join(lines)))
     return 130 if found.is_cut_short and not arguments.show else 0
 
 

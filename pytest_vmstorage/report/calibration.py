@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,8 +14,8 @@ from pytest_vmstorage.results.run import Steadiness
 from pytest_vmstorage.units import format_duration, format_figure
 
 _VERDICTS: dict[Sameness, str] = {
-    "equal": f"equal: at most {MARGIN * 100:.0f} % apart",
-    "differs": f"differ by more than {MARGIN * 100:.0f} %",
+    "equal": f"equal within {MARGIN * 100:.0f} %",
+    "differs": f"differ by over {MARGIN * 100:.0f} %",
     "open": "not decided",
 }
 _NONE = "-"
@@ -28,9 +29,10 @@ class _Table(NamedTuple):
     figures: range
 
 
-def calibration_lines(calibration: Calibration) -> list[str]:
-    """The lines to print."""
-    return [*_head(calibration), *(line for table in _tables(calibration) for line in ("", *_as(table, "simple")))]
+def calibration_lines(calibration: Calibration, width: int) -> list[str]:
+    """The lines to print, sentences at most `width` characters wide; a table takes up to 105."""
+    head = (line for sentence in _head(calibration) for line in textwrap.wrap(sentence, width, subsequent_indent="  "))
+    return [*head, *(line for table in _tables(calibration) for line in ("", *_as(table, "simple")))]
 
 
 def calibration_markdown(calibration: Calibration) -> list[str]:
@@ -41,7 +43,7 @@ def calibration_markdown(calibration: Calibration) -> list[str]:
 
 def doctor_lines(calibration: Calibration) -> list[str]:
     """What a diagnosis of the host says of it: noise, and on which buses guests are restored by default."""
-    rounds = [f"{_percent(one.round)} ({one.workload.split()[1]})" for one in calibration.noise]
+    rounds = [f"{_percent(one.round)} ({_short(one.workload)})" for one in calibration.noise]
     equal = [bus for bus, is_equal in calibration.restorable.items() if is_equal]
     unequal = [bus for bus, is_equal in calibration.restorable.items() if not is_equal]
     told = [f"{calibration.id} of {calibration.day}: rounds differ by {' and '.join(rounds)}"]
@@ -72,6 +74,12 @@ def _head(calibration: Calibration) -> Iterator[str]:
         yield f"part of a round in which some task of the host waited (median): {', '.join(waited)}"
     if calibration.others_cpu is not None:
         yield f"other QEMU processes took up to {_percent(calibration.others_cpu)} of one CPU"
+    yield f"workloads: {'; '.join(one.workload for one in calibration.noise) or 'none'}"
+    yield from _left_out(calibration)
+
+
+def _left_out(calibration: Calibration) -> Iterator[str]:
+    """A line for each reason, with all steps that it is of."""
     reasons: dict[str, list[str]] = {}
     for clause in calibration.left_out:
         what, _, why = clause.partition(": ")
@@ -82,28 +90,28 @@ def _head(calibration: Calibration) -> Iterator[str]:
 
 def _tables(calibration: Calibration) -> Iterator[_Table]:
     if calibration.noise:
-        sizes = " / ".join(f"{one:.0%}".removesuffix("%") for one in DIFFERENCES) + " %"
-        header = ["noise", "median", "rounds differ by", "guests by", f"rounds for {sizes}", f"pairs for {sizes}"]
+        sizes = "/".join(f"{one * 100:.0f}" for one in DIFFERENCES) + " %"
+        header = ["noise", "median", "rounds differ", "guests differ", f"rounds {sizes}", f"pairs {sizes}"]
         yield _Table(header, [_noise(one) for one in calibration.noise], figures=range(1, 6))
     if calibration.warmth:
-        rows = [(one.workload, f"{one.first:.2f}", _steadiness(one.after)) for one in calibration.warmth]
+        rows = [(_short(one.workload), f"{one.first:.2f}", _steadiness(one.after)) for one in calibration.warmth]
         yield _Table(("warm-up", "first round over later ones", "after it"), rows, figures=range(1, 2))
-    compared = [(f"restored over booted, {one.bus}", each) for one in calibration.restored for each in one.compared]
-    compared += [("plugin over bare fio, virtio-blk", each) for each in calibration.bare]
+    compared = [(f"restored/booted {one.bus}", each) for one in calibration.restored for each in one.compared]
+    compared += [("plugin/bare virtio-blk", each) for each in calibration.bare]
     if compared:
-        header = ["compared", "workload", "ratio", "95 % interval", "pairs", "pairs to show 2 %", "found"]
+        header = ["ratio of speeds", "", "median", "95 % interval", "pairs", "needed", "found"]
         yield _Table(header, [_equality(what, one) for what, one in compared], figures=range(2, 6))
     if calibration.yardsticks:
-        header = ["yardstick", "workload", "median", "rounds", "guest over it"]
+        header = ["yardstick", "", "median", "rounds", "guest over it"]
         yield _Table(header, [_yardstick(one) for one in calibration.yardsticks], figures=range(2, 5))
 
 
 def _noise(one: Noise) -> tuple[str, ...]:
     counts = (
-        " / ".join(str(count) if count is not None else ">1000" for count in map(find, DIFFERENCES))
+        "/".join(str(count) if count is not None else ">1000" for count in map(find, DIFFERENCES))
         for find in (one.rounds_to_see, one.pairs_to_see)
     )
-    return (one.workload, format_figure(one.figure, one.unit), _percent(one.round), _percent(one.boot), *counts)
+    return (_short(one.workload), format_figure(one.figure, one.unit), _percent(one.round), _percent(one.boot), *counts)
 
 
 def _steadiness(found: Steadiness) -> str:
@@ -116,13 +124,18 @@ def _steadiness(found: Steadiness) -> str:
 def _equality(what: str, one: Equality) -> tuple[str, ...]:
     interval = f"{one.low:.3f} to {one.high:.3f}" if one.low is not None and one.high is not None else _NONE
     needed = str(one.needed) if one.needed is not None else ">1000"
-    return (what, one.workload, f"{one.ratio:.3f}", interval, str(one.pairs), needed, _VERDICTS[one.verdict])
+    return (what, _short(one.workload), f"{one.ratio:.3f}", interval, str(one.pairs), needed, _VERDICTS[one.verdict])
 
 
 def _yardstick(one: Yardstick) -> tuple[str, ...]:
     low, high = (format_figure(value, one.unit) for value in (one.low, one.high))
     over = _percent(one.guest_over)
-    return (one.place, one.workload, format_figure(one.figure, one.unit), f"{low} to {high}", over)
+    return (one.place, _short(one.workload), format_figure(one.figure, one.unit), f"{low} to {high}", over)
+
+
+def _short(workload: str) -> str:
+    """What tells the workloads of a calibration apart: reads from writes."""
+    return workload.split()[1]
 
 
 def _percent(fraction: float) -> str:
