@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,9 @@ def simulated(*options: str) -> dict[tuple[str, float, float], dict[str, Any]]:
     run = subprocess.run([sys.executable, SCRIPT, *options], capture_output=True, text=True, check=True, timeout=120)
     rows = json.loads(run.stdout.splitlines()[-1])["rates"]
     assert all(row["accepted"] + row["refused"] + row["open"] == pytest.approx(1, abs=0.001) for row in rows)
-    assert f"| {rows[0]['world']} |" in run.stdout
+    first, where = rows[0], f"{rows[0]['world']}, {rows[0]['cv'] * 100:.1f} %"
+    shares = f"{first['accepted'] * 100:.1f} / {first['refused'] * 100:.1f}"
+    assert re.search(rf"^\| {re.escape(where)} \| [\d.]+ \| {re.escape(shares)} \|", run.stdout, re.MULTILINE)
     return {(row["world"], row["cv"], row["bent"]): row for row in rows}
 
 
