@@ -62,7 +62,8 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
 @pytest.fixture
 def machine_project(machine: Machine) -> Project:
     """A project for runs on that machine, with its group and its dataset listed."""
-    project = Project(machine.lab, Path(tempfile.mkdtemp(prefix="project-", dir=machine.lab.folder)))
+    folder = Path(tempfile.mkdtemp(prefix="project-", dir=machine.lab.folder))
+    project = Project(machine.lab, folder, on_emulated_kvm=machine.accel == "tcg")
     (project.folder / "vmstorage.toml").write_text(INVENTORY)
     return project
 

@@ -25,12 +25,20 @@ def test_random_write(measure):
 """Two rounds of one cell."""
 
 
-class Project:
-    """A folder with a test file, for pytest runs on the controller."""
+PANIC = "Kernel panic - not syncing"
 
-    def __init__(self, lab: Laboratory, folder: Path) -> None:
+
+class Project:
+    """A folder with a test file, for pytest runs on the controller.
+
+    With `on_emulated_kvm` a run whose guest's kernel panicked is run once more: QEMU 7.2 with an emulated SVM loses the
+    base of GS in one of hundreds of guests (the panic is in entry_SYSCALL_64), and that is no matter of the plugin.
+    """
+
+    def __init__(self, lab: Laboratory, folder: Path, *, on_emulated_kvm: bool = False) -> None:
         self.lab = lab
         self.folder = folder
+        self.on_emulated_kvm = on_emulated_kvm
         self.write(TEST)
 
     def write(self, test: str, **files: str) -> None:
@@ -44,7 +52,10 @@ class Project:
 
     def run(self, *options: str, timeout_s: float = 240) -> tuple[int, str]:
         """A finished run: its return code and its output."""
-        return self.lab.run(self.argv(*options), self.folder, timeout_s)
+        code, text = self.lab.run(self.argv(*options), self.folder, timeout_s)
+        if code and self.on_emulated_kvm and PANIC in text:
+            return self.lab.run(self.argv(*options), self.folder, timeout_s)
+        return code, text
 
     @contextmanager
     def going(self, *options: str) -> Iterator[Run]:

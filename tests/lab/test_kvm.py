@@ -90,7 +90,8 @@ class Mixed:
 @pytest.fixture(scope="module")
 def mixed(kvm_host: KvmHost) -> Mixed:
     """The one run, of which the controller has no KVM."""
-    project = Project(kvm_host.lab, Path(tempfile.mkdtemp(prefix="project-", dir=kvm_host.lab.folder)))
+    folder = Path(tempfile.mkdtemp(prefix="project-", dir=kvm_host.lab.folder))
+    project = Project(kvm_host.lab, folder, on_emulated_kvm=kvm_host.is_emulated)
     project.write(CELLS, **({"conftest": PATIENT} if kvm_host.is_emulated else {}))
     options = [f"--vm-host={kvm_host.name},local", "--vm-spread=each", "--vm-accel=auto", "--vm-boot=restore"]
     # in turns, the disk would be filled for every round
