@@ -42,7 +42,7 @@ def test_a_run_on_a_lab_host(lab: Laboratory, lab01: Host, project: Project) -> 
     assert re.search(r"^vmstorage: copying the guest appliance to lab01 \(1\d\d MiB\)$", text, re.MULTILINE)
     nothing_is_left(lab, lab01)
     kept = lab01.left()
-    assert sorted(Path(path).name.partition("-")[0] for path in kept) == ["appliance", "states"]
+    assert sorted(Path(path).name.partition("-")[0] for path in kept) == ["appliance", "states"], text
 
     lab01.run("truncate", "-s", "0", "/var/log/sshd")
     code, text = project.run("--vm-host=lab01", "--vm-report=second.json")

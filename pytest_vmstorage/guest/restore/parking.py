@@ -95,8 +95,8 @@ def end_parked_fio(shell: Shell) -> None:
         raise WorkloadError(f"{what} failed.", output=done.tail(), code="VM516")
 
 
-PARK_S = 15.0
-"""Time that a guest that was just booted has to find and release its disk."""
+PARK_S = 60.0
+"""Time that a guest that was just booted has to find and release its disk; a busy host that emulates it takes long."""
 
 WAKE_S = 20.0
 READY_S = 2.0
