@@ -263,13 +263,17 @@ class Calibration(BaseModel):
         return {one.bus: one.verdict == "equal" for one in self.restored if one.verdict != "open"}
 
     @property
-    def told(self) -> str:
-        """What it changes of a run on its host, in a sentence without its point."""
+    def beginnings(self) -> list[str]:
+        """How guests begin by default on the buses that were decided, in clauses."""
         equal = [bus for bus, is_equal in self.restorable.items() if is_equal]
         unequal = [bus for bus, is_equal in self.restorable.items() if not is_equal]
         clauses = [f"guests are restored by default on {', '.join(equal)}"] * bool(equal)
-        clauses += [f"guests are booted on {', '.join(unequal)}, where restored ones differ"] * bool(unequal)
-        return f"{self.about}: {'; '.join(clauses) or 'it changes nothing in how guests begin'}"
+        return clauses + [f"guests are booted on {', '.join(unequal)}, where restored ones differ"] * bool(unequal)
+
+    @property
+    def told(self) -> str:
+        """What it changes of a run on its host, in a sentence without its point."""
+        return f"{self.about}: {'; '.join(self.beginnings) or 'it changes nothing in how guests begin'}"
 
     def noise_of(self, *, writes: bool) -> Noise | None:
         """The noise of writes, else of reads; None where it was not measured."""
@@ -292,11 +296,15 @@ class Calibration(BaseModel):
         changes = list(_changes(self.host, host))
         if not changes:
             return ""
-        again = f"vmstorage calibrate{f' --host={self.listed_as}' if self.listed_as else ''}"
         return (
             f"the {self.about} does not hold on {host.name} now, and nothing of it is used: {', '.join(changes)};"
-            f" `{again}` makes another one"
+            f" `{calibrate_line(self.listed_as)}` makes another one"
         )
+
+
+def calibrate_line(listed_as: str) -> str:
+    """The command that calibrates a host by its name for --host, "" for this machine."""
+    return f"vmstorage calibrate{f' --host={listed_as}' if listed_as else ''}"
 
 
 def _changes(then: HostFacts, now: HostFacts) -> Iterator[str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from pytest_vmstorage.analysis.calibration import power_clause
+from pytest_vmstorage.analysis.calibration import Calibration, power_clause
 from pytest_vmstorage.analysis.gate.policy import Loss
 from pytest_vmstorage.config.inventory import LOCAL
 from pytest_vmstorage.config.matrix import by_reason, listed
 from pytest_vmstorage.lab.division import divide
+from pytest_vmstorage.measure.rounds import Rounds
 from pytest_vmstorage.plugin.forecast import UNCOVERED, CellForecast, calibrations, forecast
 from pytest_vmstorage.plugin.interleave import wants_turns
 from pytest_vmstorage.plugin.parametrize import CELLLESS, matrix_sweep
@@ -45,8 +46,9 @@ def plan_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]
     if not cells:
         return ["no selected test has a storage configuration", *unmeasured_lines(config)]
     left_out = [*rule_lines(config, items), *unmeasured_lines(config)]
-    totals = _total_lines(cells, wants_turns(config, items), is_calibrated=bool(calibrations(config)))
-    notes = [*_entry_lines(config, items), *_calibration_lines(config)]
+    known = calibrations(config)
+    totals = _total_lines(cells, wants_turns(config, items), is_calibrated=bool(known))
+    notes = [*_entry_lines(config, items), *_calibration_lines(settings_of(config).rounds, known)]
     return [*_cell_lines(cells), *left_out, *totals, *_host_lines(config, items), *_pair_lines(config), *notes]
 
 
@@ -139,10 +141,10 @@ def unmeasured_lines(config: pytest.Config) -> list[str]:
     return [*lines, *config.stash.get(UNCOVERED, [])]
 
 
-def _calibration_lines(config: pytest.Config) -> list[str]:
+def _calibration_lines(rounds: Rounds, known: Mapping[str, Calibration]) -> list[str]:
     """What the planned rounds can show, by the calibration of each of the run's hosts that has one."""
-    rounds, lines = settings_of(config).rounds, []
-    for host, calibration in calibrations(config).items():
+    lines = []
+    for host, calibration in known.items():
         where = f" on {host}" if host != LOCAL else ""
         count = rounds.least
         if rounds.count is None and calibration.noise:

@@ -44,14 +44,7 @@ def calibration_markdown(calibration: Calibration) -> list[str]:
 def doctor_lines(calibration: Calibration) -> list[str]:
     """What a diagnosis of the host says of it: noise, and on which buses guests are restored by default."""
     rounds = [f"{_percent(one.round)} ({_short(one.workload)})" for one in calibration.noise]
-    equal = [bus for bus, is_equal in calibration.restorable.items() if is_equal]
-    unequal = [bus for bus, is_equal in calibration.restorable.items() if not is_equal]
-    told = [f"{calibration.id} of {calibration.day}: rounds differ by {' and '.join(rounds)}"]
-    if equal:
-        told.append(f"guests are restored on {', '.join(equal)}, where they are equal to booted ones")
-    if unequal:
-        told.append(f"guests are booted on {', '.join(unequal)}, where restored ones differ")
-    return told
+    return [f"{calibration.id} of {calibration.day}: rounds differ by {' and '.join(rounds)}", *calibration.beginnings]
 
 
 def _head(calibration: Calibration) -> Iterator[str]:

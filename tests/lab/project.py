@@ -31,8 +31,8 @@ PANIC = "Kernel panic - not syncing"
 class Project:
     """A folder with a test file, for pytest runs on the controller.
 
-    With `on_emulated_kvm` a run whose guest's kernel panicked is run once more: QEMU 7.2 with an emulated SVM loses the
-    base of GS in one of hundreds of guests (the panic is in entry_SYSCALL_64), and that is no matter of the plugin.
+    With `on_emulated_kvm` a run whose guest's kernel panicked is run once more: with an emulated SVM, QEMU 7.2 once
+    lost the base of GS in a guest, whose kernel panicked in entry_SYSCALL_64; that is no matter of the plugin.
     """
 
     def __init__(self, lab: Laboratory, folder: Path, *, on_emulated_kvm: bool = False) -> None:

@@ -31,7 +31,7 @@ def calibration(name, *, day=1, figure=1000.0, spread=0.02, **host):
 
 
 @pytest.fixture
-def keep(two_cells, monkeypatch):
+def keep(two_cells):
     """A function that keeps calibrations where the project's runs look for them."""
     return lambda *found: [keep_calibration(one) for one in found]
 

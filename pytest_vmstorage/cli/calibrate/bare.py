@@ -82,9 +82,9 @@ class BareGuest:
 
 
 @contextlib.contextmanager
-def bare_guest(spec: GuestSpec) -> Iterator[BareGuest]:
-    """A started bare guest, killed at the end."""
-    with tempfile.TemporaryDirectory(prefix="bare-") as folder:
+def bare_guest(spec: GuestSpec, within: str | None = None) -> Iterator[BareGuest]:
+    """A started bare guest, killed at the end; its socket and console lie in a folder `within` that one."""
+    with tempfile.TemporaryDirectory(prefix="bare-", dir=within) as folder:
         guest = BareGuest(spec, Path(folder))
         try:
             yield guest
@@ -118,7 +118,8 @@ def bare_guest_of(lab: Lab, config: StorageConfig) -> Iterator[tuple[BareGuest, 
         stack.callback(remove_disk, lab.shell, disk)
         make_disk(lab.shell, config, disk)
         spec = lab.factory.spec("bare", str(uuid.uuid4()), HostDisk(config=config, path=disk), lab.accel.used)
-        guest = stack.enter_context(bare_guest(spec))
+        # the run's own short folder, which its lease removes, whatever kills this process
+        guest = stack.enter_context(bare_guest(spec, lab.lease.root or None))
         guest.wait()
         yield guest, disk
 
@@ -148,7 +149,7 @@ def qemu_argv(spec: GuestSpec, folder: Path) -> Sequence[str]:
         spec.emulator, "-name", f"guest={spec.name},debug-threads=on",
         "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-machine", f"{machine(spec.config)},accel={spec.accel}",
-        "-m", f"{spec.memory_bytes // 2**20}M", "-smp", _smp(spec), "-cpu", "qemu64",
+        "-m", f"{spec.memory_bytes // 2**20}M", "-smp", _smp(spec), "-cpu", "host" if spec.accel == "kvm" else "qemu64",
         "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
         *(word for n in (1, 2, 3) for word in ("-device", f"pcie-root-port,id=port{n},chassis={n},slot={n}")),
         "-kernel", spec.kernel, "-initrd", spec.initrd, "-append", spec.cmdline,

@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 from pytest_vmstorage.analysis.calibration import (
     CUT_SHORT,
@@ -25,6 +24,7 @@ from pytest_vmstorage.analysis.calibration import (
     RestoredBus,
     Warmth,
     Yardstick,
+    calibrate_line,
     pairs_to_take,
 )
 from pytest_vmstorage.cli.calibrate.bare import bare_speeds
@@ -61,12 +61,14 @@ BARE_PAIRS = 6
 _BUSES: tuple[Bus, ...] = tuple(name for name, bus in BUSES.items() if bus.is_restorable)
 """Buses on which guests can be restored, the most used ones first: where the time ends, the others are left out."""
 
+_Speeds = Callable[[], Mapping[str, float]]
+"""Measures a fresh guest: its figure of each workload, by the workload's label."""
+
 _MARGIN = 1.15
 """How much longer than the median a guest and a round are foreseen to take."""
 
 _MAIN = 2
 """The first buses share the time that is left; each further one takes what then remains."""
-
 
 LEAST_S = 120.0
 """Less time than the noise alone takes, with the host's first guest."""
@@ -90,7 +92,7 @@ def last_calibration(settings: LabSettings) -> Calibration:
     host = find_host(settings.host, settings.folder, settings.inventory)
     found = newest_calibration(host.name)
     if found is None:
-        again = f"vmstorage calibrate{'' if host.is_local else f' --vm-host={host.listed_as}'}"
+        again = calibrate_line("" if host.is_local else host.listed_as)
         raise ConfigError(f"{host.name} was not calibrated yet.", hint=f"`{again}` does it.", code="VM267")
     return found
 
@@ -227,34 +229,32 @@ class Taking:
             )
 
     def _take_bare(self) -> None:
-        logs: dict[str, list[float]] = {workload.label: [] for workload in WORKLOADS}
-        for number in range(BARE_PAIRS):
-            found: dict[str, dict[str, float]] = {"plugin": {}, "bare": {}}
-            for side in _turned(("plugin", "bare"), number):
-                if side == "plugin":
-                    environment = self._new_guest(CELL, fresh=True)
-                    found[side] = {one.label: self._rounds(environment, one, 2)[1] for one in WORKLOADS}
-                else:
-                    self._lab.drop()
-                    self._lab.settle()
-                    found[side] = dict(bare_speeds(self._lab, CELL, WORKLOADS))
-            for label, kept in logs.items():
-                kept.append(math.log(found["plugin"][label] / found["bare"][label]))
-        self._bare = tuple(Equality.of(label, kept) for label, kept in logs.items())
+        ours = partial(self._speeds, CELL, fresh=True)
+        self._bare = self._compared("the plugin over a bare fio", BARE_PAIRS, ours, self._bare_speeds)
+
+    def _bare_speeds(self) -> Mapping[str, float]:
+        self._lab.drop()
+        self._lab.settle()
+        return bare_speeds(self._lab, CELL, WORKLOADS)
 
     def _take_bus(self, bus: Bus, count: int) -> None:
         """Compare in so many pairs, a number fixed before the first of them."""
         config = CELL.model_copy(update={"bus": bus})
         if not self._new_guest(config, fresh=False).identity.is_restored:
             raise _CannotError("guests cannot be restored there")
+        restored, booted = (partial(self._speeds, config, fresh=is_fresh) for is_fresh in (False, True))
+        compared = self._compared(f"restored guests on {bus}", count, restored, booted)
+        self._restored.append(RestoredBus(bus=bus, compared=compared))
+
+    def _compared(self, what: str, count: int, speeds: _Speeds, others: _Speeds) -> tuple[Equality, ...]:
+        """The speeds of each workload over the others, in so many pairs whose order turns."""
         logs: dict[str, list[float]] = {workload.label: [] for workload in WORKLOADS}
         for number in range(count):
-            self._say(f"calibrating {self._lab.facts.name}: restored guests on {bus}, pair {number + 1}/{count}")
-            found = {is_fresh: self._speeds(config, fresh=is_fresh) for is_fresh in _turned((True, False), number)}
+            self._say(f"calibrating {self._lab.facts.name}: {what}, pair {number + 1}/{count}")
+            found = {side: side() for side in ((others, speeds), (speeds, others))[number % 2]}
             for label, kept in logs.items():
-                kept.append(math.log(found[False][label] / found[True][label]))
-        compared = tuple(Equality.of(label, kept) for label, kept in logs.items())
-        self._restored.append(RestoredBus(bus=bus, compared=compared))
+                kept.append(math.log(found[speeds][label] / found[others][label]))
+        return tuple(Equality.of(label, kept) for label, kept in logs.items())
 
     def _speeds(self, config: StorageConfig, *, fresh: bool) -> dict[str, float]:
         """A fresh guest's figure of each workload, after a warm-up; raises where it was to be restored, and was not."""
@@ -294,14 +294,6 @@ class Taking:
 
 class _CannotError(Exception):
     """Why a step is left out, in a clause."""
-
-
-_Side = TypeVar("_Side")
-
-
-def _turned(sides: Sequence[_Side], number: int) -> Sequence[_Side]:
-    """The sides in an order that turns from pair to pair."""
-    return sides if number % 2 == 0 else sides[::-1]
 
 
 def _median(values: Sequence[float]) -> float | None:

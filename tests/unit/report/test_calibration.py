@@ -105,7 +105,7 @@ def test_what_is_not_known_has_no_table_and_no_line() -> None:
         (
             True,
             [
-                "guests are restored on virtio-blk, where they are equal to booted ones",
+                "guests are restored by default on virtio-blk",
                 "guests are booted on usb, where restored ones differ",
             ],
         ),

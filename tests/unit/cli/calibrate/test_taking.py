@@ -196,7 +196,7 @@ def test_a_whole_calibration_is_kept_and_shown(tmp_path: Path, monkeypatch: pyte
     lab = make_remote(tmp_path, options=LabOptions(name="lab01"), note=lambda event: noted.append(str(event)))
     monkeypatch.setattr(taking, "open_lab", lambda _settings, _say: lab)
     monkeypatch.setattr(taking, "find_host", lambda *_: lab.host)
-    with pytest.raises(ConfigError, match=r"lab01 was not calibrated yet\. `vmstorage calibrate --vm-host="):
+    with pytest.raises(ConfigError, match=r"lab01 was not calibrated yet\. `vmstorage calibrate --host="):
         last_calibration(LabSettings(host="lab01"))
     said: list[str] = []
     made = taking.take_calibration(LabSettings(host="lab01"), 1200.0, said.append)
