@@ -18,20 +18,20 @@ import pytest
 from pytest_vmstorage import Fio, cell
 
 def test_more_is_faster(assert_ratio):
-    assert_ratio(cell(total_iops_sec=100), cell(total_iops_sec=50), at_least=1.5)
+    assert_ratio(cell(total_iops_sec=100), cell(total_iops_sec=25), at_least=1.5)
 
 def test_less_keeps_up(assert_ratio):
-    assert_ratio(cell(total_iops_sec=50), cell(total_iops_sec=100), at_least=0.75)
+    assert_ratio(cell(total_iops_sec=25), cell(total_iops_sec=100), at_least=0.75)
 
 def test_more_is_fastest(assert_fastest):
     assert_fastest(cell(total_iops_sec=100))
 
-@pytest.mark.parametrize("total_iops_sec", [100, 50])
+@pytest.mark.parametrize("total_iops_sec", [100, 25])
 @pytest.mark.storage(size="64M")
 def test_random_read(measure):
     measure(Fio(rw="randread", bs="4k", iodepth=8, size="16M", runtime=1, time_based=True), warmup=0)
 """
-"""Libvirt's <iotune> makes one twice as fast as the other, far below what any host is capable of."""
+"""Libvirt's <iotune> makes one four times as fast as the other, far below what any host does, a busy one too."""
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +51,13 @@ def test_what_holds_and_what_does_not(finished: tuple[Path, str]) -> None:
     _, text = finished
     assert "1 failed, 4 passed" in text, text
     told = " ".join(text.split())
-    more, less = "total_iops_sec=100", "total_iops_sec=50"
+    more, less = "total_iops_sec=100", "total_iops_sec=25"
     assert f"HOLDS test_it.py::test_more_is_faster: {more} is at least 1.5 times as fast as {less}" in told
     assert f"FAILS test_it.py::test_less_keeps_up: {less} is at least 0.75 times as fast as {more}: it is" in told
-    assert "E fio randread 4k qd8 size=16M on raw-none-virtio-blk-off-total_iops_sec=50 64M, iops " in told
+    assert "E fio randread 4k qd8 size=16M on raw-none-virtio-blk-off-total_iops_sec=25 64M, iops " in told
     assert "from 6 pairs of rounds" in told
     assert "total_iops_sec moves fio randread 4k qd8 size=16M by " in told
-    assert "(100 fastest, 50 slowest; 1 couple, 95 % interval " in told
+    assert "(100 fastest, 25 slowest; 1 couple, 95 % interval " in told
 
 
 def test_rounds_are_pairs(finished: tuple[Path, str]) -> None:
