@@ -245,7 +245,8 @@ class Interleaver:
         before = {item: self._rounds(item) for item in items}
         cells = list(dict.fromkeys(item.stash[CONFIG] for item in items))
         self._random.shuffle(cells)
-        storage.announce(f"round {self._number}, {count_text(len(cells), 'cell')} in turns, {storage.time_left}")
+        turns = " in turns" if len(cells) > 1 else ""
+        storage.announce(f"round {self._number}, {count_text(len(cells), 'cell')}{turns}, {storage.time_left}")
         self._visit_all([visit for cell in cells for visit in self._visits(cell, items)])
         if self._is_over:
             return []

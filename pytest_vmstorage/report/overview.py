@@ -279,8 +279,9 @@ def _doubts(measured: Sequence[Measurement]) -> Iterator[_Doubt]:
             found.setdefault(key, []).append(caution)
     for (brief, remedy), cautions in found.items():
         yield _Doubt(cautions[0].weight, len(cautions), f"{brief}{amount(cautions)}", remedy)
-    for weight, said, remedy, is_so in _OF_ROUNDS:
-        if count := sum(map(is_so, measured)):
+    cells = len({m.config for m in measured})
+    for weight, said, remedy, is_so, least_cells in _OF_ROUNDS:
+        if cells >= least_cells and (count := sum(map(is_so, measured))):
             yield _Doubt(weight, count, said, remedy)
 
 
@@ -292,23 +293,23 @@ def _is_wide(m: Measurement) -> bool:
 _OF_ROUNDS = (
     (
         CACHED, "one round each, whose spread is unknown", "--vm-rounds=3",
-        lambda m: len(m.samples) == 1 and m.ended.reason == "count",
+        lambda m: len(m.samples) == 1 and m.ended.reason == "count", 1,
     ),
-    (OTHERS, f"rounds differ by more than ±{_WIDE:.0%}", "a quiet host, --vm-rounds=auto", _is_wide),
+    (OTHERS, f"rounds differ by more than ±{_WIDE:.0%}", "a quiet host, --vm-rounds=auto", _is_wide, 1),
     (
         OTHERS, "rounds rise or fall (not steady)", "a longer runtime=, more rounds",
-        lambda m: m.steadiness.is_judged and not m.steadiness.is_steady,
+        lambda m: m.steadiness.is_judged and not m.steadiness.is_steady, 1,
     ),
     (
         OTHERS, "the time limit came before the figure was narrow", "--vm-rounds-limit, a quiet host",
-        lambda m: m.ended.reason == "time limit",
+        lambda m: m.ended.reason == "time limit", 1,
     ),
     (
         SETTING, "rounds in a row: effects include the host's drift", "let cells take turns",
-        lambda m: m.hygiene.get("rounds", "").startswith("in a row") and len(m.samples) > 1,
+        lambda m: m.hygiene.get("rounds", "").startswith("in a row") and len(m.samples) > 1, 2,
     ),
 )  # fmt: skip
-"""Doubts about the rounds of a measurement: weight, what is said, the remedy, and for which measurements."""
+"""Doubts about the rounds of a measurement: weight, what is said, the remedy, for which rows, from how many cells."""
 
 
 def most_important(table: Table, most: int = ROWS_THAT_MATTER) -> tuple[Table, str]:

@@ -21,6 +21,9 @@ _GAP = 2
 _INDENT = 2
 """Blanks before the second line of a row."""
 
+_READABLE = 10
+"""Characters of a cut fact, or more, are worth showing: "Intel(R) X…" names a CPU, "2 cor…" nothing."""
+
 _FAILED_WIDTH = 20
 """Enough of a reason to tell failures apart; the sentence stands in full below."""
 
@@ -81,10 +84,18 @@ def render_text(table: Table, width: int) -> str:
 
 def overview_parts(table: Table, width: int) -> list[str]:
     """How the tests ended, on which hosts, the matrix and how it is read: parts for blank lines between them."""
-    hosts = [host if len(host) <= width else f"{host[: width - 1]}…" for host in table.hosts]
+    hosts = [_within(host, width) for host in table.hosts]
     said = "; ".join(filter(None, [table.caption, _legend(table)]))
     above = "\n".join(filter(None, [table.tests, *hosts, *_wrapped(said, width)]))
     return [above, *(_matrix(table, width) if table.rows else [])]
+
+
+def _within(host: str, width: int) -> str:
+    """The facts of a host on one line: one that is cut keeps enough of itself to be read, or is left out whole."""
+    if len(host) <= width:
+        return host
+    kept, _, last = host[: width - 1].rpartition(", ")
+    return f"{host[: width - 1]}…" if len(last) >= _READABLE or not kept else kept
 
 
 def point_parts(tables: Sequence[PointTable], width: int) -> list[str]:

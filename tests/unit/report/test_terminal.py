@@ -188,6 +188,30 @@ def test_the_overview_says_what_matters() -> None:
     assert lines[-1].endswith("-v or --vm-report=FILE")
 
 
+@pytest.mark.parametrize(
+    ("width", "cpu", "ends"),
+    [
+        (47, "AMD EPYC", "QEMU 7.2.22, 2 cores, AMD EPYC"),
+        (46, "AMD EPYC", "QEMU 7.2.22, 2 cores"),
+        (47, "AMD EPYC-Milan Processor", "QEMU 7.2.22, 2 cores"),
+        (52, "AMD EPYC-Milan Processor", "QEMU 7.2.22, 2 cores, AMD EPYC-Mil…"),
+    ],
+)
+def test_a_fact_of_the_host_is_not_cut_to_a_stump(width: int, cpu: str, ends: str) -> None:
+    """What does not fit is left out whole, unless enough of it is left to be read."""
+    run = make_run(make_measurement(), hosts=[make_host(accel="kvm", cpu=cpu, qemu="7.2.22", cores=2)])
+    line = render_end(run, None, Detail.OVERVIEW, width)[0]
+    assert line.endswith(ends)
+    assert len(line) <= width
+
+
+@pytest.mark.parametrize(("cells", "said"), [(1, False), (2, True)])
+def test_rounds_in_a_row_are_a_doubt_between_cells(cells: int, said: bool) -> None:
+    """One cell has no effects that a host's drift could bend, and none that it could take turns with."""
+    rows = [make_measurement(cell, iops=[100, 101, 99], hygiene={"rounds": "in a row"}) for cell in CELLS[:cells]]
+    assert ("rounds in a row: effects include the host's drift" in printed(make_run(*rows))) is said
+
+
 def test_the_matrix_alone_has_its_cautions() -> None:
     """And the outcome, the host, how it is read: all of it stands in the overview as well."""
     matrix, overview = (render_end(demo_run(), None, detail, 120) for detail in (Detail.MATRIX, Detail.OVERVIEW))

@@ -21,7 +21,7 @@ from pytest_vmstorage.results.saved import Baseline
 from pytest_vmstorage.testing.builders import make_failure, make_host, make_measurement, make_run
 
 SMALL = """\
-host local, tcg (emulated: figures say nothing about speed), QEMU 7.2.9, 2 core…
+host local, tcg (emulated: figures say nothing about speed), QEMU 7.2.9
 all rows: none, virtio-blk, preallocation off, size 1G; ↑ higher, ↓ lower is
 better; ± half of smallest to largest round, in % of the median
 
