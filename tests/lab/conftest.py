@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from kvm_host import KvmHost, on_lab_host, on_machine
 from laboratory import Host, Laboratory, laboratory
-from machine import INVENTORY, Machine
+from machine import Machine
 from machine_image import machine_image
-from project import Project
+from project import Project, project_on
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,10 +62,7 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
 @pytest.fixture
 def machine_project(machine: Machine) -> Project:
     """A project for runs on that machine, with its group and its dataset listed."""
-    folder = Path(tempfile.mkdtemp(prefix="project-", dir=machine.lab.folder))
-    project = Project(machine.lab, folder, on_emulated_kvm=machine.accel == "tcg")
-    (project.folder / "vmstorage.toml").write_text(INVENTORY)
-    return project
+    return project_on(machine)
 
 
 @pytest.fixture(scope="session")

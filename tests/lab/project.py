@@ -7,12 +7,14 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from laboratory import Laboratory, children
+from machine import INVENTORY, Machine
 
 TEST = """
 import pytest
@@ -66,6 +68,14 @@ class Project:
             yield run
         finally:
             run.kill()
+
+
+def project_on(machine: Machine) -> Project:
+    """A project for runs on that machine, with its group and its dataset listed."""
+    folder = Path(tempfile.mkdtemp(prefix="project-", dir=machine.lab.folder))
+    project = Project(machine.lab, folder, on_emulated_kvm=machine.accel == "tcg")
+    (project.folder / "vmstorage.toml").write_text(INVENTORY)
+    return project
 
 
 class Run:

@@ -8,9 +8,9 @@ import sys
 import pytest
 from laboratory import wait_for
 from machine import Machine
-from project import Project
+from project import Project, project_on
 
-from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.results.run import Measurement, Run
 
 pytestmark = pytest.mark.labvm
 
@@ -20,7 +20,7 @@ RUN_S = 600.0
 
 ROWS = """
 import pytest
-from pytest_vmstorage import Fio
+from pytest_vmstorage import Fio, ImageOperations
 
 ROWS = [{"backing": name} for name in ("native:vg0", "native:tank", "lvm:vg0", "zvol:tank")]
 
@@ -28,12 +28,9 @@ ROWS = [{"backing": name} for name in ("native:vg0", "native:tank", "lvm:vg0", "
 def test_write(measure):
     result = measure(Fio(rw="randwrite", bs="4k", size="256K"), rounds=2, warmup=0)
     assert result.iops > 1
-"""
-IMAGES = """
-import pytest
-from pytest_vmstorage import ImageOperations
 
-@pytest.mark.storage(backing="BACKING", size="64M")
+@pytest.mark.parametrize("backing", ["lvm:vg0", "zvol:tank"])
+@pytest.mark.storage(size="64M")
 def test_images(measure_image):
     measure_image(ImageOperations(data="8M"), rounds=2)
 """
@@ -75,35 +72,37 @@ def test_the_doctor_sees_group_and_dataset(machine: Machine, machine_project: Pr
     nothing_is_left(machine)
 
 
-def test_volumes_are_measured_natively_and_with_a_guest(machine: Machine, machine_project: Project) -> None:
-    """Each is what its id says, by the host's and the guest's own word; afterwards there is none."""
-    machine_project.write(ROWS)
+@pytest.fixture(scope="module")
+def rows(machine: Machine) -> tuple[Measurement, ...]:
+    """What one run measured of all of them, which left nothing: an emulated processor opens the host for a minute."""
+    project = project_on(machine)
+    project.write(ROWS)
     # in turns, each guest would be booted and each disk be filled for every round
     in_a_row = "--vm-without=turns"
-    code, text = machine_project.run(*HOST, in_a_row, "--vm-report=run.json", timeout_s=RUN_S)
+    code, text = project.run(*HOST, in_a_row, "--vm-report=run.json", timeout_s=2 * RUN_S)
     assert code == 0, text
-    run = Run.model_validate_json((machine_project.folder / "run.json").read_text())
-    rows = {one.config.backing: one for one in run.measurements}
-    assert set(rows) == {"native:vg0", "native:tank", "lvm:vg0", "zvol:tank"}
-    for backing, row in rows.items():
+    nothing_is_left(machine)
+    return Run.model_validate_json((project.folder / "run.json").read_text()).measurements
+
+
+def test_volumes_are_measured_natively_and_with_a_guest(rows: tuple[Measurement, ...]) -> None:
+    """Each is what its id says, by the host's and the guest's own word."""
+    written = {one.config.backing: one for one in rows if one.nodeid.startswith("test_it.py::test_write")}
+    assert set(written) == {"native:vg0", "native:tank", "lvm:vg0", "zvol:tank"}
+    for backing, row in written.items():
         assert len(row.samples) == 2
         proofs = [one for one in row.proof if one.field == "backing"]
         assert [one.status for one in proofs] == ["proven", "proven"], proofs
         kind = "lvm" if backing.endswith("vg0") else "zvol"
         assert all(one.found.startswith(f"{kind} ") for one in proofs), proofs
-    nothing_is_left(machine)
 
 
 @pytest.mark.parametrize("backing", ["lvm:vg0", "zvol:tank"])
-def test_image_operations_on_a_volume(machine: Machine, machine_project: Project, backing: str) -> None:
-    """Every operation that there is for it, twice, and nothing is left."""
-    machine_project.write(IMAGES.replace("BACKING", backing))
-    code, text = machine_project.run(*HOST, "--vm-report=run.json", timeout_s=RUN_S)
-    assert code == 0, text
-    run = json.loads((machine_project.folder / "run.json").read_text())
-    (row,) = run["measurements"]
-    assert len(row["samples"]) == 2
-    nothing_is_left(machine)
+def test_image_operations_on_a_volume(rows: tuple[Measurement, ...], backing: str) -> None:
+    """Every operation that there is for it, twice."""
+    images = [one for one in rows if one.nodeid.startswith("test_it.py::test_images")]
+    (row,) = (one for one in images if one.config.backing == backing)
+    assert len(row.samples) == 2
 
 
 @pytest.mark.parametrize("backing", ["lvm:vg0", "zvol:tank"])

@@ -7,7 +7,8 @@ well as the two levels tell days apart: each split has a likelihood, and the spa
 slope (Theil and Sen) whose test is that of Mann and Kendall. Of both the one that describes the days better is told, by
 Schwarz's criterion (BIC).
 
-Days far from all others count no more than `FAR` standard deviations: a bad day is no level.
+Days far from all others, and from those around them, count no more than `FAR` standard deviations: a bad day or two
+are no level.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ RISK = 0.035
 
 WINDOW = 120
 """Longer series are also looked at in windows of so many days, since a change of some weeks is lost among years."""
+
+LEVEL_WINDOW = 2 * LEAST_LEVEL - 1
+"""Days around a day: one of the fewest days of a level is in the middle of them by its figure."""
 
 FAR = 3.0
 _STEP_PART, _CREEP_PART = 0.7, 0.3
@@ -180,14 +184,22 @@ def bounded(values: Sequence[float]) -> list[float]:
     """The values, with those further than `FAR` standard deviations from the median at that distance.
 
     The standard deviation is the robust one of all values (1.48 times the median distance from the median), so that a
-    level of many days is no outlier; nothing is bounded where half of the values are the same.
+    level of many days is no outlier; nothing is bounded where half of the values are the same. Nor are the days of a
+    level of few: the bound of a day is as far from the day in the middle of the `LEVEL_WINDOW` around it, where that is
+    further out than the median of all.
     """
     middle = statistics.median(values)
     far = FAR * 1.4826 * statistics.median([abs(value - middle) for value in values])
     low, high = middle - far, middle + far
     if not far or (low <= min(values) and max(values) <= high):
         return list(values)
-    return [low if value < low else min(value, high) for value in values]
+    kept = list(values)
+    for place, value in enumerate(values):
+        if not low <= value <= high:
+            begin = max(0, min(place - LEVEL_WINDOW // 2, len(values) - LEVEL_WINDOW))
+            around = statistics.median_low(values[begin : begin + LEVEL_WINDOW])
+            kept[place] = max(value, min(low, around - far)) if value < low else min(value, max(high, around + far))
+    return kept
 
 
 def _sums(values: Sequence[float]) -> tuple[list[float], float]:

@@ -77,6 +77,22 @@ def test_bounded_moves_outliers_alone() -> None:
     assert bounded(levels) == levels
 
 
+@pytest.mark.parametrize("begin", [0, 1, 28, 55, 57])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_days_of_a_short_level_keep_their_figures(begin: int, sign: int) -> None:
+    """Three days at one level are one, at either end of a series too; that of a bad day or two is no level."""
+    values = noise(60, 7)
+
+    def changed(days: int) -> list[float]:
+        return [value + sign * (begin <= day < begin + days) for day, value in enumerate(values)]
+
+    level = changed(3)
+    assert bounded(level) == level
+    for days in (1, 2):
+        bad = bounded(changed(days))[begin : begin + days]
+        assert all(abs(value) < 0.3 for value in bad)
+
+
 def test_the_p_value_is_that_of_other_orders() -> None:
     """Of the same days in orders of chance no more have so good a split than the p-value says, and not far fewer."""
     draw = random.Random(6)
