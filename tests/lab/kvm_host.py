@@ -23,14 +23,16 @@ _MODULE = "grep -q AuthenticAMD /proc/cpuinfo && module=kvm_amd || module=kvm_in
 class KvmHost:
     """A lab host with KVM, by its `name` on the controller of `lab`; `sh` runs a script there, by its own way.
 
-    `is_emulated` says that its processor is, on which a guest boots in minutes; `is_ours` that no other has its kernel.
+    `machine` is the one that it is, None for a host whose kernel others have too.
     """
 
-    def __init__(
-        self, name: str, lab: Laboratory, sh: Callable[[str], str], *, is_emulated: bool, is_ours: bool
-    ) -> None:
-        self.name, self.lab, self.sh = name, lab, sh
-        self.is_emulated, self.is_ours = is_emulated, is_ours
+    def __init__(self, name: str, lab: Laboratory, sh: Callable[[str], str], machine: Machine | None = None) -> None:
+        self.name, self.lab, self.sh, self.machine = name, lab, sh, machine
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether its processor is, on which a guest boots in minutes."""
+        return self.machine is not None and self.machine.accel == "tcg"
 
     @contextmanager
     def firmware(self, rom: bytes) -> Iterator[None]:
@@ -45,7 +47,7 @@ class KvmHost:
     @contextmanager
     def module(self, option: str | None) -> Iterator[None]:
         """While KVM is loaded with that option, None for not at all."""
-        if not self.is_ours:
+        if self.machine is None:
             pytest.skip("the kernel of this machine is left as it is")
         self.sh(_UNLOAD)
         if option is not None:
@@ -64,9 +66,9 @@ def on_machine(machine: Machine) -> KvmHost:
         assert done.ok, done
         return done.stdout
 
-    return KvmHost(NAME, machine.lab, sh, is_emulated=machine.accel == "tcg", is_ours=True)
+    return KvmHost(NAME, machine.lab, sh, machine)
 
 
 def on_lab_host(lab: Laboratory, host: Host) -> KvmHost:
     """A lab host of this machine, with its kernel and its KVM."""
-    return KvmHost(host.name, lab, host.sh, is_emulated=False, is_ours=False)
+    return KvmHost(host.name, lab, host.sh)

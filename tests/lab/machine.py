@@ -16,7 +16,7 @@ import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from laboratory import Laboratory, children, key
@@ -77,21 +77,30 @@ class Machine:
         self.accel = ""
         self.boot_s = 0.0
         self._image = image
+        self._open = ExitStack()
         self._console = self.folder / "console"
 
     @contextmanager
     def running(self, say: Progress = silent) -> Iterator[Machine]:
         """The machine for as long as this is open: with KVM where that works, without it elsewhere."""
-        self._make_disks()
+        self._make_seed()
         self.lab.controller.run("ip", "address", "add", f"{ADDRESS}/24", "dev", "lab")
         self.lab.know_hosts({NAME: (self.folder / "ssh_host_ed25519_key.pub").read_text()})
+        with self._open:
+            self._begin(say)
+            yield self
+
+    def restart(self) -> None:
+        """End it as a power failure would, and begin it with new disks."""
+        self._open.close()
+        self._begin(silent)
+
+    def _begin(self, say: Progress) -> None:
+        self._make_disks()
         process = self._started(say)
-        try:
-            with self.shell.connected():
-                self._prepare()
-                yield self
-        finally:
-            _end(process)
+        self._open.callback(_end, process)
+        self._open.enter_context(self.shell.connected())
+        self._prepare()
 
     def _prepare(self) -> None:
         """Make group and pool."""
@@ -100,7 +109,7 @@ class Machine:
             raise RuntimeError(f"no group and no pool on {NAME}: {done.tail()}")
 
     def _started(self, say: Progress) -> subprocess.Popen[bytes]:
-        for accel in _MODELS:
+        for accel in [self.accel] if self.accel else _MODELS:
             begin = time.monotonic()
             with (self.folder / f"qemu-{accel}").open("wb") as said:
                 argv = self.lab.controller.argv(*self._argv(accel))
@@ -142,9 +151,12 @@ class Machine:
 
     def _make_disks(self) -> None:
         for path in (self.folder / "vg", self.folder / "pool"):
+            path.unlink(missing_ok=True)
             subprocess.run(["truncate", "-s", DISK, path], check=True)
         overlay = ["-f", "qcow2", "-F", "raw", "-b", str(self._image.root), str(self.folder / "root")]
         subprocess.run(["qemu-img", "create", "-q", *overlay], check=True)
+
+    def _make_seed(self) -> None:
         host_key = self.folder / "ssh_host_ed25519_key"
         key(host_key)
         with tarfile.open(self.folder / "seed", "w") as seed:

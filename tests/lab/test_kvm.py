@@ -91,11 +91,11 @@ class Mixed:
 def mixed(kvm_host: KvmHost) -> Mixed:
     """The one run, of which the controller has no KVM."""
     folder = Path(tempfile.mkdtemp(prefix="project-", dir=kvm_host.lab.folder))
-    project = Project(kvm_host.lab, folder, on_emulated_kvm=kvm_host.is_emulated)
+    project = Project(kvm_host.lab, folder, kvm_host.machine)
     project.write(CELLS, **({"conftest": PATIENT} if kvm_host.is_emulated else {}))
     options = [f"--vm-host={kvm_host.name},local", "--vm-spread=each", "--vm-accel=auto", "--vm-boot=restore"]
     # in turns, the disk would be filled for every round
-    options += ["--vm-pin", "--vm-without=turns", "--vm-timeout=10m", "--vm-report=run.json", "-v"]
+    options += ["--vm-pin", "--vm-without=turns", "--vm-timeout=5m", "--vm-report=run.json", "-v"]
     with without_kvm(kvm_host):
         code, text = project.run(*options, timeout_s=RUN_S)
     assert code == 0, text

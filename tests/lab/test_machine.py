@@ -15,7 +15,7 @@ from pytest_vmstorage.results.run import Measurement, Run
 pytestmark = pytest.mark.labvm
 
 # an emulated processor has AMD's SVM: a KVM guest in the machine is emulated once, and not twice, which takes minutes
-HOST = ("--vm-host=labvm", "--vm-accel=kvm", "--vm-timeout=10m")
+HOST = ("--vm-host=labvm", "--vm-accel=kvm", "--vm-timeout=5m")
 RUN_S = 600.0
 
 ROWS = """
