@@ -36,7 +36,7 @@ WINDOW = 120
 """Longer series are also looked at in windows of so many days, since a change of some weeks is lost among years."""
 
 LEVEL_WINDOW = 2 * LEAST_LEVEL - 1
-"""Days around a day: one of the fewest days of a level is in the middle of them by its figure."""
+"""Days around a day, itself among them, of which a level of the fewest days is the majority."""
 
 FAR = 3.0
 _STEP_PART, _CREEP_PART = 0.7, 0.3
@@ -184,9 +184,9 @@ def bounded(values: Sequence[float]) -> list[float]:
     """The values, with those further than `FAR` standard deviations from the median at that distance.
 
     The standard deviation is the robust one of all values (1.48 times the median distance from the median), so that a
-    level of many days is no outlier; nothing is bounded where half of the values are the same. Nor are the days of a
-    level of few: the bound of a day is as far from the day in the middle of the `LEVEL_WINDOW` around it, where that is
-    further out than the median of all.
+    level of many days is no outlier; nothing is bounded where half of the values are the same. A level of few days is
+    none either: where the median of the `LEVEL_WINDOW` around a day is further out than that of all, the day's bound
+    lies `FAR` standard deviations beyond the former.
     """
     middle = statistics.median(values)
     far = FAR * 1.4826 * statistics.median([abs(value - middle) for value in values])
