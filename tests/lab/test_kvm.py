@@ -49,10 +49,13 @@ def test_look(guest, request):
     Path(f"{request.node.name}.seen").write_text(guest.run(LOOK).stdout)
 """
 PATIENT = """
+from pytest_vmstorage.guest.restore import parking
 from pytest_vmstorage.lab import acceleration
 
 # hardware boots a guest in a second or two, an emulated processor in half a minute, on a busy machine in two
 acceleration.CANARY_S = 300.0
+# and what a guest is asked for before it is saved and after it is restored takes it as many times as long
+parking.PARK_S, parking.WAKE_S, parking.READY_S = 300.0, 100.0, 20.0
 """
 
 
@@ -145,7 +148,7 @@ def test_the_guest_has_the_hosts_processor_and_kvms_clock(mixed: Mixed, kvm_host
 def test_guests_are_saved_and_restored_under_kvm_with_all_of_the_proof(mixed: Mixed) -> None:
     """Each field by the word of guest, QEMU or host: no less than without KVM."""
     row = mixed.row(mixed.facts)
-    assert row.hygiene["boot"] == "restored"
+    assert row.hygiene["boot"] == "restored", mixed.text
     assert {one.status for one in row.proof} == {"proven"}
     assert {one.field for one in row.proof} == {one.field for one in mixed.row(mixed.other).proof}
     assert {one.found for one in row.proof if one.field == "accel"} == {"kvm"}
