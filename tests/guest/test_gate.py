@@ -21,7 +21,7 @@ from pytest_vmstorage import Fio
 def test_random_read(measure):
     measure(Fio(rw="randread", bs="4k", iodepth=1, size="4M", runtime=1, time_based=True), warmup=0)
 """
-# so few that an emulated guest can do both beside busy neighbours: QEMU's throttle then sets the rate, not the processor
+# so few that an emulated guest does both beside busy neighbours: QEMU's throttle sets the rate, not the processor
 TRUE_LOSS = 100 / 80 - 1
 """What libvirt's <iotune> takes from the cell: each operation takes a quarter longer than on the other side."""
 
