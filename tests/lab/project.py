@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +30,9 @@ def test_random_write(measure):
 
 STUCK = ("Kernel panic - not syncing", "[VM501]", "[VM503]", "[VM504]", "[VM704]", " had no end after ")
 """What a run, or this module, says of a guest that the machine's emulated processor left standing."""
+
+SILENCE_S = 300.0
+"""A run there that prints nothing for so long is at work no more: beside other tests its cells take half of that."""
 
 
 class Project:
@@ -60,13 +64,17 @@ class Project:
         if self.machine is None or self.machine.accel == "kvm":
             return self.lab.run(self.argv(*options), self.folder, timeout_s)
         try:
-            code, text = self.lab.run(self.argv(*options), self.folder, timeout_s)
+            code, text = self._heard(options, timeout_s)
         except RuntimeError as late:
             code, text = 1, str(late)
         if code and any(words in " ".join(text.split()) for words in STUCK):
             self.machine.restart()
-            return self.lab.run(self.argv(*options), self.folder, timeout_s)
+            return self._heard(options, timeout_s)
         return code, text
+
+    def _heard(self, options: Sequence[str], timeout_s: float) -> tuple[int, str]:
+        with self.going(*options) as run:
+            return run.ended(timeout_s, SILENCE_S)
 
     @contextmanager
     def going(self, *options: str) -> Iterator[Run]:
@@ -121,12 +129,23 @@ class Run:
         """Let it go on from there."""
         (self._folder / f"{name}.go").touch()
 
-    def ended(self, timeout_s: float = 120) -> tuple[int, str]:
-        """Its return code and all that it printed, when it has ended."""
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise RuntimeError(f"no end after {timeout_s} s:\n{self.output}") from None
+    def ended(self, timeout_s: float = 120, silence_s: float = math.inf) -> tuple[int, str]:
+        """Its return code and all that it printed, when it has ended.
+
+        A RuntimeError has its output where it does not end in `timeout_s`, or prints nothing for `silence_s`.
+        """
+        printed = self._folder / "output"
+        begun = heard = time.monotonic()
+        size = printed.stat().st_size
+        while self._process.poll() is None:
+            now, was = time.monotonic(), size
+            size = printed.stat().st_size
+            heard = heard if size == was else now
+            if now - begun > timeout_s:
+                raise RuntimeError(f"the run had no end after {timeout_s:.0f} s:\n{self.output}")
+            if now - heard > silence_s:
+                raise RuntimeError(f"the run had no end after {silence_s:.0f} s of silence:\n{self.output}")
+            time.sleep(0.05)
         return self._process.returncode, self.output
 
     def kill(self) -> None:
