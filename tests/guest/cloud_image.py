@@ -38,7 +38,7 @@ _HOOKS = (
     'rm -rf "$1"/var/cache/apt/archives/*.deb "$1/usr/share/doc" "$1/usr/share/man" "$1/usr/share/locale"',
     # as Debian's own cloud images have it
     'chroot "$1" systemctl enable systemd-networkd.service',
-    # LVM snapshots of e2scrub, of which there are none, take an emulated processor half a minute beside cloud-init
+    # it looks for LVM snapshots to remove, of which there are none, while cloud-init needs the emulated processor
     'chroot "$1" systemctl mask e2scrub_reap.service',
     # as cloud images have them: none of their own, so that two guests share neither
     'rm -f "$1"/etc/ssh/ssh_host_* "$1/etc/machine-id" && touch "$1/etc/machine-id"',

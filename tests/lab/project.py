@@ -35,6 +35,7 @@ STUCK = (
 """What a run, or this module, says of a guest that the machine's emulated processor left standing."""
 
 ATTEMPTS = 3
+"""A run on an emulated processor begins so many times at most; the last one counts, whatever it says."""
 
 SILENCE_S = 300.0
 """A run there that prints nothing for so long is at work no more: beside other tests its cells take half of that."""
@@ -140,13 +141,12 @@ class Run:
 
         A RuntimeError has its output where it does not end in `timeout_s`, or prints nothing for `silence_s`.
         """
-        printed = self._folder / "output"
         begun = heard = time.monotonic()
-        size = printed.stat().st_size
+        said = self.output
         while self._process.poll() is None:
-            now, was = time.monotonic(), size
-            size = printed.stat().st_size
-            heard = heard if size == was else now
+            now = time.monotonic()
+            if self.output != said:
+                said, heard = self.output, now
             if now - begun > timeout_s:
                 raise RuntimeError(f"the run had no end after {timeout_s:.0f} s:\n{self.output}")
             if now - heard > silence_s:

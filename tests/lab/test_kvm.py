@@ -54,7 +54,7 @@ from pytest_vmstorage.lab import acceleration
 
 # hardware boots a guest in a second or two, an emulated processor in half a minute, on a busy machine in two
 acceleration.CANARY_S = 300.0
-# and what a guest is asked for before it is saved and after it is restored takes it as many times as long
+# there it also takes longer to park a guest before it is saved, and to wake it after it is restored
 parking.PARK_S, parking.WAKE_S, parking.READY_S = 120.0, 60.0, 10.0
 """
 

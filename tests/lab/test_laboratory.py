@@ -51,11 +51,13 @@ def test_a_cut_link_is_silence_and_comes_back(lab: Laboratory) -> None:
 def test_a_run_that_prints_nothing_any_more_is_not_waited_for(tmp_path: Path) -> None:
     """Its time begins anew with each word; what it printed is told."""
     with (tmp_path / "output").open("w") as output:
-        argv = ["sh", "-c", "for word in 1 2 3; do echo $word; sleep 0.5; done; sleep 60; :"]
+        argv = ["sh", "-c", "for word in 1 2 3 4 5 6; do echo $word; sleep 0.5; done; sleep 60; :"]
         run = Run(tmp_path, subprocess.Popen(argv, stdout=output, text=True))
-    with pytest.raises(RuntimeError, match=r"^the run had no end after 1 s of silence:\n1\n2\n3\n$"):
-        run.ended(60, 1)
-    run.kill()
+    try:
+        with pytest.raises(RuntimeError, match=r"^the run had no end after 2 s of silence:\n1\n2\n3\n4\n5\n6\n$"):
+            run.ended(60, 2)
+    finally:
+        run.kill()
 
 
 def traces(folder: str) -> str:
