@@ -70,6 +70,14 @@ def test_slower_cells_are_red_after_fresh_pairs(two_cells):
     assert {name: len(own) for name, (own, _) in sides(two_cells).items()} == {"raw": 6, "qcow2": 6 + 12}
 
 
+def test_a_sole_cell_takes_its_rounds_in_no_turns(two_cells):
+    """The line that announces a round says so: there is no other cell."""
+    two_cells.wish()
+    said = text_of(two_cells.run(AGAINST, "-k", "raw"))
+    assert "vmstorage: round 6, 1 cell, about" in said
+    assert "cell in turns" not in said
+
+
 def test_a_faster_cell_passes_and_is_said_to_be(two_cells):
     """What is gained is no reason to measure on."""
     two_cells.wish(speed={"qcow2-none-*": 1.5})
