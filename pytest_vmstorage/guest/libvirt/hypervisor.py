@@ -277,7 +277,9 @@ class LibvirtDomain:
         try:
             return str(self._qemu.qemuAgentCommand(handle, request, max(1, round(timeout_s)), 0))
         except load_libvirt().libvirtError:
-            self._check_not_given_up()
+            # over a lost connection nobody can be asked: to make it again first would keep the loss from being told
+            if self._connection.is_alive(self._conn):
+                self._check_not_given_up()
             raise
 
     def _wait_for_its_agent(self, handle: Any) -> None:

@@ -15,7 +15,7 @@ from typing import NoReturn, cast
 
 import pytest
 
-from pytest_vmstorage.errors import GuestDiedError, GuestSilentError
+from pytest_vmstorage.errors import GuestDiedError, GuestSilentError, LostError
 from pytest_vmstorage.guest.domain_xml import domain_xml
 from pytest_vmstorage.guest.libvirt import hypervisor as hypervisor_module
 from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtDomain, LibvirtHypervisor
@@ -188,3 +188,20 @@ def test_a_guest_that_was_given_up_is_told_each_time() -> None:
         ) as caught:
             wait()
         assert caught.value.code == "VM502"
+
+
+def test_a_loss_is_told_before_qemu_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask it, the connection would be made again, which may take the time of ssh; a stop was told of before."""
+    libvirt = pytest.importorskip("libvirt")
+    guest = Booting("stopped", status="internal-error")
+    assert guest.hypervisor.connection.is_alive(guest)
+
+    def lost(*_asked: object) -> NoReturn:
+        monkeypatch.setattr(guest.hypervisor.connection, "is_alive", lambda _conn: False)
+        raise libvirt.libvirtError("client socket is closed")
+
+    guest.hypervisor.qemu.qemuAgentCommand = lost
+    guest.hypervisor.connection.lost = lambda doing: LostError(f"lost during: {doing}.", code="VM402")
+    with pytest.raises(LostError, match="lost during: guest agent command guest-ping"):
+        guest.domain.agent("guest-ping", {}, 1)
+    assert not guest.asked
