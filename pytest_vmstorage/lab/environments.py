@@ -20,7 +20,7 @@ from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.guest.provenance import Provenance
 from pytest_vmstorage.host.counters import HostLook, Look
 from pytest_vmstorage.host.settings import HostSettings
-from pytest_vmstorage.host.shell import CommandResult, Shell, SshShell, has_program, read_beginning, unguarded
+from pytest_vmstorage.host.shell import CommandResult, Shell, has_program, read_beginning, unguarded
 from pytest_vmstorage.host.watch import HostWatch
 from pytest_vmstorage.lab.factory import GuestFactory
 from pytest_vmstorage.lab.prefetch import Prefetch
@@ -180,21 +180,16 @@ class GuestEnvironment(DiskEnvironment):
     def begin_look(self) -> Callable[[], Look]:
         """Read the counters of guest and QEMU's block layer; the result reads those of the host."""
         moved, (block, counts) = self._moved(), block_counters(self._machine)
-        return lambda: _look(self._watch.look(), block, moved, counts if self._has_series else None)
+        return lambda: _look(self._watch.look(), block, moved, counts)
 
     def look(self) -> Look:
         """Read the counters of host, QEMU's block layer and guest."""
         host, (block, counts) = self._watch.look(), block_counters(self._machine)
-        return _look(host, block, self._moved(), counts if self._has_series else None)
+        return _look(host, block, self._moved(), counts)
 
     def count(self) -> Counts | None:
-        """Read what QEMU's block layer has done for the disk; None on another host."""
-        return block_counters(self._machine)[1] if self._has_series else None
-
-    @property
-    def _has_series(self) -> bool:
-        """Not on another host: there a reading in flight keeps a link that was cut from being noticed in time."""
-        return not isinstance(self._below, SshShell)
+        """Read what QEMU's block layer has done for the disk; None where QEMU does not count."""
+        return block_counters(self._machine)[1]
 
     def _moved(self) -> Mapping[str, int]:
         """The guest's own counters of its disk."""

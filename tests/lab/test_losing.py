@@ -43,10 +43,20 @@ def long(project: Project) -> Project:
     return project
 
 
+WORKING_SET = 16 * 2**20
+"""What fio writes again and again, with which the disk was filled before."""
+
+
 def in_measurement(host: Host) -> None:
-    """Wait until fio writes in a guest there: its QEMU works, and the disk was filled before."""
-    time.sleep(4)
-    assert host.guests()
+    """Wait until fio writes in a guest there: twice as much was written to its disk as filling it takes."""
+    wait_for(lambda: written_bytes(host) > 2 * WORKING_SET, "fio's writes on the host", 60)
+
+
+def written_bytes(host: Host) -> int:
+    """What the guest there wrote that wrote most, so far."""
+    said = (host.sh(f"sed -n 's/^write_bytes: //p' /proc/{pid}/io 2>/dev/null", check=False) for pid in host.guests())
+    # one that ends meanwhile has no such file any more
+    return max((int(number) for number in said if number), default=0)
 
 
 def reaped(lab: Laboratory, project: Project) -> str:

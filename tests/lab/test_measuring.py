@@ -9,7 +9,8 @@ from pathlib import Path
 from laboratory import IMAGES, Host, Laboratory
 from project import Project
 
-from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.results.packed import unpacked
+from pytest_vmstorage.results.run import Measurement, Run
 
 TWO_ROWS = """
 import pytest
@@ -61,6 +62,11 @@ def check_ssh(log: str) -> None:
     assert commands > 10 * connections
 
 
+def rows_of(run: dict) -> list[Measurement]:
+    """The rows of a saved run of TWO_ROWS with all that is packed in it: the guest's, the host's own."""
+    return sorted(Run.model_validate(unpacked(run)).measurements, key=lambda one: one.config.backing)
+
+
 def check_report(run: dict, host: Host) -> None:
     """What stands in the saved run of TWO_ROWS."""
     (facts,) = run["hosts"]
@@ -72,6 +78,11 @@ def check_report(run: dict, host: Host) -> None:
         assert row["host"] == "lab01"
         assert "dropped before each round" in row["hygiene"].values()
         assert row["around"]["device"] == Path(facts["device"]).name
+    of_guest, of_native = ([sample.series for sample in row.samples] for row in rows_of(run))
+    # by libvirt's connection; beside a tool on the host itself each reading would be a process
+    assert len(of_guest) == 2
+    assert all(series and sum(series.writes) > 100 and len(series.steps_ms) >= 2 for series in of_guest)
+    assert of_native == [None, None]
     # QEMU's threads, from its /proc there
     assert all(sample["cost"]["cpu_s"]["vCPU"] > 0 for sample in guest["samples"])
     assert guest["around"]["may_run"] != "unknown"
