@@ -53,7 +53,7 @@ def in_measurement(host: Host) -> None:
 
 
 def written_bytes(host: Host) -> int:
-    """What the guest there wrote that wrote most, so far."""
+    """The most bytes that any guest on the host has written so far."""
     said = (host.sh(f"sed -n 's/^write_bytes: //p' /proc/{pid}/io 2>/dev/null", check=False) for pid in host.guests())
     # one that ends meanwhile has no such file any more
     return max((int(number) for number in said if number), default=0)

@@ -277,7 +277,7 @@ class LibvirtDomain:
         try:
             return str(self._qemu.qemuAgentCommand(handle, request, max(1, round(timeout_s)), 0))
         except load_libvirt().libvirtError:
-            # over a lost connection nobody can be asked: to make it again first would keep the loss from being told
+            # a lost connection would first be made again, and the loss be told later by the time limit of ssh
             if self._connection.is_alive(self._conn):
                 self._check_not_given_up()
             raise

@@ -191,7 +191,7 @@ def test_a_guest_that_was_given_up_is_told_each_time() -> None:
 
 
 def test_a_loss_is_told_before_qemu_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To ask it, the connection would be made again, which may take the time of ssh; a stop was told of before."""
+    """To ask QEMU, the connection would be made again, for which ssh may need its whole time limit."""
     libvirt = pytest.importorskip("libvirt")
     guest = Booting("stopped", status="internal-error")
     assert guest.hypervisor.connection.is_alive(guest)
