@@ -150,10 +150,11 @@ def _is_ours(path: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str, *, executable: bool = False) -> None:
     """Replace the file as a whole, on disk before this returns; drafts that killed writers left are removed first.
 
-    Raises OSError where the file cannot be written, and then leaves nothing.
+    Its mode is as with open(2), or 0700 where it is `executable`. Raises OSError where the file cannot be written, and
+    then leaves nothing.
     """
     for left in left_drafts(path.parent, path.name):
         left.unlink(missing_ok=True)
@@ -163,6 +164,8 @@ def write_whole(path: Path, text: str) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
+        if executable:
+            draft.chmod(0o700)
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)

@@ -32,10 +32,10 @@ SILENCES = 3
 IDLE_S = 10
 """A connection ends by itself that many seconds after its last command, also if this process was killed."""
 
-_OPTIONS = (
-    *("-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}"),
-    *("-o", f"ServerAliveInterval={SILENCE_S}", "-o", f"ServerAliveCountMax={SILENCES}"),
-)
+UNTIL_SILENT = ("-o", f"ServerAliveInterval={SILENCE_S}", "-o", f"ServerAliveCountMax={SILENCES}")
+"""Options with which ssh ends once the host is lost."""
+
+_OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}", *UNTIL_SILENT)
 _FOLDER = "/tmp/vms-ssh"
 _NAME = rf"{MARK}-\d+(?P<end>\..*)?"
 _numbers = itertools.count(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import time
 
@@ -48,14 +49,18 @@ WORKING_SET = 16 * 2**20
 
 
 def in_measurement(host: Host) -> None:
-    """Wait until fio writes in a guest there: twice as much was written to its disk as filling it takes."""
+    """Wait until fio writes in a measured guest there: it wrote twice as much as filling its disk takes."""
     wait_for(lambda: written_bytes(host) > 2 * WORKING_SET, "fio's writes on the host", 60)
 
 
 def written_bytes(host: Host) -> int:
-    """The most bytes that any guest on the host has written so far."""
-    said = (host.sh(f"sed -n 's/^write_bytes: //p' /proc/{pid}/io 2>/dev/null", check=False) for pid in host.guests())
-    # one that ends meanwhile has no such file any more
+    """The most bytes that any measured guest on the host has written so far.
+
+    A guest that others are restored from is none: its QEMU writes the guest's memory when it is saved.
+    """
+    read = "tr '\\0' ' ' </proc/{0}/cmdline | grep -q -- -saved || sed -n 's/^write_bytes: //p' /proc/{0}/io"
+    # one that ends meanwhile has no such files any more
+    said = (host.sh(f"({read.format(pid)}) 2>/dev/null", check=False) for pid in host.guests())
     return max((int(number) for number in said if number), default=0)
 
 
@@ -93,6 +98,44 @@ def test_a_cut_link_is_noticed_told_and_cleared_later(lab: Laboratory, lab01: Ho
     assert re.search(r"^removed what run \w{10} left on lab01: [12] guest\(s\)", reaped(lab, long), re.MULTILINE)
     nothing_is_left(lab, lab01)
     assert reaped(lab, long) == "nothing to remove: no dead run left anything\n"
+
+
+ASKED_BY_TWO = """
+import sys, threading
+from pytest_vmstorage.errors import LostError
+from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtHypervisor
+
+hypervisor = LibvirtHypervisor("qemu+ssh://lab01/system?no_tty=1")
+print("open", flush=True)
+sys.stdin.readline()
+
+def ask():
+    try:
+        hypervisor.versions()
+    except LostError as error:
+        print(error, flush=True)
+
+threads = [threading.Thread(target=ask, daemon=True) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(25)
+"""
+"""Two threads that ask a host at the same time, when they are told to."""
+
+
+def test_all_who_wait_for_a_silent_host_are_told(lab: Laboratory, lab01: Host) -> None:
+    """libvirt itself tells one of them, leaves the other to wait for ever, and its ssh behind."""
+    argv = lab.controller.argv(sys.executable, "-c", ASKED_BY_TWO)
+    with subprocess.Popen(
+        argv, env=lab.environ(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as asking:
+        assert asking.stdout is not None
+        assert asking.stdout.readline() == "open\n"
+        lab01.link_down()
+        said, _ = asking.communicate("go\n", timeout=60)
+    assert said.count("The connection to libvirt at qemu+ssh://lab01/system was lost during: asking for") == 2, said
+    assert "ssh" not in lab.controller.run("ps", "-eo", "comm").split()
 
 
 def test_a_restarted_libvirtd_costs_a_cell_at_most(lab: Laboratory, lab01: Host, long: Project) -> None:

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 from pytest_vmstorage.errors import HostError, LostError
 from pytest_vmstorage.guest.libvirt.messages import connection_error, io_error_reason
+from pytest_vmstorage.host.folders import use_cache_folder
+from pytest_vmstorage.host.ssh import UNTIL_SILENT
+from pytest_vmstorage.leftovers import write_whole
 
-SILENCE_S = 3
-SILENCES = 3
-"""A daemon that misses so many keep-alives, so many seconds apart, is lost: libvirt notices after 9 to 12 s."""
+SILENCE_S = 5
+SILENCES = 4
+"""A daemon that misses so many keep-alives, so many seconds apart, is lost: libvirt notices after 20 to 25 s.
+
+A host that falls silent is noticed sooner, by the end of the connection's ssh.
+"""
 
 AGAIN_S = 5.0
 """Time for a daemon to come back, as after a restart."""
@@ -151,7 +160,7 @@ class Connection:
     def _open(self) -> Any:
         lib = self._libvirt
         try:
-            conn = lib.open(self._uri)
+            conn = lib.open(_ended_by_ssh(self._uri))
         except lib.libvirtError as error:
             raise connection_error(self._uri, error) from None
         with contextlib.suppress(lib.libvirtError):
@@ -187,6 +196,27 @@ class Connection:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
+
+
+def _ended_by_ssh(uri: str) -> str:
+    """The URI, with an ssh for libvirt that ends once the host is silent; raises HostError.
+
+    Where two threads wait for answers when libvirt's own keep-alive ends a connection, libvirt 9.0 tells one of them;
+    the other waits for ever, and the process crashes if that ssh ends later. The end of ssh is told to both.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme.partition("+")[2] != "ssh":
+        return uri
+    return f"{uri}{'&' if parts.query else '?'}command={quote(str(_ssh_until_silent()))}"
+
+
+def _ssh_until_silent() -> Path:
+    """A program that is ssh with further options: a URI has no room for these."""
+    path = use_cache_folder() / "libvirt-ssh"
+    text = f'#!/bin/sh\nexec ssh {" ".join(UNTIL_SILENT)} "$@"\n'
+    if not os.access(path, os.X_OK) or path.read_text() != text:
+        write_whole(path, text, executable=True)
+    return path
 
 
 _loop: threading.Thread | None = None

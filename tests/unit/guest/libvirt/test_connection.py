@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,7 +85,7 @@ class Libvirt:
 
     def open(self, uri: str) -> Conn:
         """A new connection."""
-        assert uri == URI
+        assert uri.startswith(f"{URI}&command=")
         if self.refusal:
             raise LibvirtError(self.refusal)
         self.opened.append(Conn())
@@ -91,8 +93,9 @@ class Libvirt:
 
 
 @pytest.fixture
-def libvirt() -> Libvirt:
+def libvirt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Libvirt:
     """That libvirt."""
+    monkeypatch.setenv("VMSTORAGE_CACHE", str(tmp_path / "a cache"))
     return Libvirt()
 
 
@@ -106,7 +109,7 @@ def test_a_connection_that_stands_is_used_again(libvirt: Libvirt) -> None:
     """And its daemon is asked every few seconds whether it is there."""
     made, _ = connect(libvirt)
     assert made.current() is made.current() is libvirt.opened[0]
-    assert libvirt.opened[0].keepalive == (3, 3)
+    assert libvirt.opened[0].keepalive == (5, 4)
     assert made.is_alive(libvirt.opened[0])
 
 
@@ -117,7 +120,7 @@ def test_a_lost_one_says_why_and_is_made_again_when_it_is_wanted(libvirt: Libvir
     assert not made.is_alive(libvirt.opened[0])
     assert made.lost("monitor command stop").what == (
         "The connection to libvirt at qemu+ssh://lab01/system was lost during: monitor command stop"
-        " (no answer for 9 s)."
+        " (no answer for 20 s)."
     )
     assert made.current() is libvirt.opened[1]
 
@@ -201,3 +204,31 @@ def test_a_host_that_is_gone_is_not_left_to_libvirts_ssh(libvirt: Libvirt) -> No
     with pytest.raises(LostError, match=r"cannot be made again: ssh to lab01 failed: no route\. Check that the host"):
         made.current()
     assert len(libvirt.opened) == 1
+
+
+@pytest.mark.parametrize(("uri", "sign"), [("qemu+ssh://lab01/system", "?"), (URI, "&")])
+def test_libvirts_ssh_ends_once_the_host_is_silent(
+    libvirt: Libvirt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uri: str, sign: str
+) -> None:
+    """It is the user's own ssh, with two options more, and written anew where it is not as it should be."""
+    opened: list[str] = []
+    monkeypatch.setattr(libvirt, "open", lambda uri: opened.append(uri) or Conn())
+    program = tmp_path / "a cache" / "libvirt-ssh"
+    (tmp_path / "ssh").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "ssh").chmod(0o700)
+    for _ in range(2):
+        Connection(libvirt, uri, GuestEvents(libvirt, libvirt), lambda: None)
+        words = ["-T", "--", "lab01", "sh -c 'two words'"]
+        done = subprocess.run([program, *words], env={"PATH": f"{tmp_path}:/bin"}, capture_output=True, check=True)
+        given = ["-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=3", *words]
+        assert done.stdout.decode().splitlines() == given
+        program.write_text("something else")
+    assert opened == [f"{uri}{sign}command={tmp_path}/a%20cache/libvirt-ssh"] * 2
+
+
+def test_a_connection_without_ssh_is_left_alone(libvirt: Libvirt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TLS has no program to run."""
+    opened: list[str] = []
+    monkeypatch.setattr(libvirt, "open", lambda uri: opened.append(uri) or Conn())
+    Connection(libvirt, "qemu+tls://lab01/system", GuestEvents(libvirt, libvirt), lambda: None)
+    assert opened == ["qemu+tls://lab01/system"]
