@@ -125,7 +125,7 @@ for thread in threads:
 
 
 def test_all_who_wait_for_a_silent_host_are_told(lab: Laboratory, lab01: Host) -> None:
-    """libvirt itself tells one of them, leaves the other to wait for ever, and its ssh behind."""
+    """By its own keep-alive libvirt would tell one of them only; no ssh is left."""
     argv = lab.controller.argv(sys.executable, "-c", ASKED_BY_TWO)
     with subprocess.Popen(
         argv, env=lab.environ(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

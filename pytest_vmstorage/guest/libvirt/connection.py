@@ -160,7 +160,7 @@ class Connection:
     def _open(self) -> Any:
         lib = self._libvirt
         try:
-            conn = lib.open(_ended_by_ssh(self._uri))
+            conn = lib.open(_with_ssh_until_silent(self._uri))
         except lib.libvirtError as error:
             raise connection_error(self._uri, error) from None
         with contextlib.suppress(lib.libvirtError):
@@ -198,7 +198,7 @@ class Connection:
                 time.sleep(0.5)
 
 
-def _ended_by_ssh(uri: str) -> str:
+def _with_ssh_until_silent(uri: str) -> str:
     """The URI, with an ssh for libvirt that ends once the host is silent; raises HostError.
 
     Where two threads wait for answers when libvirt's own keep-alive ends a connection, libvirt 9.0 tells one of them;
