@@ -68,11 +68,8 @@ class GuestEvents:
         for event in list(self._news.values()):
             event.set()
 
-    def watch(self, conn: Any) -> tuple[int, ...]:
-        """Register for the events of that connection, and find the guests that ended since the last one was lost.
-
-        Returns the numbers by which libvirt's own events are deregistered.
-        """
+    def watch(self, conn: Any) -> None:
+        """Register for the events of that connection, and find the guests that ended since the last one was lost."""
         lib = self._libvirt
 
         def on_agent(_conn: Any, dom: Any, state: int, _reason: int, _opaque: Any) -> None:
@@ -83,17 +80,14 @@ class GuestEvents:
             if event in (lib.VIR_DOMAIN_EVENT_STOPPED, lib.VIR_DOMAIN_EVENT_CRASHED):
                 self._tell(self.ended, dom.UUIDString())
 
-        numbers = (
-            conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, on_agent, None),
-            conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_lifecycle, None),
-        )
+        conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, on_agent, None)
+        conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_lifecycle, None)
         self._watch_qemu(conn)
         for uuid in [one for one, event in list(self._ended.items()) if not event.is_set()]:
             try:
                 conn.lookupByUUIDString(uuid)
             except lib.libvirtError:
                 self._tell(self.ended, uuid)
-        return numbers
 
     def _watch_qemu(self, conn: Any) -> None:
         """Register for QEMU's own events: libvirt's leave out why an I/O failed, and why a guest was stopped."""
@@ -123,7 +117,6 @@ class Connection:
         self._lock = threading.Lock()
         self._gone: LostError | None = None
         self._why = ""
-        self._events_of_conn: tuple[int, ...] = ()
         self._conn = self._open()
 
     def current(self) -> Any:
@@ -161,10 +154,6 @@ class Connection:
         """Close the connection; errors at this point help nobody."""
         with contextlib.suppress(self._libvirt.libvirtError):
             self._conn.unregisterCloseCallback()
-        for number in self._events_of_conn:
-            # libvirt keeps a connection, and its ssh, for as long as it has events to tell
-            with contextlib.suppress(self._libvirt.libvirtError):
-                self._conn.domainEventDeregisterAny(number)
         with contextlib.suppress(self._libvirt.libvirtError):
             self._conn.close()
 
@@ -180,7 +169,7 @@ class Connection:
         with contextlib.suppress(lib.libvirtError):
             # not for the embedded driver, which has no connection to lose
             conn.registerCloseCallback(self._on_close, None)
-        self._events_of_conn = self._events.watch(conn)
+        self._events.watch(conn)
         return conn
 
     def _on_close(self, _conn: Any, reason: int, _opaque: Any) -> None:
