@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -68,8 +69,11 @@ class GuestEvents:
         for event in list(self._news.values()):
             event.set()
 
-    def watch(self, conn: Any) -> None:
-        """Register for the events of that connection, and find the guests that ended since the last one was lost."""
+    def watch(self, conn: Any) -> tuple[Callable[[], object], ...]:
+        """Register for the events of that connection, and find the guests that ended since the last one was lost.
+
+        Returns what deregisters: libvirt keeps a connection, and its ssh, for as long as it has events to tell.
+        """
         lib = self._libvirt
 
         def on_agent(_conn: Any, dom: Any, state: int, _reason: int, _opaque: Any) -> None:
@@ -80,16 +84,22 @@ class GuestEvents:
             if event in (lib.VIR_DOMAIN_EVENT_STOPPED, lib.VIR_DOMAIN_EVENT_CRASHED):
                 self._tell(self.ended, dom.UUIDString())
 
-        conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, on_agent, None)
-        conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_lifecycle, None)
-        self._watch_qemu(conn)
+        numbers = (
+            conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, on_agent, None),
+            conn.domainEventRegisterAny(None, lib.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_lifecycle, None),
+        )
+        of_qemu = self._watch_qemu(conn)
         for uuid in [one for one, event in list(self._ended.items()) if not event.is_set()]:
             try:
                 conn.lookupByUUIDString(uuid)
             except lib.libvirtError:
                 self._tell(self.ended, uuid)
+        return (
+            *(partial(conn.domainEventDeregisterAny, number) for number in numbers),
+            *(partial(self._qemu.qemuMonitorEventDeregister, conn, number) for number in of_qemu),
+        )
 
-    def _watch_qemu(self, conn: Any) -> None:
+    def _watch_qemu(self, conn: Any) -> tuple[int, int]:
         """Register for QEMU's own events: libvirt's leave out why an I/O failed, and why a guest was stopped."""
 
         def on_io_error(_conn: Any, dom: Any, _event: str, _s: int, _us: int, details: str, _opaque: Any) -> None:
@@ -98,8 +108,10 @@ class GuestEvents:
         def on_stop(_conn: Any, dom: Any, _event: str, _s: int, _us: int, _details: str, _opaque: Any) -> None:
             self._tell(self.stopped, dom.UUIDString())
 
-        self._qemu.qemuMonitorEventRegister(conn, None, "BLOCK_IO_ERROR", on_io_error, None, 0)
-        self._qemu.qemuMonitorEventRegister(conn, None, "STOP", on_stop, None, 0)
+        return (
+            self._qemu.qemuMonitorEventRegister(conn, None, "BLOCK_IO_ERROR", on_io_error, None, 0),
+            self._qemu.qemuMonitorEventRegister(conn, None, "STOP", on_stop, None, 0),
+        )
 
     def _tell(self, event: Callable[[str], threading.Event], uuid: str) -> None:
         event(uuid).set()
@@ -117,6 +129,7 @@ class Connection:
         self._lock = threading.Lock()
         self._gone: LostError | None = None
         self._why = ""
+        self._unwatch: tuple[Callable[[], object], ...] = ()
         self._conn = self._open()
 
     def current(self) -> Any:
@@ -154,6 +167,9 @@ class Connection:
         """Close the connection; errors at this point help nobody."""
         with contextlib.suppress(self._libvirt.libvirtError):
             self._conn.unregisterCloseCallback()
+        for deregister in self._unwatch:
+            with contextlib.suppress(self._libvirt.libvirtError):
+                deregister()
         with contextlib.suppress(self._libvirt.libvirtError):
             self._conn.close()
 
@@ -169,7 +185,7 @@ class Connection:
         with contextlib.suppress(lib.libvirtError):
             # not for the embedded driver, which has no connection to lose
             conn.registerCloseCallback(self._on_close, None)
-        self._events.watch(conn)
+        self._unwatch = self._events.watch(conn)
         return conn
 
     def _on_close(self, _conn: Any, reason: int, _opaque: Any) -> None:

@@ -32,6 +32,9 @@ class Conn:
         self.alive = True
         self.guests: set[str] = set()
         self.on_close: Callable[[Any, int, Any], None] | None = None
+        self.registered: list[int] = []
+        self.registered_with_qemu: list[int] = []
+        self.is_closed = False
 
     def isAlive(self) -> int:  # noqa: N802
         """As libvirt has it."""
@@ -48,8 +51,15 @@ class Conn:
     def unregisterCloseCallback(self) -> None:  # noqa: N802
         """Nothing."""
 
-    def domainEventRegisterAny(self, *_args: Any) -> None:  # noqa: N802
-        """Nothing."""
+    def domainEventRegisterAny(self, *_args: Any) -> int:  # noqa: N802
+        """Its number."""
+        self.registered.append(len(self.registered) + 5)
+        return self.registered[-1]
+
+    def domainEventDeregisterAny(self, number: int) -> None:  # noqa: N802
+        """Forget it; libvirt refuses where the connection was closed."""
+        assert not self.is_closed
+        self.registered.remove(number)
 
     def lookupByUUIDString(self, uuid: str) -> str:  # noqa: N802
         """The guest of that UUID."""
@@ -58,7 +68,8 @@ class Conn:
         return uuid
 
     def close(self) -> None:
-        """Nothing."""
+        """Remember it."""
+        self.is_closed = True
 
     def cut(self, reason: int) -> None:
         """Lose it."""
@@ -79,9 +90,16 @@ class Libvirt:
         self.opened: list[Conn] = []
         self.of_qemu: dict[str, Callable[..., None]] = {}
 
-    def qemuMonitorEventRegister(self, _conn: Any, _dom: Any, event: str, callback: Any, *_more: Any) -> None:  # noqa: N802
-        """Remember it: this is libvirt_qemu too."""
+    def qemuMonitorEventRegister(self, conn: Conn, _dom: Any, event: str, callback: Any, *_more: Any) -> int:  # noqa: N802
+        """Remember it, and give its number: this is libvirt_qemu too."""
         self.of_qemu[event] = callback
+        conn.registered_with_qemu.append(len(conn.registered_with_qemu))
+        return conn.registered_with_qemu[-1]
+
+    def qemuMonitorEventDeregister(self, conn: Conn, number: int) -> None:  # noqa: N802
+        """Forget it, where the connection is not closed."""
+        assert not conn.is_closed
+        conn.registered_with_qemu.remove(number)
 
     def open(self, uri: str) -> Conn:
         """A new connection."""
@@ -123,6 +141,16 @@ def test_a_lost_one_says_why_and_is_made_again_when_it_is_wanted(libvirt: Libvir
         " (no answer for 20 s)."
     )
     assert made.current() is libvirt.opened[1]
+
+
+def test_a_closed_one_has_no_events_to_tell(libvirt: Libvirt) -> None:
+    """As long as it has, libvirt does not end its ssh."""
+    made, _ = connect(libvirt)
+    (conn,) = libvirt.opened
+    assert (len(conn.registered), len(conn.registered_with_qemu)) == (2, 2)
+    made.close()
+    assert (conn.registered, conn.registered_with_qemu) == ([], [])
+    assert conn.is_closed
 
 
 def test_guests_that_ended_meanwhile_are_known_afterwards(libvirt: Libvirt) -> None:
