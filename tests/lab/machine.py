@@ -16,10 +16,11 @@ import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from laboratory import Laboratory, children, key
+from machine_emulator import machine_emulator
 from machine_image import MachineImage
 
 from pytest_vmstorage.guest.appliance import build
@@ -77,7 +78,6 @@ class Machine:
         self.accel = ""
         self.boot_s = 0.0
         self._image = image
-        self._open = ExitStack()
         self._console = self.folder / "console"
 
     @contextmanager
@@ -86,21 +86,14 @@ class Machine:
         self._make_seed()
         self.lab.controller.run("ip", "address", "add", f"{ADDRESS}/24", "dev", "lab")
         self.lab.know_hosts({NAME: (self.folder / "ssh_host_ed25519_key.pub").read_text()})
-        with self._open:
-            self._begin(say)
-            yield self
-
-    def restart(self) -> None:
-        """End it as a power failure would, and begin it with new disks."""
-        self._open.close()
-        self._begin(silent)
-
-    def _begin(self, say: Progress) -> None:
         self._make_disks()
         process = self._started(say)
-        self._open.callback(_end, process)
-        self._open.enter_context(self.shell.connected())
-        self._prepare()
+        try:
+            with self.shell.connected():
+                self._prepare()
+                yield self
+        finally:
+            _end(process)
 
     def _prepare(self) -> None:
         """Make group and pool."""
@@ -109,10 +102,10 @@ class Machine:
             raise RuntimeError(f"no group and no pool on {NAME}: {done.tail()}")
 
     def _started(self, say: Progress) -> subprocess.Popen[bytes]:
-        for accel in [self.accel] if self.accel else _MODELS:
+        for accel in _MODELS:
+            argv = self.lab.controller.argv(*self._argv(accel, say))
             begin = time.monotonic()
             with (self.folder / f"qemu-{accel}").open("wb") as said:
-                argv = self.lab.controller.argv(*self._argv(accel))
                 # the first process of the controller takes it along, whatever kills this one
                 process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
             if self._comes_up(process, begin + BOOT_S[accel]):
@@ -132,10 +125,13 @@ class Machine:
             time.sleep(1)
         return False
 
-    def _argv(self, accel: str) -> list[str]:
+    def _argv(self, accel: str, say: Progress) -> list[str]:
         disks = {"vmstorage-root": "root", "labvm-vg": "vg", "labvm-pool": "pool", "labvm-seed": "seed"}
-        argv = ["taskset", "--cpu-list", str(max(os.sched_getaffinity(0)))] if accel == "tcg" else []
-        argv += ["qemu-system-x86_64", "-nodefaults", "-no-reboot", "-display", "none", "-name", NAME]
+        argv = ["qemu-system-x86_64"]
+        if accel == "tcg":
+            argv = ["taskset", "--cpu-list", str(max(os.sched_getaffinity(0))), str(machine_emulator(say))]
+            argv += ["-L", "/usr/share/qemu", "-L", "/usr/share/seabios"]
+        argv += ["-nodefaults", "-no-reboot", "-display", "none", "-name", NAME]
         argv += ["-machine", "q35", *_TIMES[accel], "-cpu", _MODELS[accel]]
         argv += ["-m", str(MEMORY_MIB), "-device", "virtio-rng-pci"]
         argv += ["-serial", f"file:{self._console}"]

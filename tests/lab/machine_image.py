@@ -13,22 +13,20 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+import debian_tree
 from pydantic import BaseModel, ConfigDict
 
-from pytest_vmstorage.guest.appliance import build, debian, rootfs
+from pytest_vmstorage.guest.appliance import build, rootfs
 from pytest_vmstorage.guest.appliance.initrd import vmlinux
 from pytest_vmstorage.guest.appliance.recipe import Recipe
 from pytest_vmstorage.host.folders import cache_folder
-from pytest_vmstorage.host.shell import LocalShell
 from pytest_vmstorage.progress import Progress, silent
 
 HERE = Path(__file__).parent
 SETUP = HERE / "machine_setup.sh"
-SUITE = "bookworm"
 ROOM = "3G"
 
 _PACKAGES = (
@@ -38,7 +36,6 @@ _PACKAGES = (
 )
 _TOLD = ("linux-image-amd64", "zfsutils-linux", "lvm2", "libvirt-daemon-system", "qemu-system-x86", "fio")
 _BOOT_MODULES = ("crc32c_generic", "virtio_pci", "virtio_blk", "ext4")
-_UNWANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 _BUILD_MODULES = r"""
 set -eu
 version=$(basename /usr/src/zfs-*)
@@ -82,7 +79,7 @@ def machine_image(say: Progress = silent) -> MachineImage:
 
 def _key() -> str:
     # this file's own text as well: how it is built is part of what it is
-    parts = (Path(__file__).read_text(), SETUP.read_text(), _recipe().model_dump_json())
+    parts = (*(Path(file).read_text() for file in (__file__, debian_tree.__file__, SETUP)), _recipe().model_dump_json())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -90,7 +87,10 @@ def _recipe() -> Recipe:
     """What the initrd is made of: the appliance's own, but for the kind of root that it looks for."""
     script = (resources.files("pytest_vmstorage.guest.appliance") / "initrd_init.sh").read_text()
     return Recipe(
-        suite=SUITE, boot_modules=_BOOT_MODULES, initrd_init=script.replace("@FORMAT@", "ext4"), guest_init=""
+        suite=debian_tree.SUITE,
+        boot_modules=_BOOT_MODULES,
+        initrd_init=script.replace("@FORMAT@", "ext4"),
+        guest_init="",
     )
 
 
@@ -104,8 +104,8 @@ def _build(place: Path, say: Progress) -> None:
     with build._scratch(place) as scratch:
         tree = scratch / "tree"
         say("Building labvm's image: Debian packages ...")
-        _debootstrap(tree, _PACKAGES)
-        _run(["sh", str(SETUP), str(tree)])
+        debian_tree.install(tree, _PACKAGES)
+        debian_tree.run(["sh", str(SETUP), str(tree)])
         modules_s = _add_zfs(tree, place.parent, say)
         say("Building labvm's image: kernel, initrd and root ...")
         image = _write(tree, scratch / "made", place).model_copy(
@@ -125,7 +125,7 @@ def _write(tree: Path, made: Path, place: Path) -> MachineImage:
     (made / "initrd").write_bytes(rootfs.initrd(tree, drivers, _recipe()))
     for name in (f"vmlinuz-{release}", f"initrd.img-{release}"):
         (tree / "boot" / name).unlink(missing_ok=True)
-    _run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=1", "-d", str(tree), str(made / "root.ext4"), ROOM])
+    debian_tree.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=1", "-d", str(tree), str(made / "root.ext4"), ROOM])
     paths = {name: place / file for name, file in (("kernel", "vmlinux"), ("initrd", "initrd"), ("root", "root.ext4"))}
     return MachineImage(**paths, release=release, versions=versions)
 
@@ -135,7 +135,7 @@ def _add_zfs(tree: Path, cache: Path, say: Progress) -> float:
     release = rootfs.kernel_release(tree)
     modules, seconds = _zfs_modules(release, cache, say)
     shutil.copytree(modules, tree / f"usr/lib/modules/{release}/updates", dirs_exist_ok=True)
-    _run(["chroot", str(tree), "depmod", release])
+    debian_tree.run(["chroot", str(tree), "depmod", release])
     return seconds
 
 
@@ -149,41 +149,16 @@ def _zfs_modules(release: str, cache: Path, say: Progress) -> tuple[Path, float]
     say(f"Building labvm's image: OpenZFS's modules for {release} ...")
     with build._scratch(place) as scratch:
         tree = scratch / "tree"
-        _debootstrap(tree, (f"linux-headers-{release}", "zfs-dkms"))
-        _run(["chroot", str(tree), "sh", "-c", _BUILD_MODULES, "sh", release])
+        debian_tree.install(tree, (f"linux-headers-{release}", "zfs-dkms"))
+        debian_tree.run(["chroot", str(tree), "sh", "-c", _BUILD_MODULES, "sh", release])
         (tree / "made").rename(place)
     return place, time.monotonic() - begin
 
 
-def _debootstrap(tree: Path, packages: Sequence[str]) -> None:
-    """Install packages into the new tree, with their scripts run in it; contrib is asked too."""
-    sources = debian.debian_sources(debian.host_sources(), SUITE)
-    lines = "".join(f"{source.line()} contrib\n" for source in sources)
-    argv = [
-        # what it mounts in the tree is gone with it, and it with this process, whatever kills that
-        *("setpriv", "--pdeathsig", "KILL", "unshare", "--mount-proc", "--pid", "--fork", "--kill-child"),
-        *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--architectures=amd64"),
-        *("--aptopt=APT::Install-Recommends false", "--aptopt=Acquire::Retries 3"),
-        *(f"--aptopt={option}" for option in debian._proxies(LocalShell())),
-        *(f"--dpkgopt=path-exclude={path}" for path in _UNWANTED),
-        f"--include={','.join(packages)}",
-        *(SUITE, str(tree), "-"),
-    ]
-    _run(argv, lines)
-
-
 def _versions(tree: Path) -> dict[str, str]:
-    said = _run(["chroot", str(tree), "dpkg-query", "-W", "-f", "${Package} ${Version}\n", *_TOLD])
+    said = debian_tree.run(["chroot", str(tree), "dpkg-query", "-W", "-f", "${Package} ${Version}\n", *_TOLD])
     return dict(line.split() for line in said.splitlines())
 
 
 def _unzstd(packed: bytes) -> bytes:
     return subprocess.run(["zstd", "-d", "-q"], input=packed, capture_output=True, check=True).stdout
-
-
-def _run(argv: Sequence[str], stdin: str = "") -> str:
-    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
-    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, env=environ, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{argv[0]} failed:\n" + "\n".join((done.stdout + done.stderr).splitlines()[-40:]))
-    return done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import signal
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,32 +27,12 @@ def test_random_write(measure):
 """Two rounds of one cell."""
 
 
-STUCK = (
-    *("Kernel panic - not syncing", "[VM501]", "[VM503]", "[VM504]", "[VM704]", " had no end after "),
-    "a restored guest cannot be used, so such guests are booted: ",
-)
-"""What a run, or this module, says of a guest that the machine's emulated processor left standing."""
-
-ATTEMPTS = 3
-"""A run on an emulated processor begins so many times at most; the last one counts, whatever it says."""
-
-SILENCE_S = 300.0
-"""A run there that prints nothing for so long is at work no more: beside other tests its cells take half of that."""
-
-
 class Project:
-    """A folder with a test file, for pytest runs on the controller.
+    """A folder with a test file, for pytest runs on the controller."""
 
-    `machine` is the virtual machine on which they measure, if any. Where its processor is emulated, a run that said one
-    of `STUCK` is run again, on the machine begun anew, in up to `ATTEMPTS`. With an emulated SVM, QEMU 7.2 now and then
-    loses the base of GS in a guest of its KVM, whose kernel panics in entry_SYSCALL_64; or a guest stands still in the
-    middle of fio, with all of the processor's time. That is no matter of the plugin.
-    """
-
-    def __init__(self, lab: Laboratory, folder: Path, machine: Machine | None = None) -> None:
+    def __init__(self, lab: Laboratory, folder: Path) -> None:
         self.lab = lab
         self.folder = folder
-        self.machine = machine
         self.write(TEST)
 
     def write(self, test: str, **files: str) -> None:
@@ -67,21 +46,7 @@ class Project:
 
     def run(self, *options: str, timeout_s: float = 240) -> tuple[int, str]:
         """A finished run: its return code and its output."""
-        if self.machine is None or self.machine.accel == "kvm":
-            return self.lab.run(self.argv(*options), self.folder, timeout_s)
-        for _ in range(ATTEMPTS - 1):
-            try:
-                code, text = self._heard(options, timeout_s)
-            except RuntimeError as late:
-                code, text = 1, str(late)
-            if not any(words in " ".join(text.split()) for words in STUCK):
-                return code, text
-            self.machine.restart()
-        return self._heard(options, timeout_s)
-
-    def _heard(self, options: Sequence[str], timeout_s: float) -> tuple[int, str]:
-        with self.going(*options) as run:
-            return run.ended(timeout_s, SILENCE_S)
+        return self.lab.run(self.argv(*options), self.folder, timeout_s)
 
     @contextmanager
     def going(self, *options: str) -> Iterator[Run]:
@@ -97,7 +62,7 @@ class Project:
 def project_on(machine: Machine) -> Project:
     """A project for runs on that machine, with its group and its dataset listed."""
     folder = Path(tempfile.mkdtemp(prefix="project-", dir=machine.lab.folder))
-    project = Project(machine.lab, folder, machine)
+    project = Project(machine.lab, folder)
     (project.folder / "vmstorage.toml").write_text(INVENTORY)
     return project
 
@@ -136,22 +101,12 @@ class Run:
         """Let it go on from there."""
         (self._folder / f"{name}.go").touch()
 
-    def ended(self, timeout_s: float = 120, silence_s: float = math.inf) -> tuple[int, str]:
-        """Its return code and all that it printed, when it has ended.
-
-        A RuntimeError has its output where it does not end in `timeout_s`, or prints nothing for `silence_s`.
-        """
-        begun = heard = time.monotonic()
-        said = self.output
-        while self._process.poll() is None:
-            now = time.monotonic()
-            if self.output != said:
-                said, heard = self.output, now
-            if now - begun > timeout_s:
-                raise RuntimeError(f"the run had no end after {timeout_s:.0f} s:\n{self.output}")
-            if now - heard > silence_s:
-                raise RuntimeError(f"the run had no end after {silence_s:.0f} s of silence:\n{self.output}")
-            time.sleep(0.05)
+    def ended(self, timeout_s: float = 120) -> tuple[int, str]:
+        """Its return code and all that it printed, when it has ended."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"no end after {timeout_s} s:\n{self.output}") from None
         return self._process.returncode, self.output
 
     def kill(self) -> None:

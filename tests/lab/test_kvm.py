@@ -93,7 +93,7 @@ class Mixed:
 def mixed(kvm_host: KvmHost) -> Mixed:
     """The one run, of which the controller has no KVM."""
     folder = Path(tempfile.mkdtemp(prefix="project-", dir=kvm_host.lab.folder))
-    project = Project(kvm_host.lab, folder, kvm_host.machine)
+    project = Project(kvm_host.lab, folder)
     project.write(CELLS, **({"conftest": PATIENT} if kvm_host.is_emulated else {}))
     options = [f"--vm-host={kvm_host.name},local", "--vm-spread=each", "--vm-accel=auto", "--vm-boot=restore"]
     # in turns, the disk would be filled for every round

@@ -7,9 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from laboratory import HERE, Laboratory, children, sweep, wait_for
-from project import Run
 
 TMP = Path("/tmp")
 
@@ -46,18 +44,6 @@ def test_a_cut_link_is_silence_and_comes_back(lab: Laboratory) -> None:
     assert lab.run(["ssh", "lab02", "true"], TMP)[0] == 0
     lab.host("lab01").link_up()
     assert lab.run(["ssh", "lab01", "true"], TMP)[0] == 0
-
-
-def test_a_run_that_prints_nothing_any_more_is_not_waited_for(tmp_path: Path) -> None:
-    """Its time begins anew with each word; what it printed is told."""
-    with (tmp_path / "output").open("w") as output:
-        argv = ["sh", "-c", "for word in 1 2 3 4 5 6; do echo $word; sleep 0.5; done; sleep 60; :"]
-        run = Run(tmp_path, subprocess.Popen(argv, stdout=output, text=True))
-    try:
-        with pytest.raises(RuntimeError, match=r"^the run had no end after 2 s of silence:\n1\n2\n3\n4\n5\n6\n$"):
-            run.ended(60, 2)
-    finally:
-        run.kill()
 
 
 def traces(folder: str) -> str:
