@@ -1,4 +1,4 @@
-"""A firmware that no KVM can run: QEMU stops its guest with an internal error, on hardware and without."""
+"""Firmwares with which no guest boots: one that no KVM can run, and one that stands still."""
 
 from __future__ import annotations
 
@@ -10,12 +10,25 @@ INSTRUCTIONS = ("fsts (%bx)", "fldz")
 # mov $0xf000,%ax; mov %ax,%ds; mov $0x100,%bx; fninit; fldz; fsts (%bx); hlt
 _CODE = bytes.fromhex("b800f0 8ed8 bb0001 dbe3 d9ee d917 f4")
 # ljmp $0xf000,$0
-_RESET = bytes.fromhex("ea000000f0")
+_TO_CODE = bytes.fromhex("ea000000f0")
+# jmp .
+_STANDS = bytes.fromhex("ebfe")
 
 
 def firmware() -> bytes:
-    """All of it: the code stands at its beginning, and is jumped to from where a processor begins."""
-    rom = bytearray(b"\xf4" * SIZE)
+    """QEMU stops its guest with an internal error of KVM, on hardware and without."""
+    rom = _halted(_TO_CODE)
     rom[: len(_CODE)] = _CODE
-    rom[-16 : -16 + len(_RESET)] = _RESET
     return bytes(rom)
+
+
+def firmware_that_stands() -> bytes:
+    """Its guest runs for ever, at one instruction."""
+    return bytes(_halted(_STANDS))
+
+
+def _halted(reset: bytes) -> bytearray:
+    """A firmware that halts, but for where a processor begins."""
+    rom = bytearray(b"\xf4" * SIZE)
+    rom[-16 : -16 + len(reset)] = reset
+    return rom
