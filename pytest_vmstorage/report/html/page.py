@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.resources
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -86,7 +87,7 @@ def render_html(
         [
             tag(
                 "header", tag("h1", shown(title)), *(tag("p", shown(line)) for line in table.hosts),
-                tag("p", shown(f"Run of {run.started}. {table.caption}")), _summary(blocks),
+                tag("p", shown(f"Run of {_minutes(run.started)}; {table.caption}")), _summary(blocks),
             ),
             tag(
                 "main", tag("div", *first, class_="first"), tag("nav", items(links), aria_label="All sections"),
@@ -101,6 +102,11 @@ def render_html(
 def document(title: str, body: Markup) -> str:
     """A whole document around a body, with style and script, that ends with a newline."""
     return f'<!doctype html>\n<html lang="en">\n{_head(title)}\n<body>\n{body}\n{_script()}\n</body>\n</html>\n'
+
+
+def _minutes(started: str) -> str:
+    """The times in ISO format that stand in that text, without their seconds; all else as it is."""
+    return re.sub(r"(?<=\d)T(\d\d:\d\d):[\d.:]+\+00:00", r" \1 UTC", started)
 
 
 def _section(part: Part) -> Markup:

@@ -23,7 +23,9 @@ RUN = make_run(
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a run saved as "main", a newer one as "branch", and a JSON report."""
     monkeypatch.chdir(tmp_path)
-    for number, (name, started) in enumerate((("main", "2026-01-02"), ("branch", "2026-01-03")), start=1):
+    for number, (name, started) in enumerate(
+        (("main", "2026-01-02"), ("branch", "2026-01-03T11:50:04.8+00:00")), start=1
+    ):
         path = tmp_path / ".benchmarks" / "Linux-CPython" / f"000{number}_{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         run = RUN.model_copy(update={"started": started})
@@ -36,7 +38,7 @@ def test_the_newest_run_becomes_a_page(folder: Path, capsys: pytest.CaptureFixtu
     """Without a name; the line says what was written, and of which file."""
     assert main(["report", "-o", "out/run.html"]) == 0
     page = (folder / "out" / "run.html").read_text()
-    assert "Run of 2026-01-03." in page
+    assert "Run of 2026-01-03 11:50 UTC; all rows: " in page
     assert "5920 IOPS" in page
     assert capsys.readouterr().out == ("wrote out/run.html: 2 rows of .benchmarks/Linux-CPython/0002_branch.json\n")
 
