@@ -170,6 +170,13 @@ def test_a_run_without_cells_is_xdists_own(project):
     assert "vmstorage:" not in text_of(result)
 
 
+@pytest.mark.parametrize("by", ["loadfile", "loadscope", "load", "worksteal"])
+def test_more_workers_than_files_of_a_run_without_cells(project, by):
+    """xdist lets go those for which it has nothing, and is not asked for them again."""
+    project.write(test_plain="def test_it(): pass\n")
+    project.run("-n3", f"--dist={by}", own_process=True).assert_outcomes(passed=1)
+
+
 def test_tests_without_a_cell_are_run_once(six):
     """By whichever worker has the least to do, also where every cell is run on every host."""
     six.write(test_plain="import pytest\n@pytest.mark.parametrize('n', range(30))\ndef test_it(n): pass\n")

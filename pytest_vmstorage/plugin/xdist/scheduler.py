@@ -144,7 +144,8 @@ class HostScheduling:
         """A worker ended; the test it was at, if it died in one. Raises KeyError for one that never was there."""
         queue = self._queues.pop(node)
         if not self._is_ours:
-            crashed: str | None = self._stock.remove_node(node)
+            # it has let go workers for which it has nothing
+            crashed: str | None = self._stock.remove_node(node) if node in self._stock.nodes else None
             return crashed
         if not queue:
             return None
