@@ -40,6 +40,12 @@ class Stock:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.nodes: list[Any] = []
+
+    def add_node(self, node: Any) -> None:
+        """It keeps a worker until it lets it go."""
+        self.told.append("add_node")
+        self.nodes.append(node)
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_args: self.told.append(name)
@@ -198,6 +204,14 @@ def test_a_run_without_cells_is_xdists_own() -> None:
     run.sched.mark_test_pending("plain1")
     assert run.stock.told[5:] == ["mark_test_complete", "remove_node", "mark_test_pending"]
     assert not run.sched.tests_finished
+
+
+def test_a_worker_that_xdist_let_go_is_not_asked_back() -> None:
+    """With fewer files than workers it does so at once."""
+    run = Run("lab01", "lab02", work=())
+    run.stock.nodes.remove(run.nodes[1])
+    run.dies(run.nodes[1])
+    assert "remove_node" not in run.stock.told
 
 
 def test_workers_that_collected_different_tests_are_told_of_by_xdist() -> None:
