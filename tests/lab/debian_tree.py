@@ -1,4 +1,4 @@
-"""Trees of Debian packages, as root: of them the lab host that is a virtual machine is made, and in them its parts."""
+"""Trees of Debian packages, made as root: the root of the machine labvm, and those in which its parts are built."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from failing_firmware import INSTRUCTIONS, firmware, firmware_that_stands
+from failing_firmware import INSTRUCTIONS, firmware, firmware_that_loops
 from kvm_host import KvmHost
 from project import Project
 
@@ -44,7 +44,7 @@ LOOK = "cat /sys/devices/system/clocksource/clocksource0/available_clocksource; 
 def test_write(measure, storage, request):
     measure(Fio(rw="randwrite", bs="4k", size="256K"), rounds=2, warmup=0)
     if storage.iothread:
-        # the guest that was measured: another one would take the emulated processor half a minute
+        # the guest that was measured: another one would take the emulated processor a quarter of a minute
         guest = request.getfixturevalue("guest")
         Path(f"{request.node.name}.seen").write_text(guest.run(LOOK).stdout)
 """
@@ -52,7 +52,7 @@ PATIENT = """
 from pytest_vmstorage.guest.restore import parking
 from pytest_vmstorage.lab import acceleration
 
-# hardware boots a guest in a second or two, an emulated processor in half a minute, on a busy machine in two
+# hardware boots a guest in a second or two, an emulated processor in a quarter of a minute, on a busy machine in one
 acceleration.CANARY_S = 300.0
 # there it also takes longer to park a guest before it is saved, and to wake it after it is restored
 parking.PARK_S, parking.WAKE_S, parking.READY_S = 120.0, 60.0, 10.0
@@ -252,14 +252,14 @@ def test_a_host_whose_kvm_is_not_loaded_has_none(kvm_host: KvmHost, asked: Asked
 
 
 def test_a_kvm_whose_guest_does_not_boot_is_left_after_its_time(kvm_host: KvmHost, asked: Asked) -> None:
-    """Under `auto` without KVM: its guest runs and runs."""
-    with kvm_host.firmware(firmware_that_stands()):
+    """`auto` goes on without KVM: the guest loops in its firmware."""
+    with kvm_host.firmware(firmware_that_loops()):
         choice = asked("auto")
     assert choice == {"used": "tcg", "reason": "KVM opens, but a test guest did not boot within 15 s"}
 
 
 def test_a_kvm_without_nested_paging_boots_guests(kvm_host: KvmHost, asked: Asked) -> None:
-    """If slowly, on an emulated processor: it is told in how many seconds."""
+    """More slowly than with it; the reason tells in how many seconds."""
     with kvm_host.module("npt=0"):
         choice = asked("kvm", 300.0)
     assert choice["used"] == "kvm"

@@ -1,4 +1,4 @@
-"""Firmwares with which no guest boots: one that no KVM can run, and one that stands still."""
+"""Firmwares with which no guest boots: one that no KVM can run, and one that loops for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CODE = bytes.fromhex("b800f0 8ed8 bb0001 dbe3 d9ee d917 f4")
 # ljmp $0xf000,$0
 _TO_CODE = bytes.fromhex("ea000000f0")
 # jmp .
-_STANDS = bytes.fromhex("ebfe")
+_LOOP = bytes.fromhex("ebfe")
 
 
 def firmware() -> bytes:
@@ -22,9 +22,9 @@ def firmware() -> bytes:
     return bytes(rom)
 
 
-def firmware_that_stands() -> bytes:
-    """Its guest runs for ever, at one instruction."""
-    return bytes(_halted(_STANDS))
+def firmware_that_loops() -> bytes:
+    """Its guest jumps to the same instruction for ever."""
+    return bytes(_halted(_LOOP))
 
 
 def _halted(reset: bytes) -> bytearray:

@@ -36,8 +36,8 @@ class HostScheduling:
 
     @property
     def nodes(self) -> list[WorkerController]:
-        """All workers."""
-        return list(self._queues)
+        """All workers; where xdist divides the tests itself, those that it has not let go for want of tests."""
+        return list(self._queues if self._is_ours else self._stock.nodes)
 
     @property
     def collection_is_completed(self) -> bool:
@@ -144,8 +144,7 @@ class HostScheduling:
         """A worker ended; the test it was at, if it died in one. Raises KeyError for one that never was there."""
         queue = self._queues.pop(node)
         if not self._is_ours:
-            # it has let go workers for which it has nothing
-            crashed: str | None = self._stock.remove_node(node) if node in self._stock.nodes else None
+            crashed: str | None = self._stock.remove_node(node)
             return crashed
         if not queue:
             return None
