@@ -21,13 +21,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from pytest_vmstorage.analysis.history.changes import LEAST_LEVEL, RISK, Change, bounded, find_changes
+from pytest_vmstorage.analysis.history.changes import (
+    LEAST_LEVEL,
+    RISK,
+    Change,
+    bounded,
+    find_changes,
+    fit_of_levels,
+    fit_of_line,
+)
 from pytest_vmstorage.analysis.shared_values import Compared, find_shared, meets
 
 _NEAR = -6.0
 """A day with a log likelihood so far below the likeliest may still be the day of a step."""
 
 _LEAST_LIKELY = -12.0
+_HARDLY = -11.0
+"""With less a day is not the day of a step; among many steps noise moves one so far."""
+
 _LOOKED_AT = 30
 """So many series show how far days agree."""
 
@@ -41,6 +52,9 @@ _CLEARLY_NOT = -4.0
 _STAYED_SHARE = 0.5
 _STAYED_ERRORS = 3.0
 """A series stayed where it was if its change and so many standard errors are below that share of the usual change."""
+
+_STAYED = (0.0, 0.0)
+"""The shift on a day, and its standard error, of a series whose own step is clearly on another day."""
 
 _CLEARLY_STEP = 10.0
 _NORMAL = statistics.NormalDist()
@@ -86,7 +100,22 @@ def find_causes(many: Sequence[Judged]) -> list[Cause]:
     """The causes of changes in these series, by day; any is found without a change with a risk of `RISK` at most."""
     found = find_changes([one.values for one in many], [one.times for one in many])
     pool = [_Told(number, change, many[number]) for number, changes in enumerate(found) for change in changes]
-    return sorted(_Causes(many, pool).found(), key=lambda one: (one.at, one.members))
+    causes = _Causes(many, pool).found()
+    stairs = [one for one in pool if _is_of_steps(one, causes)]
+    if stairs:
+        causes = _Causes(many, [one for one in pool if one not in stairs]).found()
+    return sorted(causes, key=lambda one: (one.at, one.members))
+
+
+def _is_of_steps(told: _Told, causes: Sequence[Cause]) -> bool:
+    """Whether a creep is the steps of causes that have this series: two steps one way are near to a line."""
+    if told.change.kind != "creep":
+        return False
+    begin, end = told.change.begin, told.change.end
+    times, values = told.judged.times[begin:end], bounded(told.judged.values[begin:end])
+    steps = (one for one in causes if one.kind == "step" and told.number in one.members)
+    cuts = sorted({bisect_left(times, one.at) for one in steps if times[0] < one.at <= times[-1]})
+    return bool(cuts) and fit_of_levels(values, cuts) < fit_of_line(times, values)
 
 
 class _Told(NamedTuple):
@@ -132,10 +161,13 @@ class _Causes:
     def __init__(self, many: Sequence[Judged], pool: Iterable[_Told]) -> None:
         self._many = many
         self._pool = sorted(pool, key=lambda one: one.change.p)
+        self._steps = [one for one in self._pool if one.change.kind == "step"]
         self._cuts: dict[int, list[int]] = {}
-        for one in self._pool:
-            if one.change.kind == "step":
-                self._cuts.setdefault(one.number, []).append(one.change.at)
+        self._clear_cuts: dict[int, list[int]] = {}
+        for one in self._steps:
+            self._cuts.setdefault(one.number, []).append(one.change.at)
+            if one.change.gain >= _CLEARLY_STEP:
+                self._clear_cuts.setdefault(one.number, []).append(one.change.at)
 
     def found(self) -> list[Cause]:
         """All causes, the surest first."""
@@ -169,18 +201,29 @@ class _Causes:
             days = seed.likely_days
             likely = {day: sum(one.likelihood(day) for one in group) for day in days}
             best = max(likely, key=likely.__getitem__)
-            if best == day or not seed.may_be_on(best):
+            # the surest of many steps may be one that noise moved far
+            if best == day or not seed.may_be_on(best, _HARDLY):
                 break
             day = best
-        weights = {number: self._around(number, day, group) for number in range(len(self._many))}
 
         def is_near(other: _Told) -> bool:
-            return _goes_with_step(day, other, _LEAST_LIKELY + 1)
+            return _goes_with_step(day, other, _HARDLY)
+
+        weights = {number: self._around(number, day, group) for number in range(len(self._many))}
+        own = [one for one in self._steps if one.way == seed.way]
+        near = {one.number for one in own if is_near(one)}
+        for one in own:
+            if one.number not in near and weights[one.number] is not None and self._is_beside(one, day):
+                weights[one.number] = _STAYED
 
         def days_of(own: Sequence[_Told]) -> tuple[int, int, int]:
             return *_span([one for one in own if one.may_be_on(day)] or [seed], day), day
 
         return self._cause(seed, group, [one for one in alike if is_near(one)], weights, days_of)
+
+    def _is_beside(self, told: _Told, day: int) -> bool:
+        """Whether a step is so near to that day that its levels are those before and after the day."""
+        return abs(bisect_left(told.judged.times, day) - told.change.at) <= LEAST_LEVEL
 
     def _creep(self, seed: _Told, alike: Sequence[_Told]) -> Cause:
         first, last = seed.days
@@ -235,10 +278,13 @@ class _Causes:
         return statistics.fmean(after) - statistics.fmean(before), math.sqrt(variance)
 
     def _along(self, number: int, first: int, last: int) -> tuple[float, float] | None:
-        """The rise of a series from one day to the other and its standard error; None for few days or after a step."""
+        """The rise of a series from one day to the other and its standard error; None for few days and around a step.
+
+        A clear step in between would be taken for a rise.
+        """
         times, values, _ = self._many[number]
         low, high = bisect_left(times, first), bisect_left(times, last + 1)
-        if high - low < 2 * LEAST_LEVEL:
+        if high - low < 2 * LEAST_LEVEL or any(low < cut < high for cut in self._clear_cuts.get(number, ())):
             return None
         own, inside = times[low:high], bounded(values[low:high])
         middle, mean = statistics.fmean(own), statistics.fmean(inside)

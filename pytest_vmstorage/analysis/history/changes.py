@@ -13,6 +13,7 @@ are no level.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ LEAST_LEVEL = 3
 LEAST_DAYS = 10
 """Fewer days show no change, however large: their order might be one of chance."""
 
-RISK = 0.035
+RISK = 0.045
 """The risk that a history without any change has a finding. 0.05 is promised; a part is kept back, as in the gate."""
 
 WINDOW = 120
@@ -41,6 +42,12 @@ LEVEL_WINDOW = 2 * LEAST_LEVEL - 1
 FAR = 3.0
 _STEP_PART, _CREEP_PART = 0.7, 0.3
 """The parts of a series' risk that both kinds of change have."""
+
+NEWEST_DAYS = 12
+"""A step of so many days at most is a new one: what one asks for each night, and has the fewest days to show itself."""
+
+_NEWEST_PART = 0.6
+"""The part of the risk of steps that the new ones have, where the series ends with the newest day."""
 
 _NORMAL = statistics.NormalDist()
 
@@ -67,24 +74,27 @@ def find_changes(many: Sequence[Sequence[float]], times: Sequence[Sequence[float
     """The changes in each of these series, whose days are at `times`, in their order.
 
     Any is found in unchanged series with a risk of `RISK` at most (Benjamini and Hochberg over all series). The levels
-    on both sides of a step are looked at again, all together and with half the risk, and so on.
+    on both sides of a step are looked at again, all together and with half the risk, and so on; a change found there
+    has a p-value for as many series as there are and all of the risk, as the others have.
     """
     found: list[list[Change]] = [[] for _ in many]
     open_parts = [(number, 0, len(values)) for number, values in enumerate(many)]
-    risk = RISK
+    share = 1.0
     while open_parts:
         looks = [(number, look) for number, begin, end in open_parts for look in _looks(many[number], begin, end)]
-        limit = benjamini_hochberg([look.p for _, look in looks], risk)
+        limit = benjamini_hochberg([look.p for _, look in looks], RISK * share)
+        weight = max(1.0, len(looks) / len(many)) / share
         open_parts = []
         for number, look in looks:
             if look.p > limit:
                 continue
             change = look.change(times[number], many[number])
+            change = replace(change, p=min(1.0, change.p * weight))
             found[number].append(change)
             if change.kind == "step":
                 sides = ((look.outer[0], change.at), (change.at, look.outer[1]))
                 open_parts += [(number, *side) for side in sides if side[1] - side[0] >= LEAST_DAYS]
-        risk /= 2
+        share /= 2
     ordered = [sorted(changes, key=lambda one: one.at) for changes in found]
     return [_placed(changes, values) for changes, values in zip(ordered, many, strict=True)]
 
@@ -110,13 +120,18 @@ def _placed(changes: Sequence[Change], values: Sequence[float]) -> list[Change]:
 
 
 def _between(one: Change, values: Sequence[float], begin: int, end: int) -> tuple[Change, float]:
-    """The step as it is between these days, and the p-value that it has there."""
+    """The step as it is between these days, and the p-value that it has there.
+
+    It is no surer than that: among more days a step is sure for the sake of others, too.
+    """
     inside = bounded(values[begin:end])
     if len(inside) < 2 * LEAST_LEVEL:
         return one, 1.0
     places = [(begin + place, like) for place, like in likely_places(inside)]
     found = _best_place(values[begin:end], begin, places)
-    return replace(one, begin=begin, end=end, places=places, **found), best_split(inside)[1]
+    doubt = best_split(inside, is_newest=end == len(values))[1]
+    p = max(one.p, min(1.0, doubt / _STEP_PART))
+    return replace(one, begin=begin, end=end, places=places, p=p, **found), doubt
 
 
 def _best_place(values: Sequence[float], begin: int, places: Sequence[tuple[int, float]]) -> dict[str, Any]:
@@ -157,7 +172,7 @@ class _Look(NamedTuple):
     def at_part(cls, whole: Sequence[float], window: tuple[int, int], outer: tuple[int, int]) -> _Look:
         """The look at that window of a series, which is in the part `outer`."""
         values = bounded(whole[window[0] : window[1]])
-        at, step_p = best_split(values)
+        at, step_p = best_split(values, is_newest=window[1] == len(whole))
         # of a change that is sure either way only the better description is asked for
         creep_p = step_p if step_p < _PLAIN else mann_kendall_p(values)
         p = min(1.0, step_p / _STEP_PART, creep_p / _CREEP_PART)
@@ -209,24 +224,41 @@ def _sums(values: Sequence[float]) -> tuple[list[float], float]:
     return list(accumulate(centered)), sum([value * value for value in centered])
 
 
-def best_split(values: Sequence[float]) -> tuple[int, float]:
-    """The first day of the second of two levels that differ most, and its p-value: 1.0 if all days are equal."""
+def best_split(values: Sequence[float], is_newest: bool = False) -> tuple[int, float]:
+    """The first day of the second of two levels that differ most, and its p-value: 1.0 if all days are equal.
+
+    Where the values end with the newest day of their series, the new steps (`NEWEST_DAYS`, a quarter of the days at
+    most) have a part of the risk for themselves: a weighted Bonferroni correction (Genovese, Roeder and Wasserman,
+    Biometrika 93, 2006).
+    """
     count = len(values)
     sums, squares = _sums(values)
     if squares <= 1e-18 * count:
         return LEAST_LEVEL, 1.0
+    first_new = max(LEAST_LEVEL, count - min(NEWEST_DAYS, count // 4)) if is_newest else count
+    old = range(LEAST_LEVEL, min(first_new, count - LEAST_LEVEL + 1))
+    new = range(first_new, count - LEAST_LEVEL + 1)
+    if not new:
+        return _best_of(values, sums, squares, old)
+    (old_at, old_p), (new_at, new_p) = (_best_of(values, sums, squares, places) for places in (old, new))
+    old_p, new_p = min(1.0, old_p / (1 - _NEWEST_PART)), min(1.0, new_p / _NEWEST_PART)
+    return (new_at, new_p) if new_p < old_p else (old_at, old_p)
+
+
+def _best_of(values: Sequence[float], sums: Sequence[float], squares: float, places: range) -> tuple[int, float]:
+    """The best of these splits, and its p-value among them."""
+    count = len(values)
     # the standardized difference of both means, squared
-    middle = sums[LEAST_LEVEL - 1 : count - LEAST_LEVEL]
-    gains = [one * one / (at * (count - at)) for at, one in enumerate(middle, LEAST_LEVEL)]
+    gains = [sums[at - 1] ** 2 / (at * (count - at)) for at in places]
     best = max(gains)
-    at = LEAST_LEVEL + gains.index(best)
+    at = places[gains.index(best)]
     z = math.sqrt(best * count * (count - 1) / squares)
     one = math.erfc(z / math.sqrt(2)) / 2
     if (z > _SURE_OF_NORMAL or count < _SHORT) and min(at, count - at) < _MANY:
         group = values[at:] if count - at <= at else values[:at]
         upward = (sums[at - 1] < 0) == (count - at <= at)
         one = drawn_sum_p(values, group) if upward else drawn_sum_p([-v for v in values], [-v for v in group])
-    return at, min(1.0, 2 * one * splits_looked_at(count, one))
+    return at, min(1.0, 2 * one * splits_looked_at(count, one, places))
 
 
 _SURE_OF_NORMAL = 2.5
@@ -235,28 +267,33 @@ _SURE_OF_NORMAL = 2.5
 _SHORT, _MANY = 20, 40
 
 
-def splits_looked_at(count: int, p: float) -> float:
-    """The number of independent splits to which all splits of so many days amount, for a one-sided p-value of one.
+def splits_looked_at(count: int, p: float, places: range | None = None) -> float:
+    """The number of independent splits to which these splits of so many days amount, for a one-sided p-value of one.
 
     Siegmund's approximation of the probability that the largest of all standardized differences exceeds a bound
-    (Biometrika 75, 1988, with the correction for discrete time).
+    (Biometrika 75, 1988, with the correction for discrete time). Splits whose levels have too few days for so small a
+    p-value in any order do not count (Tarone, Biometrics 46, 1990). `places` are all splits where it is None.
     """
-    return _splits(count, round(-_NORMAL.inv_cdf(min(max(p, 1e-300), 0.4)), 1))
+    bound = round(-_NORMAL.inv_cdf(min(max(p, 1e-300), 0.4)), 1)
+    least = LEAST_LEVEL
+    while least < min(_MANY, count // 2) and math.comb(count, least) * p < 1 - 1e-9:
+        least += 1
+    places = range(LEAST_LEVEL, count - LEAST_LEVEL + 1) if places is None else places
+    return _splits(count, bound, max(places.start, least), min(places.stop, count - least + 1))
 
 
 _FAR_OUT = 20.0
 
 
 @lru_cache(maxsize=65536)
-def _splits(count: int, bound: float) -> float:
+def _splits(count: int, bound: float, first: int, stop: int) -> float:
     total = 0.0
-    for at in range(LEAST_LEVEL, count // 2 + 1):
+    for at in range(first, stop):
         share = at * (count - at) / count
-        # a split is as likely as that of as many days at the other end
-        total += _overshoot(bound / math.sqrt(share)) / share * (1 if at * 2 == count else 2)
+        total += _overshoot(bound / math.sqrt(share)) / share
     # the ratio of density to tail is near the bound where that is far
     mills = _NORMAL.pdf(bound) * 2 / math.erfc(bound / math.sqrt(2)) if bound < _FAR_OUT else bound
-    return min(count - 2 * LEAST_LEVEL + 1.0, max(1.0, bound * mills * total / 2))
+    return min(max(1.0, stop - first), max(1.0, bound * mills * total / 2))
 
 
 def _overshoot(x: float) -> float:
@@ -306,6 +343,14 @@ def fit_of_step(values: Sequence[float]) -> float:
             inside = max([one * one * size / (cut * (size - cut)) for cut, one in enumerate(own[:-1], 1)])
             rests.append(all_of_it - inside + _sums(other)[1])
     return min([one, *(_bic(max(rest, floor), count, 5) for rest in rests)])
+
+
+def fit_of_levels(values: Sequence[float], cuts: Sequence[int]) -> float:
+    """Schwarz's criterion of the levels between known places; lower is better."""
+    bounds = [0, *cuts, len(values)]
+    parts = [values[begin:end] for begin, end in itertools.pairwise(bounds)]
+    rest = math.fsum(_sums(part)[1] for part in parts)
+    return _bic(max(rest, 1e-12 * _sums(values)[1]), len(values), len(parts))
 
 
 def fit_of_line(times: Sequence[float], values: Sequence[float]) -> float:

@@ -72,6 +72,41 @@ def test_two_causes_on_two_days_are_two_findings() -> None:
     assert first.after < 112 <= first.on < second.after + 1 <= 128 <= second.on
 
 
+@pytest.mark.parametrize("seed", [4, 6])
+def test_two_steps_one_way_are_no_creep(seed: int) -> None:
+    """A stair is as near to a line as to levels in a cell or two, whose days the other cells know."""
+    raw = with_values(format="raw")
+    causes = history((raw, step(13)), (raw, step(27)), seed=seed, spread=0.025)
+    assert [(one.kind, one.at, dict(one.shared)) for one in causes] == [
+        ("step", 113, {"format": "raw"}),
+        ("step", 127, {"format": "raw"}),
+    ]
+
+
+def test_the_surest_step_may_be_off_by_days() -> None:
+    """Of a hundred cells noise moves one by two days here, and it is the surest: the others' day is that of all."""
+    draw = random.Random("1 all cells 8")
+    many = [
+        Judged(range(60), [draw.gauss(0, 0.03) + TENTH * (day >= 40) for day in range(60)], {"cell": str(number)})
+        for number in range(100)
+    ]
+    (cause,) = find_causes(many)
+    assert (cause.at, len(cause.members), len(cause.sure)) == (40, 100, 100)
+
+
+def test_a_cell_with_a_clear_step_on_another_day_is_no_member() -> None:
+    """One cell changed twice as much as the others and two days before them: it is a finding for itself."""
+    draw = random.Random(1)
+    many = []
+    for number, cell in enumerate(CELLS):
+        day, size = (23, 0.4) if number == 7 else (25, TENTH)
+        many.append(Judged(range(40), [draw.gauss(0, 0.01) + size * (now >= day) for now in range(40)], cell))
+    first, second = find_causes(many)
+    assert (first.at, first.members) == (23, (7,))
+    assert (second.at, len(second.members)) == (25, 35)
+    assert 7 not in second.members
+
+
 def test_faster_and_slower_are_two_findings() -> None:
     """Although they came on the same day."""
     causes = history((with_values(bus="ide"), step(20)), (with_values(bus="virtio-scsi"), step(20, -TENTH)))

@@ -110,13 +110,14 @@ def test_the_p_value_is_that_of_other_orders() -> None:
     assert p <= 3 * share
 
 
-def test_unchanged_series_alarm_as_seldom_as_they_say() -> None:
+@pytest.mark.parametrize("is_newest", [False, True])
+def test_unchanged_series_alarm_as_seldom_as_they_say(is_newest: bool) -> None:
     """Of 2,000 series of noise with bad days, at most as many as the p-value says, but for chance."""
     draw = random.Random(7)
     ps = []
     for _ in range(2000):
         values = [draw.gauss(0, 1) + 20 * (draw.random() < 0.05) for _ in range(40)]
-        ps.append(best_split(bounded(values))[1])
+        ps.append(best_split(bounded(values), is_newest)[1])
     for level in (0.2, 0.05, 0.01):
         expected = level * len(ps)
         assert sum(p <= level for p in ps) <= expected + 3 * math.sqrt(expected)
@@ -126,6 +127,34 @@ def test_unchanged_series_alarm_as_seldom_as_they_say() -> None:
 def test_more_days_are_more_splits() -> None:
     """A surer split counts as one of more: neighbouring ones agree less on it."""
     assert 1 < splits_looked_at(20, 1e-3) < splits_looked_at(60, 1e-3) < splits_looked_at(60, 1e-6) < 60
+
+
+def test_splits_that_cannot_be_so_sure_do_not_count() -> None:
+    """Of 60 days no order of three has a p-value below 1 in 34,220, and one of four has."""
+    assert 1 / math.comb(60, 4) < 1e-5 < 1 / math.comb(60, 3) < 1e-4
+    assert splits_looked_at(60, 1e-5, range(3, 30)) == splits_looked_at(60, 1e-5, range(4, 30))
+    assert splits_looked_at(60, 1e-4, range(3, 30)) > splits_looked_at(60, 1e-4, range(4, 30))
+
+
+def test_a_new_step_needs_fewer_days_than_an_old_one() -> None:
+    """The newest days have a part of the risk for themselves, which the others pay."""
+    new = [value + math.log(1.1) * (day >= 55) for day, value in enumerate(noise(60, 10))]
+    old = [value + math.log(1.1) * (10 <= day < 15) for day, value in enumerate(noise(60, 10))]
+    for values, cheaper in ((new, True), (old, False)):
+        (at, p), (newest_at, newest) = best_split(values), best_split(values, is_newest=True)
+        assert at == newest_at
+        assert (newest < p) is cheaper
+        assert newest < 3 * p
+
+
+def test_a_second_look_is_paid_for() -> None:
+    """A change beside another one is as sure as its own days make it, after twice as many looks with half the risk."""
+    values = [value + 0.5 * (day >= 30) + 0.1 * (day >= 45) for day, value in enumerate(noise(60, 11))]
+    (found,) = find_changes([values], [range(60)])
+    first, second = found
+    assert (first.at, second.at) == (30, 45)
+    assert first.p >= best_split(values[:45])[1]
+    assert second.p >= 4 * best_split(values[30:], is_newest=True)[1]
 
 
 def test_likely_places_are_relative_to_the_likeliest() -> None:
