@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -240,7 +241,9 @@ def benjamini_hochberg(p_values: Sequence[float], rate: float) -> float:
 def mann_kendall_p(values: Sequence[float]) -> float:
     """The two-sided probability of values in an order that rises or falls as much as this (Mann 1945, Kendall 1975).
 
-    The normal approximation with correction for continuity and for equal values; 1.0 for fewer than 3.
+    All orders are counted where no values are equal and they are at most `MOST_FOR_ALL_ORDERS`; else it is the normal
+    approximation with correction for continuity and for equal values, which is too large in the far tail. 1.0 for fewer
+    than 3.
     """
     count = len(values)
     ordered: list[float] = []
@@ -251,10 +254,39 @@ def mann_kendall_p(values: Sequence[float]) -> float:
         high = low if is_new else bisect_right(ordered, value, low)
         score += low - (place - high)
         ordered.insert(high, value)
-    variance = (_pairs_of(count) - math.fsum(map(_pairs_of, Counter(values).values()))) / 18
+    equal = math.fsum(map(_pairs_of, Counter(values).values()))
+    if not equal and 3 <= count <= MOST_FOR_ALL_ORDERS:
+        turned = (count * (count - 1) // 2 - abs(score)) // 2
+        return min(1.0, 2 * _shares_of_orders(count)[turned])
+    variance = (_pairs_of(count) - equal) / 18
     if variance <= 0:
         return 1.0
     return math.erfc(max(0, abs(score) - 1) / math.sqrt(2 * variance))
+
+
+MOST_FOR_ALL_ORDERS = 120
+"""Of more values Mann and Kendall's test has no distribution of its own here."""
+
+_ORDERS = [array("d", [1.0])]
+"""By the number of values less 1: the share of orders with 0, 1, ... pairs turned round, to half of the pairs."""
+
+
+@lru_cache(maxsize=64)
+def _shares_of_orders(count: int) -> Sequence[float]:
+    """The shares of all orders of `count` values with at most 0, 1, ... pairs turned round, to half of the pairs.
+
+    Each further value turns from none to all of those before it, all as likely (Kendall 1938).
+    """
+    while len(_ORDERS) < count:
+        last, size = _ORDERS[-1], len(_ORDERS) + 1
+        full = [*last, *reversed(last[: (size - 1) * (size - 2) // 2 + 1 - len(last)])]
+        sums, window = array("d"), 0.0
+        for place in range(size * (size - 1) // 4 + 1):
+            window += full[place] if place < len(full) else 0.0
+            window -= full[place - size] if place >= size else 0.0
+            sums.append(window / size)
+        _ORDERS.append(sums)
+    return tuple(accumulate(_ORDERS[count - 1]))
 
 
 def _pairs_of(count: int) -> float:

@@ -134,11 +134,22 @@ def test_the_slope_is_that_of_theil_and_sen() -> None:
         assert theil_sen(times, values) == pytest.approx(scipy_stats.theilslopes(values, times).slope)
 
 
-def test_the_trend_is_that_of_mann_and_kendall() -> None:
-    """Kendall's tau of values and their places has the same p-value, but for our correction for continuity."""
+@pytest.mark.parametrize("slope", [0.0, 0.02, 0.1])
+@pytest.mark.parametrize("count", [3, 4, 11, 60, 120])
+def test_the_trend_is_that_of_all_orders(count: int, slope: float) -> None:
+    """Kendall's tau of values and their places has the same p-value, up and down, where it is far out too."""
     draw = random.Random(9)
-    for count in (10, 30, 60):
-        values = [value + place * 0.02 for place, value in enumerate(drawn(draw, count))]
+    values = [value + place * slope for place, value in enumerate(drawn(draw, count))]
+    tau = scipy_stats.kendalltau(range(count), values, method="exact")
+    assert mann_kendall_p(values) == pytest.approx(tau.pvalue, rel=1e-6)
+    assert mann_kendall_p(values[::-1]) == mann_kendall_p(values)
+
+
+def test_the_trend_of_many_or_equal_values_is_the_normal_one() -> None:
+    """It is that of Kendall's tau, but for our correction for continuity."""
+    draw = random.Random(9)
+    for count, digits in ((200, 9), (60, 1), (30, 0)):
+        values = [round(value + place * 0.01, digits) for place, value in enumerate(drawn(draw, count))]
         tau = scipy_stats.kendalltau(range(count), values, method="asymptotic")
         assert mann_kendall_p(values) == pytest.approx(tau.pvalue, rel=0.25)
         assert mann_kendall_p(values) >= tau.pvalue

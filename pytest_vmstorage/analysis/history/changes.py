@@ -40,7 +40,7 @@ LEVEL_WINDOW = 2 * LEAST_LEVEL - 1
 """Days around a day, itself among them, of which a level of the fewest days is the majority."""
 
 FAR = 3.0
-_STEP_PART, _CREEP_PART = 0.7, 0.3
+_STEP_PART, _CREEP_PART = 0.65, 0.35
 """The parts of a series' risk that both kinds of change have."""
 
 NEWEST_DAYS = 12
@@ -158,7 +158,7 @@ _PLAIN = 1e-8
 
 
 class _Look(NamedTuple):
-    """A part of a series, and the best step in it: `z` is the difference of means in its standard errors."""
+    """A part of a series, bounded, with the best step in it, and how sure a step, a creep and either are."""
 
     values: Sequence[float]
     begin: int
@@ -171,10 +171,11 @@ class _Look(NamedTuple):
     @classmethod
     def at_part(cls, whole: Sequence[float], window: tuple[int, int], outer: tuple[int, int]) -> _Look:
         """The look at that window of a series, which is in the part `outer`."""
-        values = bounded(whole[window[0] : window[1]])
+        plain = whole[window[0] : window[1]]
+        values = bounded(plain)
         at, step_p = best_split(values, is_newest=window[1] == len(whole))
         # of a change that is sure either way only the better description is asked for
-        creep_p = step_p if step_p < _PLAIN else mann_kendall_p(values)
+        creep_p = step_p if step_p < _PLAIN else mann_kendall_p(plain)
         p = min(1.0, step_p / _STEP_PART, creep_p / _CREEP_PART)
         return cls(values, window[0], outer, at, step_p, creep_p, p)
 
