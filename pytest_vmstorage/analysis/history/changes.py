@@ -40,7 +40,7 @@ LEVEL_WINDOW = 2 * LEAST_LEVEL - 1
 """Days around a day, itself among them, of which a level of the fewest days is the majority."""
 
 FAR = 3.0
-_STEP_PART, _CREEP_PART = 0.65, 0.35
+_STEP_PART, _CREEP_PART = 0.7, 0.3
 """The parts of a series' risk that both kinds of change have."""
 
 NEWEST_DAYS = 12
