@@ -30,7 +30,7 @@ LEAST_LEVEL = 3
 LEAST_DAYS = 10
 """Fewer days show no change, however large: their order might be one of chance."""
 
-RISK = 0.045
+RISK = 0.04
 """The risk that a history without any change has a finding. 0.05 is promised; a part is kept back, as in the gate."""
 
 WINDOW = 120
