@@ -157,6 +157,23 @@ def test_a_second_look_is_paid_for() -> None:
     assert second.p >= 4 * best_split(values[30:], is_newest=True)[1]
 
 
+@pytest.mark.parametrize("seed", [108, 116, 191, 198])
+def test_a_second_look_at_one_of_many_series_is_as_strict_as_the_first(seed: int) -> None:
+    """What looks like a change beside a step, by a chance of 1 in 150 and less, is none where a hundred are judged."""
+    values = [value + 0.3 * (day >= 30) for day, value in enumerate(noise(60, seed))]
+    assert min(best_split(values[:30])[1], best_split(values[30:], is_newest=True)[1]) < 0.007
+    alone, *_ = find_changes([values], [range(60)])
+    among, *_ = find_changes([values, *(noise(60, 9000 + number) for number in range(99))], [range(60)] * 100)
+    assert len(alone) == 2
+    assert [(one.kind, one.at) for one in among] == [("step", 30)]
+
+
+def test_a_step_stays_where_a_creep_begins_with_it() -> None:
+    """Each is a change."""
+    values = [value + (0.3 + 0.01 * (day - 30)) * (day >= 30) for day, value in enumerate(noise(60, 1, 0.014))]
+    assert only(values) == [("step", 30), ("creep", 30)]
+
+
 def test_likely_places_are_relative_to_the_likeliest() -> None:
     """A sharp step leaves no other day, a faint one many."""
     sharp = likely_places([value + (day >= 30) for day, value in enumerate(noise(60, 8))])
