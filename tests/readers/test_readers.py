@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from line_protocol_parser import parse_line
 from otava.config import load_config_from_file
@@ -53,6 +53,7 @@ def rows_of(*runs: Run) -> tuple[ExportRow, ...]:
     return gather(runs).rows
 
 
+@settings(deadline=None)
 @given(st.lists(POSITIVE, min_size=1, max_size=3), TEXT.filter(bool), TEXT, TEXT)
 def test_prometheus_reads_every_figure(figures: list[float], name: str, unit: str, text: str) -> None:
     """Its parser of OpenMetrics: names, units, labels, times, and no family or series twice."""
@@ -82,6 +83,7 @@ def test_prometheus_gets_the_unit_the_spread_and_the_mark_of_emulation() -> None
     assert (other.labels["accel"], other.labels["emulated"], other.labels["format"]) == ("kvm", "no", "qcow2")
 
 
+@settings(deadline=None)
 @given(st.lists(POSITIVE, min_size=1, max_size=3), TEXT.filter(bool), TEXT, TEXT)
 def test_influxdb_reads_every_figure(figures: list[float], name: str, unit: str, text: str) -> None:
     """A parser of its line protocol: a line is one row, with the same labels, figures and time."""

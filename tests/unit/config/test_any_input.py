@@ -48,7 +48,6 @@ def some(count: int) -> settings:
     return settings(
         derandomize=True,
         max_examples=count,
-        deadline=None,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )

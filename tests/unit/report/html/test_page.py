@@ -120,7 +120,7 @@ def test_the_page_asks_nothing_of_the_network() -> None:
     assert "url(" not in STYLE
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(runs())
 def test_every_figure_of_the_saved_run_is_in_the_page_and_no_other(run: Run) -> None:
     """The median of each shown metric of the JSON report stands in the table of its workload, in its row."""
@@ -138,7 +138,7 @@ def test_every_figure_of_the_saved_run_is_in_the_page_and_no_other(run: Run) -> 
             assert cell.figure in " ".join(found)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(runs() | st.sampled_from([a_run(), a_sweep()]))
 def test_the_page_has_no_number_that_the_saved_run_has_not(run: Run) -> None:
     """Made from the JSON report alone it is the same, to the letter: matrix, ratios, charts, proof and times."""

@@ -73,7 +73,7 @@ def spots_of(grid: Grid) -> list[tuple[tuple[str, ...], str, Spot]]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_no_cell_of_any_view_mixes_two_values_of_an_axis(data: st.DataObject) -> None:
     """A cell shows the one row that has its values, or says of which axes to choose a value, or nothing is there."""
@@ -101,7 +101,7 @@ def test_no_cell_of_any_view_mixes_two_values_of_an_axis(data: st.DataObject) ->
             assert not spot.choose
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_colour_says_that_all_rounds_agree(data: st.DataObject) -> None:
     """Up to six rounds: one is coloured as faster where its slowest round beats the reference's fastest, and no other.
@@ -128,7 +128,7 @@ def test_a_colour_says_that_all_rounds_agree(data: st.DataObject) -> None:
         assert not is_sure or colour_of(spot).startswith("f" if min(mine) > max(theirs) else "s")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(runs())
 def test_the_first_view_shows_every_row(run: Run) -> None:
     """No choice is asked for before the reader has made one."""
@@ -140,7 +140,7 @@ def test_the_first_view_shows_every_row(run: Run) -> None:
     assert sorted(there) == [row for row in range(len(figures.rows)) if figures.is_measured(row, view.column)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_a_view_as_a_table_has_the_texts_of_the_matrix(data: st.DataObject) -> None:
     """Figure and spread of a cell are those of the text report; with a ratio stands its interval."""
@@ -157,7 +157,7 @@ def test_a_view_as_a_table_has_the_texts_of_the_matrix(data: st.DataObject) -> N
                 assert spot.ratio is not None or cell.css in ("", "ref")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_the_first_rows_of_a_view_are_those_of_the_whole(data: st.DataObject) -> None:
     """The others are counted, and the references are those of all rows."""

@@ -1,0 +1,8 @@
+"""What holds for all unit tests: none fails because the machine is busy."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("unit", deadline=None)
+settings.load_profile("unit")
