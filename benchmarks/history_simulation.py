@@ -345,17 +345,17 @@ def markdown(
         return " / ".join(f"{100 * share:.1f}" for share in shares)
 
     head = (
-        *("world", "noise", "a day's noise", "false alarm in a history", "one cell: after 5 / 12 days"),
+        *("world", "noise", "a day's noise", "false alarm", "one cell: after 5 / 12 days", "with the day known"),
         *("five cells: after 5 / 12 days", "true day in the span", "days of a span", "creep"),
-        "with the day known: after 5 / 12 days, creep",
+        "with its shape known",
     )
     rows = [
         (
             *(one["name"], f"{100 * one['cv']:.2g}", per_cent(one["day"])),
             f"{per_cent(one['false_alarm'])} ± {per_cent(one['error'])}",
-            *(per_cent(one["found_5"], one["found_12"]), per_cent(one["shared_5"], one["shared_12"])),
-            *(per_cent(one["inside"]), one["spans"] or "", per_cent(one["creep"])),
-            f"{per_cent(one['known_5'], one['known_12'])}, {per_cent(one['known_creep'])}",
+            *(per_cent(one["found_5"], one["found_12"]), per_cent(one["known_5"], one["known_12"])),
+            *(per_cent(one["shared_5"], one["shared_12"]), per_cent(one["inside"])),
+            *(f"{one['spans'] or 0:g}", per_cent(one["creep"]), per_cent(one["known_creep"])),
         )
         for one in worlds
     ]
