@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+from importlib.util import find_spec
 
-settings.register_profile("unit", deadline=None)
-settings.load_profile("unit")
+# links are tested where it is not installed
+if find_spec("hypothesis"):
+    from hypothesis import settings
+
+    settings.register_profile("unit", deadline=None)
+    settings.load_profile("unit")
