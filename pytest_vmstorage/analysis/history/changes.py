@@ -40,7 +40,7 @@ LEVEL_WINDOW = 2 * LEAST_LEVEL - 1
 """Days around a day, itself among them, of which a level of the fewest days is the majority."""
 
 FAR = 2.75
-"""In robust standard deviations: further out bad days hide a step, nearer bad days in a row look like one (simulated)."""
+"""In robust standard deviations: further out bad days hide a step, nearer some in a row look like one (simulated)."""
 
 _STEP_PART, _CREEP_PART = 0.7, 0.3
 """The parts of a series' risk that both kinds of change have."""
