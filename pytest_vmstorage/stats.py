@@ -361,11 +361,10 @@ def _saddlepoint(scores: Sequence[float], size: int, total: float) -> float:
     for _ in range(60):
         parts = [1 / (1 + math.exp(-(odds + tilt * score))) for score in scores]
         weights = [part * (1 - part) for part in parts]
-        off_size = math.fsum(parts) - size
-        off_sum = math.fsum(map(operator.mul, parts, scores)) - total
-        one = math.fsum(weights)
-        cross = math.fsum(map(operator.mul, weights, scores))
-        two = math.fsum(weight * score * score for weight, score in zip(weights, scores, strict=True))
+        weighted = list(map(operator.mul, weights, scores))
+        # a plain sum will do for a step: the next one mends what it lost
+        off_size, off_sum = sum(parts) - size, sum(map(operator.mul, parts, scores)) - total
+        one, cross, two = sum(weights), sum(weighted), sum(map(operator.mul, weighted, scores))
         determinant = one * two - cross * cross
         if determinant <= 1e-12:
             return 0.0
@@ -375,7 +374,7 @@ def _saddlepoint(scores: Sequence[float], size: int, total: float) -> float:
         odds, tilt = odds - step_odds / most, tilt - step_tilt / most
         if abs(tilt) > 50 or abs(odds) > 500:
             return 0.0
-        if max(abs(step_odds), abs(step_tilt)) < 1e-9:
+        if max(abs(step_odds), abs(step_tilt)) < 1e-7:
             break
     cumulant = math.fsum(math.log1p(math.exp(odds + tilt * score)) for score in scores)
     at_start = count * math.log1p(math.exp(start))
