@@ -114,6 +114,8 @@ def test_what_a_killed_process_left_is_found_and_ended(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         assert until((tmp_path / "file.pids").exists)
         children = [int(word) for word in (tmp_path / "file.pids").read_text().split()]
+        # each is a shell until it has begun its program
+        assert until(lambda: [Path(f"/proc/{pid}/comm").read_text() for pid in children] == ["sleep\n"] * 2)
         assert not [one for one in shell.sweep(look_only=True) if f"pid {children[0]}" in one]
         process.kill()
     told = shell.sweep(look_only=True)
