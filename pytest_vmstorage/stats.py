@@ -257,7 +257,7 @@ def mann_kendall_p(values: Sequence[float]) -> float:
     equal = math.fsum(map(_pairs_of, Counter(values).values()))
     if not equal and 3 <= count <= MOST_FOR_ALL_ORDERS:
         turned = (count * (count - 1) // 2 - abs(score)) // 2
-        return min(1.0, 2 * _shares_of_orders(count)[turned])
+        return min(1.0, 2 * sum(_shares_of_orders(count)[: turned + 1]))
     variance = (_pairs_of(count) - equal) / 18
     if variance <= 0:
         return 1.0
@@ -265,28 +265,28 @@ def mann_kendall_p(values: Sequence[float]) -> float:
 
 
 MOST_FOR_ALL_ORDERS = 120
-"""Of more values Mann and Kendall's test has no distribution of its own here."""
+"""With more values Mann and Kendall's test is the normal approximation, which is near enough there."""
 
 _ORDERS = [array("d", [1.0])]
-"""By the number of values less 1: the share of orders with 0, 1, ... pairs turned round, to half of the pairs."""
+"""What `_shares_of_orders` returned for 1, 2, ... values: each is made from the one before."""
 
 
-@lru_cache(maxsize=64)
 def _shares_of_orders(count: int) -> Sequence[float]:
-    """The shares of all orders of `count` values with at most 0, 1, ... pairs turned round, to half of the pairs.
+    """The shares of all orders of `count` values that have 0, 1, ... pairs turned round, up to half of all pairs.
 
     Each further value turns from none to all of those before it, all as likely (Kendall 1938).
     """
     while len(_ORDERS) < count:
         last, size = _ORDERS[-1], len(_ORDERS) + 1
+        # the other half is the same, backwards
         full = [*last, *reversed(last[: (size - 1) * (size - 2) // 2 + 1 - len(last)])]
-        sums, window = array("d"), 0.0
+        shares, window = array("d"), 0.0
         for place in range(size * (size - 1) // 4 + 1):
             window += full[place] if place < len(full) else 0.0
             window -= full[place - size] if place >= size else 0.0
-            sums.append(window / size)
-        _ORDERS.append(sums)
-    return tuple(accumulate(_ORDERS[count - 1]))
+            shares.append(window / size)
+        _ORDERS.append(shares)
+    return _ORDERS[count - 1]
 
 
 def _pairs_of(count: int) -> float:

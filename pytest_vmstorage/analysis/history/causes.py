@@ -108,7 +108,7 @@ def find_causes(many: Sequence[Judged]) -> list[Cause]:
 
 
 def _is_of_steps(told: _Told, causes: Sequence[Cause]) -> bool:
-    """Whether a creep is the steps of causes that have this series: two steps one way are near to a line."""
+    """Whether a creep is rather the steps of causes that have its series: two steps one way look like a line."""
     if told.change.kind != "creep":
         return False
     begin, end = told.change.begin, told.change.end
@@ -153,6 +153,10 @@ class _Told(NamedTuple):
         """Whether the step may have come on that day; a bad day beside it moves it by one."""
         distance = abs(bisect_left(self.judged.times, day) - self.change.at)
         return distance <= 1 or self.likelihood(day) >= least
+
+    def is_beside(self, day: int) -> bool:
+        """Whether the step is so near to that day that its levels are those before and after the day."""
+        return abs(bisect_left(self.judged.times, day) - self.change.at) <= LEAST_LEVEL
 
 
 class _Causes:
@@ -210,20 +214,16 @@ class _Causes:
             return _goes_with_step(day, other, _HARDLY)
 
         weights = {number: self._around(number, day, group) for number in range(len(self._many))}
-        own = [one for one in self._steps if one.way == seed.way]
-        near = {one.number for one in own if is_near(one)}
-        for one in own:
-            if one.number not in near and weights[one.number] is not None and self._is_beside(one, day):
+        same_way = [one for one in self._steps if one.way == seed.way]
+        near = {one.number for one in same_way if is_near(one)}
+        for one in same_way:
+            if one.number not in near and weights[one.number] is not None and one.is_beside(day):
                 weights[one.number] = _STAYED
 
         def days_of(own: Sequence[_Told]) -> tuple[int, int, int]:
             return *_span([one for one in own if one.may_be_on(day)] or [seed], day), day
 
         return self._cause(seed, group, [one for one in alike if is_near(one)], weights, days_of)
-
-    def _is_beside(self, told: _Told, day: int) -> bool:
-        """Whether a step is so near to that day that its levels are those before and after the day."""
-        return abs(bisect_left(told.judged.times, day) - told.change.at) <= LEAST_LEVEL
 
     def _creep(self, seed: _Told, alike: Sequence[_Told]) -> Cause:
         first, last = seed.days

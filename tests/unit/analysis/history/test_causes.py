@@ -83,6 +83,14 @@ def test_two_steps_one_way_are_no_creep(seed: int) -> None:
     ]
 
 
+def test_cells_with_a_clear_step_are_not_told_to_creep() -> None:
+    """From the first day to the last they rose as much as the one cell that creeps."""
+    ide, first = with_values(bus="ide"), with_values(**CELLS[0])
+    creep, step_of_ide = history((ide, step(20, 0.15)), (first, lambda day: 0.15 * day / 39))
+    assert (step_of_ide.kind, dict(step_of_ide.shared)) == ("step", {"bus": "ide"})
+    assert (creep.kind, creep.members) == ("creep", (0,))
+
+
 def test_the_surest_step_may_be_off_by_days() -> None:
     """Of a hundred cells noise moves one by two days here, and it is the surest: the others' day is that of all."""
     draw = random.Random("1 all cells 8")
