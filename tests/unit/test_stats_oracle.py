@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,13 @@ from pytest_vmstorage.stats import (
     visible_shift,
 )
 
-scipy_stats = pytest.importorskip("scipy.stats", reason="install scipy to have this tested")
 POLICY = Loss()
+
+
+@pytest.fixture(scope="module")
+def scipy_stats() -> Any:
+    """scipy's statistics: only the process that runs these tests spends the second that they take to import."""
+    return pytest.importorskip("scipy.stats", reason="install scipy to have this tested")
 
 
 def drawn(draw: random.Random, count: int) -> list[float]:
@@ -34,20 +40,20 @@ def drawn(draw: random.Random, count: int) -> list[float]:
     return [draw.gauss(0.3, 1) + draw.expovariate(1) - 1 for _ in range(count)]
 
 
-def scipy_p(differences: list[float]) -> float:
+def scipy_p(scipy_stats: Any, differences: list[float]) -> float:
     """The exact one-sided p-value; only for differences without equal sizes and zeros."""
     return float(scipy_stats.wilcoxon(differences, method="exact", alternative="greater").pvalue)
 
 
-def test_p_values_of_as_many_pairs_as_a_gate_looks_at() -> None:
+def test_p_values_of_as_many_pairs_as_a_gate_looks_at(scipy_stats: Any) -> None:
     """And of all fewer."""
     draw = random.Random(1)
     for count in [*range(1, POLICY.confirmation[-1].pairs + 1)] * 10:
         differences = drawn(draw, count)
-        assert signed_rank_p(differences) == pytest.approx(scipy_p(differences), rel=1e-12), differences
+        assert signed_rank_p(differences) == pytest.approx(scipy_p(scipy_stats, differences), rel=1e-12), differences
 
 
-def test_p_values_with_equal_sizes_and_zeros() -> None:
+def test_p_values_with_equal_sizes_and_zeros(scipy_stats: Any) -> None:
     """Against scipy's test over all patterns of signs; its "exact" method does not know of ties."""
     draw = random.Random(2)
     every = scipy_stats.PermutationMethod(n_resamples=10**6)
@@ -66,49 +72,49 @@ def test_p_values_with_equal_sizes_and_zeros() -> None:
 @pytest.mark.parametrize(
     "look", [*POLICY.screening, *POLICY.confirmation, InterimLook(pairs=9, pass_risk=0.025)], ids=str
 )
-def test_bounds_are_where_scipys_test_rejects(look: InterimLook) -> None:
+def test_bounds_are_where_scipys_test_rejects(scipy_stats: Any, look: InterimLook) -> None:
     """At the numbers of pairs and the risks of the gate's looks, and at others."""
     draw = random.Random(3)
     for _ in range(20):
         differences = drawn(draw, look.pairs)
         bound = upper_bound(differences, look.pass_risk)
-        assert scipy_p([bound + 1e-9 - one for one in differences]) <= look.pass_risk
-        assert scipy_p([bound - 1e-9 - one for one in differences]) > look.pass_risk
+        assert scipy_p(scipy_stats, [bound + 1e-9 - one for one in differences]) <= look.pass_risk
+        assert scipy_p(scipy_stats, [bound - 1e-9 - one for one in differences]) > look.pass_risk
         assert lower_bound([-one for one in differences], look.pass_risk) == -bound
 
 
-def test_too_few_have_no_bound() -> None:
+def test_too_few_have_no_bound(scipy_stats: Any) -> None:
     """Five cannot reach 1/64, by scipy's test neither."""
     differences = [0.1, 0.2, 0.3, 0.4, 0.5]
     assert math.isinf(upper_bound(differences, 1 / 64))
-    assert scipy_p(differences) > 1 / 64
+    assert scipy_p(scipy_stats, differences) > 1 / 64
 
 
 @pytest.mark.parametrize("count", [1, 2, 6, 7, 12, 24, 72])
-def test_the_estimate_leaves_no_shift_either_way(count: int) -> None:
+def test_the_estimate_leaves_no_shift_either_way(scipy_stats: Any, count: int) -> None:
     """Neither slower nor faster than it has a p-value below one half."""
     draw = random.Random(5)
     for _ in range(20):
         left = [one - hodges_lehmann(differences) for differences in [drawn(draw, count)] for one in differences]
-        assert scipy_p([one - 1e-9 for one in left]) >= 0.5
-        assert scipy_p([-one - 1e-9 for one in left]) >= 0.5
+        assert scipy_p(scipy_stats, [one - 1e-9 for one in left]) >= 0.5
+        assert scipy_p(scipy_stats, [-one - 1e-9 for one in left]) >= 0.5
 
 
-def test_the_interval_of_95_percent() -> None:
+def test_the_interval_of_95_percent(scipy_stats: Any) -> None:
     """Each bound with half of the risk."""
     draw = random.Random(4)
     for count in (6, 13, 25):
         differences = drawn(draw, count)
         found = shift_interval(differences)
         assert found is not None
-        assert scipy_p([one - found.low + 1e-9 for one in differences]) <= 0.025
-        assert scipy_p([one - found.low - 1e-9 for one in differences]) > 0.025
-        assert scipy_p([found.high + 1e-9 - one for one in differences]) <= 0.025
-        assert scipy_p([found.high - 1e-9 - one for one in differences]) > 0.025
+        assert scipy_p(scipy_stats, [one - found.low + 1e-9 for one in differences]) <= 0.025
+        assert scipy_p(scipy_stats, [one - found.low - 1e-9 for one in differences]) > 0.025
+        assert scipy_p(scipy_stats, [found.high + 1e-9 - one for one in differences]) <= 0.025
+        assert scipy_p(scipy_stats, [found.high - 1e-9 - one for one in differences]) > 0.025
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 6, 11, 17, 35, 100, 101, 999])
-def test_students_t(freedom: int) -> None:
+def test_students_t(scipy_stats: Any, freedom: int) -> None:
     """Probabilities and quantiles, to more digits than anybody reads."""
     for t in (-30, -2.5, -0.1, 0.0, 0.5, 1.96, 12.7):
         assert student_t_cdf(t, freedom) == pytest.approx(float(scipy_stats.t.cdf(t, freedom)), abs=1e-13)
@@ -118,14 +124,14 @@ def test_students_t(freedom: int) -> None:
 
 
 @pytest.mark.parametrize("count", [6, 12, 18, 36])
-def test_the_visible_shift_is_seen_in_four_of_five_cases(count: int) -> None:
+def test_the_visible_shift_is_seen_in_four_of_five_cases(scipy_stats: Any, count: int) -> None:
     """By the noncentral t distribution: the power of the two-sided test at 5 %."""
     noncentrality = visible_shift(1.0, count) * math.sqrt(count)
     critical = scipy_stats.t.ppf(0.975, count - 1)
     assert float(scipy_stats.nct.sf(critical, count - 1, noncentrality)) == pytest.approx(0.80, abs=0.02)
 
 
-def test_the_slope_is_that_of_theil_and_sen() -> None:
+def test_the_slope_is_that_of_theil_and_sen(scipy_stats: Any) -> None:
     """At days with gaps between them."""
     draw = random.Random(8)
     for count in (2, 3, 10, 61):
@@ -136,7 +142,7 @@ def test_the_slope_is_that_of_theil_and_sen() -> None:
 
 @pytest.mark.parametrize("slope", [0.0, 0.02, 0.1])
 @pytest.mark.parametrize("count", [3, 4, 11, 60, 120])
-def test_the_trend_is_that_of_all_orders(count: int, slope: float) -> None:
+def test_the_trend_is_that_of_all_orders(scipy_stats: Any, count: int, slope: float) -> None:
     """Kendall's tau of values and their places has the same p-value, up and down, where it is far out too."""
     draw = random.Random(9)
     values = [value + place * slope for place, value in enumerate(drawn(draw, count))]
@@ -145,7 +151,7 @@ def test_the_trend_is_that_of_all_orders(count: int, slope: float) -> None:
     assert mann_kendall_p(values[::-1]) == mann_kendall_p(values)
 
 
-def test_the_trend_of_many_or_equal_values_is_the_normal_one() -> None:
+def test_the_trend_of_many_or_equal_values_is_the_normal_one(scipy_stats: Any) -> None:
     """It is that of Kendall's tau, but for our correction for continuity."""
     draw = random.Random(9)
     for count, digits in ((200, 9), (60, 1), (30, 0)):
@@ -156,7 +162,7 @@ def test_the_trend_of_many_or_equal_values_is_the_normal_one() -> None:
     assert mann_kendall_p([1.0] * 20) == mann_kendall_p([1.0, 2.0]) == 1.0
 
 
-def test_what_counts_is_what_benjamini_and_hochberg_count() -> None:
+def test_what_counts_is_what_benjamini_and_hochberg_count(scipy_stats: Any) -> None:
     """As many p-values as scipy's adjusted ones that are at most the rate."""
     draw = random.Random(10)
     for count in (1, 5, 40):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -27,14 +28,17 @@ OURS = {name for name, thing in vars(errors).items() if isinstance(thing, type) 
 WITHOUT = {"error"}
 """Names of a class that a parameter gives; host/file_systems.py raises what its caller asks for."""
 
-SOURCES = {
-    path.relative_to(PACKAGE): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))
-}
+
+@functools.cache
+def sources() -> Mapping[Path, ast.Module]:
+    """The product's modules, parsed."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return {path.relative_to(PACKAGE): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def _made() -> Iterator[tuple[str, ast.Call]]:
     """Each place where an error of ours is made, with its file and line."""
-    for path, tree in SOURCES.items():
+    for path, tree in sources().items():
         raised = {id(one.exc) for one in ast.walk(tree) if isinstance(one, ast.Raise)}
         for one in ast.walk(tree):
             if isinstance(one, ast.Call) and isinstance(one.func, ast.Name):
@@ -45,7 +49,7 @@ def _made() -> Iterator[tuple[str, ast.Call]]:
 
 def _used() -> set[str]:
     """All codes that stand in the code."""
-    constants = (one for tree in SOURCES.values() for one in ast.walk(tree) if isinstance(one, ast.Constant))
+    constants = (one for tree in sources().values() for one in ast.walk(tree) if isinstance(one, ast.Constant))
     return {str(one.value) for one in constants if re.fullmatch(r"VM\d{3}", str(one.value))}
 
 
@@ -59,7 +63,7 @@ def test_each_error_of_ours_is_made_with_a_code() -> None:
 def test_usage_errors_are_signed() -> None:
     """An error of pytest's that is no error of ours ends with its code too."""
     told = []
-    for path, tree in SOURCES.items():
+    for path, tree in sources().items():
         for one in ast.walk(tree):
             if isinstance(one, ast.Call) and ast.unparse(one.func) == "pytest.UsageError":
                 said = ast.unparse(one.args[0])

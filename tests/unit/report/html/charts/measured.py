@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -68,6 +69,7 @@ CELLS = [
 ]  # fmt: skip
 
 
+@functools.cache
 def a_run(rounds: int = 6, accel: str = "kvm") -> Run:
     """Six cells in turns, with a native and a null row, and where the time went."""
     cells = [measured(c, noisy(s, rounds, n), cpu_us=u, seed=n) for n, (c, s, u) in enumerate(CELLS, 1)]
@@ -77,6 +79,7 @@ def a_run(rounds: int = 6, accel: str = "kvm") -> Run:
     return run.model_copy(update={"timelines": (a_timeline(),)})
 
 
+@functools.cache
 def a_sweep(rounds: int = 6) -> Run:
     """Three cells at six depths."""
     rows = []
