@@ -15,7 +15,9 @@ import pytest
 from pytest_vmstorage.errors import GuestDiedError, GuestError, HypervisorError
 from pytest_vmstorage.guest import agent
 from pytest_vmstorage.guest.agent import KILL, READ_BYTES, WRITE_BYTES, AgentShell
+from pytest_vmstorage.host import shell as host_shell
 from pytest_vmstorage.host.shell import TIMED_OUT, LocalShell, reread, run_line
+from pytest_vmstorage.testing import guest as fake_guest
 from pytest_vmstorage.testing.guest import FakeDomain
 from pytest_vmstorage.testing.shell import FakeShell
 
@@ -23,6 +25,32 @@ from pytest_vmstorage.testing.shell import FakeShell
 def guest(shell: FakeShell | None = None) -> FakeDomain:
     """A guest that runs commands on that shell."""
     return FakeDomain(shell or FakeShell())
+
+
+class Clock:
+    """A clock that only pauses move: on a busy machine a real one counts what others take. `slept` has the pauses."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+        self._now_s = 0.0
+
+    def monotonic(self) -> float:
+        """The seconds of all pauses so far."""
+        return self._now_s
+
+    def sleep(self, seconds: float) -> None:
+        """Pause, in no time."""
+        self.slept.append(seconds)
+        self._now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the shell and of the guest's commands."""
+    there = Clock()
+    for module in (agent, fake_guest, host_shell):
+        monkeypatch.setattr(module, "time", there)
+    return there
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +105,7 @@ def test_what_says_little_is_killed_at_its_time_limit() -> None:
     assert run_line(AgentShell(guest(shell)), "sync", timeout_s=60).returncode == 128 + 9
 
 
-def test_what_was_run_before_is_not_asked_after_too_soon() -> None:
+def test_what_was_run_before_is_not_asked_after_too_soon(clock: Clock) -> None:
     """Once for a line that takes as long as before; its time limit comes first, and another line is nobody's guess."""
     line, other = (["/bin/sh", "-c", "sync", "sh", word] for word in ("a", "b"))
     domain = guest(FakeShell().answer(line, seconds=0.2).answer(other, seconds=0.2))
@@ -92,36 +120,34 @@ def test_what_was_run_before_is_not_asked_after_too_soon() -> None:
     assert first > 10
     assert questions("a", 9) < first / 2
     assert questions("b", 9) > 10
-    begin = time.monotonic()
+    begin = clock.monotonic()
     questions("b", 0.01)
-    assert time.monotonic() - begin < 0.15
+    assert clock.monotonic() - begin < 0.15
 
 
-def test_a_line_that_was_slow_once_is_not_taken_for_a_slow_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_was_slow_once_is_not_taken_for_a_slow_one(clock: Clock) -> None:
     """Nobody looks away for longer than it took when it was quick."""
-    shell, slept, sleep = FakeShell(), [], time.sleep
+    shell = FakeShell()
     in_guest = AgentShell(guest(shell))
-    monkeypatch.setattr(agent.time, "sleep", lambda seconds: (slept.append(seconds), sleep(seconds)))
     took = []
     for seconds in (0.1, 0.5, 0.1):
-        slept.clear()
+        clock.slept.clear()
         shell.answer(["/bin/sh", "-c", "sync", "sh"], seconds=seconds)
         took.append(run_line(in_guest, "sync", timeout_s=9).seconds)
-    assert max(slept) < took[0]
+    assert max(clock.slept) < took[0]
 
 
-def test_a_line_that_ran_cold_once_is_soon_asked_after_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_ran_cold_once_is_soon_asked_after_when_it_ends(clock: Clock) -> None:
     """Each time that it had ended before anybody asked, the first question comes well before the one of that time."""
-    shell, slept, sleep = FakeShell(), [], time.sleep
+    shell = FakeShell()
     in_guest = AgentShell(guest(shell))
-    monkeypatch.setattr(agent.time, "sleep", lambda seconds: (slept.append(seconds), sleep(seconds)))
     shell.answer(["/bin/sh", "-c", "sync", "sh"], seconds=0.4)
     cold_s = run_line(in_guest, "sync", timeout_s=9).seconds
     shell.answer(["/bin/sh", "-c", "sync", "sh"])
     for _ in range(4):
-        slept.clear()
+        clock.slept.clear()
         run_line(in_guest, "sync", timeout_s=9)
-    assert max(slept) < 0.35 * cold_s
+    assert max(clock.slept) < 0.35 * cold_s
 
 
 def test_the_line_that_kills_ends_a_shell_and_what_it_runs() -> None:
