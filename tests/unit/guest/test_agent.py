@@ -91,6 +91,7 @@ def test_what_says_little_says_it_with_its_end() -> None:
     assert run_line(AgentShell(guest(silent)), argv[2], "a b", timeout_s=9).tail() == ""
 
 
+@pytest.mark.usefixtures("clock")
 def test_what_says_little_is_killed_at_its_time_limit() -> None:
     """From here, with what it has begun; whatever else it dies of is no time limit."""
     shell = FakeShell().answer(["/bin/sh", "-c", "sync", "sh"], seconds=60)
@@ -258,6 +259,7 @@ def test_a_file_that_is_not_there_reads_as_nothing() -> None:
     assert [command for command, _ in domain.asked] == ["guest-file-open"]
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_command_is_killed_at_its_time_limit() -> None:
     """124, and what it had said until then; the limit is the guest's timeout(1), which outlives this process."""
     domain = guest(FakeShell().answer(["sleep", "9"], "begun", seconds=9))
