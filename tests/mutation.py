@@ -194,7 +194,9 @@ def contexts(root: Path) -> dict[str, dict[int, list[str]]]:
             shutil.move(Path(folder, "data"), kept)
     data = CoverageData(str(kept))
     data.read()
-    places = {path.stem: str(path.relative_to(root)) for path in (root / "tests" / "unit").glob("test_*.py")}
+    files = [path.relative_to(root) for path in (root / "tests" / "unit").rglob("test_*.py")]
+    # pytest imports them from tests/, the first folder above them that is no package
+    places = {".".join(path.with_suffix("").parts[1:]): str(path) for path in files}
     return {
         PACKAGE + file.rpartition(f"/{PACKAGE}")[2]: {
             line: sorted({test for context in found if (test := test_of(context, places))})
@@ -205,9 +207,9 @@ def contexts(root: Path) -> dict[str, dict[int, list[str]]]:
 
 
 def test_of(context: str, places: dict[str, str]) -> str:
-    """pytest's word for a coverage context, `test_units.test_sizes`; empty where it is none of our tests."""
-    module, _, name = context.partition(".")
-    return f"{places[module]}::{name.rpartition('.')[2]}" if module in places and name else ""
+    """pytest's word for a coverage context, `unit.test_units.test_sizes`; empty where it is none of our tests."""
+    module, _, name = context.rpartition(".")
+    return f"{places[module]}::{name}" if module in places else ""
 
 
 def caught(tree: Path, mutation: Mutation, tests: Sequence[str], *, full: bool) -> str:
