@@ -16,8 +16,8 @@ pytest_plugins = ["pytester"]
 def pytest_collection(session: pytest.Session) -> None:
     """In a worker of xdist, first import the worker's share of the test modules.
 
-    All workers import all of them in the same order, so in a new clone each would compile each, at the same time. A
-    module that cannot be imported here is imported again, and told, when it is collected.
+    Otherwise each worker of a new clone would compile every module, all in the same order and at the same time. A
+    module that cannot be imported here is imported again, and its error told, when it is collected.
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return

@@ -20,28 +20,12 @@ from pytest_vmstorage.host.shell import TIMED_OUT, LocalShell, reread, run_line
 from pytest_vmstorage.testing import guest as fake_guest
 from pytest_vmstorage.testing.guest import FakeDomain
 from pytest_vmstorage.testing.shell import FakeShell
+from unit.clock import Clock
 
 
 def guest(shell: FakeShell | None = None) -> FakeDomain:
     """A guest that runs commands on that shell."""
     return FakeDomain(shell or FakeShell())
-
-
-class Clock:
-    """A clock that only pauses move: on a busy machine a real one counts what others take. `slept` has the pauses."""
-
-    def __init__(self) -> None:
-        self.slept: list[float] = []
-        self._now_s = 0.0
-
-    def monotonic(self) -> float:
-        """The seconds of all pauses so far."""
-        return self._now_s
-
-    def sleep(self, seconds: float) -> None:
-        """Pause, in no time."""
-        self.slept.append(seconds)
-        self._now_s += seconds
 
 
 @pytest.fixture

@@ -10,17 +10,7 @@ import pytest
 
 from pytest_vmstorage.results import spans
 from pytest_vmstorage.results.spans import SLOW_S, SpanRecorder, recording, span, waiting_for
-
-
-class Clock:
-    """A time.monotonic() that stands still until it is told otherwise."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        """The time that it was told."""
-        return self.now
+from unit.clock import Clock
 
 
 @pytest.fixture
