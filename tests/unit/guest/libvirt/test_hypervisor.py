@@ -19,6 +19,7 @@ from pytest_vmstorage.errors import GuestDiedError, GuestSilentError, LostError
 from pytest_vmstorage.guest.domain_xml import domain_xml
 from pytest_vmstorage.guest.libvirt import hypervisor as hypervisor_module
 from pytest_vmstorage.guest.libvirt.hypervisor import LibvirtDomain, LibvirtHypervisor
+from unit.clock import Clock
 from unit.guest.restore.test_states import spec
 
 
@@ -85,6 +86,7 @@ def test_a_monitor_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.M
         qemu=SimpleNamespace(qemuMonitorCommand=command),
         connection=SimpleNamespace(current=lambda: conn),
         events=events,
+        shortest_s={},
     )
     handle = SimpleNamespace(UUIDString=lambda: "u", name=lambda: "vms-r-1")
     domain = LibvirtDomain(cast("LibvirtHypervisor", hypervisor), handle, conn)
@@ -133,6 +135,7 @@ class Booting:
             qemu=SimpleNamespace(qemuMonitorCommand=self._answer),
             connection=SimpleNamespace(current=lambda: self, is_alive=self._look),
             events=SimpleNamespace(**same, io_errors=lambda _uuid: []),
+            shortest_s={},
         )
         self.handle = SimpleNamespace(UUIDString=lambda: "u", name=lambda: "vms-r-1")
         self.domain = LibvirtDomain(cast("LibvirtHypervisor", self.hypervisor), self.handle, self)
@@ -167,6 +170,13 @@ def test_a_guest_that_was_paused_is_waited_for() -> None:
     assert guest.asked == ["query-status"]
     # the first, one for the news that came meanwhile, and one at the limit
     assert guest.looks <= 3
+
+
+def test_a_guest_is_waited_for_until_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that answers in the last tenth of a second is not given up."""
+    pytest.importorskip("libvirt_qemu")
+    monkeypatch.setattr(hypervisor_module, "time", Clock())
+    assert Booting("stopped", "agent", status="paused").domain.wait_for_agent(0.1)
 
 
 def test_a_guest_that_was_given_up_is_told_each_time() -> None:
