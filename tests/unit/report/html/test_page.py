@@ -169,6 +169,15 @@ def test_the_first_things_are_the_verdict_the_matrix_and_what_moves_what() -> No
     assert page.table("fio randwrite 4k qd32").lines
 
 
+def test_where_no_effect_can_be_told_the_page_says_why() -> None:
+    """A null row differs from its neighbour in one axis, but reports compare rows with it: it shows no effect."""
+    rows = [make_measurement(StorageConfig(backing=backing)) for backing in ("file", "null")]
+    said = "No effect can be told: native and null rows apart, no two cells differ in one axis alone."
+    assert said in Page(render_html(make_run(*rows))).text
+    other = make_measurement(StorageConfig(format="qcow2"))
+    assert said not in Page(render_html(make_run(*rows, other))).text
+
+
 def test_failures_have_their_evidence() -> None:
     """The first line as a sentence, and what the console said last, line by line."""
     reason = "guest ended: QEMU is gone (its agent died).\n  the guest's console ended with:\n    | Oops: 0000 [#1]"
