@@ -86,7 +86,6 @@ def test_a_monitor_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.M
         qemu=SimpleNamespace(qemuMonitorCommand=command),
         connection=SimpleNamespace(current=lambda: conn),
         events=events,
-        shortest_s={},
     )
     handle = SimpleNamespace(UUIDString=lambda: "u", name=lambda: "vms-r-1")
     domain = LibvirtDomain(cast("LibvirtHypervisor", hypervisor), handle, conn)
@@ -135,7 +134,6 @@ class Booting:
             qemu=SimpleNamespace(qemuMonitorCommand=self._answer),
             connection=SimpleNamespace(current=lambda: self, is_alive=self._look),
             events=SimpleNamespace(**same, io_errors=lambda _uuid: []),
-            shortest_s={},
         )
         self.handle = SimpleNamespace(UUIDString=lambda: "u", name=lambda: "vms-r-1")
         self.domain = LibvirtDomain(cast("LibvirtHypervisor", self.hypervisor), self.handle, self)
