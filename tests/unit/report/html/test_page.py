@@ -170,9 +170,9 @@ def test_the_first_things_are_the_verdict_the_matrix_and_what_moves_what() -> No
 
 
 def test_where_no_effect_can_be_told_the_page_says_why() -> None:
-    """A null row differs from its neighbour in one axis, but reports compare rows with it: it shows no effect."""
+    """A null row is what other rows are compared with; that it differs from one of them in one axis is no effect."""
     rows = [make_measurement(StorageConfig(backing=backing)) for backing in ("file", "null")]
-    said = "No effect can be told: native and null rows apart, no two cells differ in one axis alone."
+    said = "No effect can be told: apart from native and null rows, no two cells differ in one axis alone."
     assert said in Page(render_html(make_run(*rows))).text
     other = make_measurement(StorageConfig(format="qcow2"))
     assert said not in Page(render_html(make_run(*rows, other))).text
