@@ -21,7 +21,9 @@ def effects_section(moved: Sequence[Moved]) -> Markup:
     hosts = {one.host for one in moved}
     tables = [_table(one, where=f" on {one.host}" if len(hosts) > 1 else "") for one in islice(told, MOST_LINES)]
     if not tables:
-        return tag("p", "No effect can be told: apart from native and null rows, no two cells differ in one axis alone.")
+        return tag(
+            "p", "No effect can be told: apart from native and null rows, no two cells differ in one axis alone."
+        )
     left = len(told) - len(tables)
     about = (
         "The ratio of an axis's fastest value to its slowest, over cells that differ in it alone, with its interval of"
