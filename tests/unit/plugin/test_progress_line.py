@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pytest_vmstorage.plugin.progress_line import LiveLine, Shown, status_line
+from pytest_vmstorage.plugin.progress_line import LiveLine, Shown, status_line, together
 
 LOOK_S = 0.02
 
@@ -59,3 +59,12 @@ def test_a_line_without_a_step_is_empty() -> None:
     """And one with it has what matters most first."""
     assert status_line(Shown(3, 24, 40.0, "raw", "")) == ""
     assert status_line(Shown(3, 24, 40.0, "raw", "fio")) == "[3/24 rounds, about 40 s left] raw: fio"
+
+
+def test_several_processes_are_one_line() -> None:
+    """All rounds, the longest time, and the step told last with its host; that of one process has no host."""
+    here, there = Shown(3, 24, 40.0, "raw", "fio"), Shown(5, 12, 60.0, "qcow2", "boot")
+    assert together({"lab01": here}) == here
+    assert together({"lab01": here, "lab02": there}) == Shown(8, 36, 60.0, "lab02: qcow2", "boot")
+    assert together({"lab01": here, "lab02": there._replace(step="")}).cell == "lab01: raw"
+    assert together({"lab01": here._replace(step="")}).step == ""
