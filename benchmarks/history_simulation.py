@@ -22,7 +22,7 @@ days: how many findings come out for each cause. `speed`: 180 cells over 1000 da
 The last line is JSON.
 
     python benchmarks/history_simulation.py [--jobs 200] [--worlds "iid,real busy"] [--cv 3,8] [--seed 1] [--quick]
-                                            [--otava] [--markdown]
+                                            [--unchanged 10] [--otava] [--markdown]
 """
 
 from __future__ import annotations
@@ -314,11 +314,14 @@ def main() -> None:
     parser.add_argument("--worlds", default=",".join(WORLDS))
     parser.add_argument("--cv", default="3,8")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--unchanged", type=int, default=UNCHANGED, help=f"histories without a change for each with one; {UNCHANGED}"
+    )
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--otava", action="store_true")
     parser.add_argument("--markdown", action="store_true")
     arguments = parser.parse_args()
-    jobs, others = (4, 1) if arguments.quick else (arguments.jobs, UNCHANGED - 1)
+    jobs, others = (4, 1) if arguments.quick else (arguments.jobs, arguments.unchanged - 1)
     # before the rest: the largest memory of a process only grows
     fast = speed(20, 200) if arguments.quick else speed()
     otava = find_otava() if arguments.otava else None

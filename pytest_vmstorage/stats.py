@@ -293,6 +293,80 @@ def _pairs_of(count: int) -> float:
     return count * (count - 1) * (2 * count + 5)
 
 
+def slope_p(values: Sequence[float]) -> float:
+    """The two-sided probability of values in an order whose slope is as steep as that of these; 1.0 if all are equal.
+
+    Pitman's permutation test of a correlation, here with the places (Suppl. J. R. Stat. Soc. 4, 1937): over all orders
+    the squared correlation has a known mean and variance, and its distribution is taken for the beta distribution that
+    has these. Of normal values that is Student's test of a slope. It wants 30 values or more, not most of them equal:
+    then p-values down to 1e-4 come at most 1.5 times as often as they say, where two levels alternate, and else about
+    as often (simulated). Raises ValueError for fewer than 5.
+    """
+    count = len(values)
+    if count < 5:
+        raise ValueError(f"{count} values are too few to test their slope")
+    mean, middle = math.fsum(values) / count, (count - 1) / 2
+    centered = [value - mean for value in values]
+    squares = math.fsum([value * value for value in centered])
+    if squares <= 1e-24 * count * mean * mean:
+        return 1.0
+    along = math.fsum([(place - middle) * value for place, value in enumerate(centered)])
+    share = along * along / squares / (count * (count * count - 1) / 12)
+    # over all orders: the mean of the squared correlation, and of its square
+    first = 1 / (count - 1)
+    kurtoses = _KURTOSIS_OF_PLACES * _kurtosis(centered, squares)
+    second = 3 / (count**2 - 1) * (1 + (count - 2) * (count - 3) / (3 * count * (count - 1) ** 2) * kurtoses)
+    size = (first - second) / (second - first * first)
+    return _beta_tail(share, first * size, (1 - first) * size)
+
+
+_KURTOSIS_OF_PLACES = -1.2
+"""That of 0, 1, ..., however many."""
+
+
+def _kurtosis(centered: Sequence[float], squares: float) -> float:
+    """The excess kurtosis of values whose mean is 0 and the sum of whose squares is given: Fisher's k4 / k2 squared."""
+    count = len(centered)
+    fourths = math.fsum([value**4 for value in centered]) / squares**2
+    ratio = count * (count + 1) * (count - 1) * fourths - 3 * (count - 1) ** 2
+    return ratio / ((count - 2) * (count - 3))
+
+
+def _beta_tail(x: float, a: float, b: float) -> float:
+    """The probability that a beta variable is above `x`, which is at least 0."""
+    if x >= 1:
+        return 0.0
+    # the continued fraction converges fast on one side of the mean
+    return _beta_part(1 - x, b, a) if x > (a + 1) / (a + b + 2) else 1.0 - _beta_part(x, a, b)
+
+
+def _beta_part(x: float, a: float, b: float) -> float:
+    """The probability that a beta variable is at most `x`, which is below 1: DLMF 8.17.22, by Lentz's method."""
+    if not x:
+        return 0.0
+    log = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
+    found = d
+    for step in range(1, _MOST_TERMS):
+        for part in (
+            step * (b - step) * x / ((a + 2 * step - 1) * (a + 2 * step)),
+            -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1)),
+        ):
+            d, c = 1 / _not_zero(1 + part * d), _not_zero(1 + part / c)
+            found *= c * d
+        if abs(c * d - 1) < 1e-13:
+            break
+    return math.exp(log) * found / a
+
+
+_MOST_TERMS = 500
+_TINY = 1e-300
+
+
+def _not_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY
+
+
 MOST_FOR_ALL_SLOPES = 200
 """Of more points the slope is that of points half the series apart (Theil's incomplete method)."""
 

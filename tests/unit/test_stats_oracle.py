@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from pytest_vmstorage.stats import (
     mann_kendall_p,
     shift_interval,
     signed_rank_p,
+    slope_p,
     student_t_cdf,
     student_t_quantile,
     theil_sen,
@@ -160,6 +162,57 @@ def test_the_trend_of_many_or_equal_values_is_the_normal_one(scipy_stats: Any) -
         assert mann_kendall_p(values) == pytest.approx(tau.pvalue, rel=0.25)
         assert mann_kendall_p(values) >= tau.pvalue
     assert mann_kendall_p([1.0] * 20) == mann_kendall_p([1.0, 2.0]) == 1.0
+
+
+LIKE: dict[str, Callable[[random.Random], float]] = {
+    "normal": lambda draw: draw.gauss(0, 1),
+    "skewed": lambda draw: draw.expovariate(1),
+    "of two levels": lambda draw: draw.choice((0.0, 1.0)) + draw.gauss(0, 0.01),
+    "with bad days": lambda draw: draw.gauss(0, 1) + 5 * (draw.random() < 0.1),
+}
+
+
+@pytest.mark.parametrize("like", LIKE)
+@pytest.mark.parametrize("count", [5, 30, 61, 1000])
+def test_the_slope_has_the_moments_of_all_orders(scipy_stats: Any, count: int, like: str) -> None:
+    """Pitman's: a beta distribution with scipy's k-statistics and incomplete beta function."""
+    draw = random.Random(11)
+    for slope in (0.0, 0.5 / count, 4.0 / count):
+        values = [LIKE[like](draw) + place * slope for place in range(count)]
+        places = [float(place) for place in range(count)]
+        share = scipy_stats.pearsonr(places, values).statistic ** 2
+        kurtoses = [scipy_stats.kstat(one, 4) / scipy_stats.kstat(one, 2) ** 2 for one in (places, values)]
+        first = 1 / (count - 1)
+        second = (
+            3 / (count**2 - 1) * (1 + math.prod(kurtoses) * (count - 2) * (count - 3) / 3 / count / (count - 1) ** 2)
+        )
+        size = (first - second) / (second - first**2)
+        expected = float(scipy_stats.beta.sf(share, first * size, (1 - first) * size))
+        assert slope_p(values) == pytest.approx(expected, rel=1e-6, abs=1e-250)
+        assert slope_p(values[::-1]) == pytest.approx(slope_p(values), rel=1e-9)
+
+
+@pytest.mark.parametrize("like", LIKE)
+def test_of_all_orders_as_many_are_as_steep_as_the_slope_says(like: str) -> None:
+    """The share of orders of chance with a p-value as small, in as few days as it is used for."""
+    draw = random.Random(12)
+    values = [LIKE[like](draw) for _ in range(30)]
+    ps = [slope_p(draw.sample(values, len(values))) for _ in range(20_000)]
+    for level in (0.5, 0.1, 0.01, 0.002):
+        expected = level * len(ps)
+        assert sum(p <= level for p in ps) == pytest.approx(expected, abs=0.15 * expected + 3 * math.sqrt(expected))
+
+
+def test_the_slope_of_normal_values_is_students(scipy_stats: Any) -> None:
+    """Far out too; of a line it is nothing, and of a level one."""
+    draw = random.Random(13)
+    for slope in (0.0, 0.01, 0.03):
+        values = [draw.gauss(0, 1) + place * slope for place in range(200)]
+        assert slope_p(values) == pytest.approx(scipy_stats.linregress(range(200), values).pvalue, rel=0.1)
+    assert slope_p(range(60)) < 1e-100
+    assert slope_p([0.1] * 60) == 1.0
+    with pytest.raises(ValueError, match="4 values are too few"):
+        slope_p(range(4))
 
 
 def test_what_counts_is_what_benjamini_and_hochberg_count(scipy_stats: Any) -> None:

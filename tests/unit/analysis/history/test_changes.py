@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from pytest_vmstorage.analysis.history.causes import Judged, find_causes
 from pytest_vmstorage.analysis.history.changes import (
     LEAST_DAYS,
     RISK,
@@ -17,6 +19,7 @@ from pytest_vmstorage.analysis.history.changes import (
     likely_places,
     splits_looked_at,
 )
+from pytest_vmstorage.stats import mann_kendall_p, slope_p
 
 
 def noise(days: int, seed: int, spread: float = 0.03) -> list[float]:
@@ -70,7 +73,7 @@ def test_a_bad_day_or_two_are_no_level() -> None:
 
 def test_bounded_moves_outliers_alone() -> None:
     """A level of many days stays where it is."""
-    outlier = [*noise(30, 5), 5.0]
+    outlier = [*noise(30, 6), 5.0]
     assert bounded(outlier)[:-1] == outlier[:-1]
     assert bounded(outlier)[-1] < 0.3
     levels = [value + (day >= 15) for day, value in enumerate(noise(30, 6))]
@@ -81,7 +84,7 @@ def test_bounded_moves_outliers_alone() -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_days_of_a_short_level_keep_their_figures(begin: int, sign: int) -> None:
     """Three days at one level are one, at either end of a series too; that of a bad day or two is no level."""
-    values = noise(60, 7)
+    values = noise(60, 21)
 
     def changed(days: int) -> list[float]:
         return [value + sign * (begin <= day < begin + days) for day, value in enumerate(values)]
@@ -149,11 +152,11 @@ def test_a_new_step_needs_fewer_days_than_an_old_one() -> None:
 
 def test_a_second_look_is_paid_for() -> None:
     """A change beside another one is as sure as its own days make it, after twice as many looks with half the risk."""
-    values = [value + 0.5 * (day >= 30) + 0.1 * (day >= 45) for day, value in enumerate(noise(60, 11))]
+    values = [value + 0.5 * (day >= 30) + 0.1 * (day >= 50) for day, value in enumerate(noise(60, 11))]
     (found,) = find_changes([values], [range(60)])
     first, second = found
-    assert (first.at, second.at) == (30, 45)
-    assert first.p >= best_split(values[:45])[1]
+    assert (first.at, second.at) == (30, 50)
+    assert first.p >= best_split(values[:50])[1]
     assert second.p >= 4 * best_split(values[30:], is_newest=True)[1]
 
 
@@ -196,3 +199,31 @@ def test_a_change_in_years_is_found_in_its_window() -> None:
     """Three weeks that were slower, two years ago."""
     values = [value + 0.15 * (300 <= day < 321) for day, value in enumerate(noise(900, 9))]
     assert only(values) == [("step", 300), ("step", 321)]
+
+
+def test_creep_of_few_days_is_tested_by_ranks() -> None:
+    """That of a month or more by its slope, of which a bad day is no part."""
+
+    def of_its_risk(days: int, test: Callable[[Sequence[float]], float]) -> float:
+        values = [value + 0.2 * day / days for day, value in enumerate(noise(days, 15))]
+        values[3] += math.log(2)
+        (found,) = find_changes([values], [range(days)])
+        (creep,) = found
+        assert creep.kind == "creep"
+        return creep.p / test(values)
+
+    by_ranks = of_its_risk(29, mann_kendall_p)
+    by_slope = of_its_risk(30, lambda values: slope_p(bounded(values)))
+    assert by_ranks == pytest.approx(by_slope)
+    assert 2 < by_slope < 4
+
+
+def test_a_step_that_the_slope_is_sure_of_is_told() -> None:
+    """Two levels describe these rising days better, and their slope is surer: neither loses the change."""
+    rising = [value + 0.1 * day / 59 for day, value in enumerate(noise(60, 750, 0.04))]
+    (change,) = find_changes([rising], [range(60)])[0]
+    assert (change.kind, change.at) == ("step", 44)
+    assert change.p < 0.25 * best_split(bounded(rising), is_newest=True)[1] / 0.64
+    others = [Judged(range(60), noise(60, 1000 + number), {"cell": str(number)}) for number in range(1, 100)]
+    causes = find_causes([Judged(range(60), rising, {"cell": "0"}), *others])
+    assert [one.members for one in causes] == [(0,)]
