@@ -298,9 +298,9 @@ def slope_p(values: Sequence[float]) -> float:
 
     Pitman's permutation test of a correlation, here with the places (Suppl. J. R. Stat. Soc. 4, 1937): over all orders
     the squared correlation has a known mean and variance, and its distribution is taken for the beta distribution that
-    has these. Of normal values that is Student's test of a slope. It wants 30 values or more, not most of them equal:
-    then p-values down to 1e-4 come at most 1.5 times as often as they say, where two levels alternate, and else about
-    as often (simulated). Raises ValueError for fewer than 5.
+    has these. For normal values that is Student's test of a slope. It needs 30 values or more, not most of them equal:
+    there p-values down to 1e-4 come about as often as they say, but for values that alternate between two levels about
+    1.5 times as often (simulated). Raises ValueError for fewer than 5.
     """
     count = len(values)
     if count < 5:

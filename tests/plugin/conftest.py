@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import signal
 from functools import cache
 
 import copies
@@ -25,10 +24,6 @@ import pytest_vmstorage.workloads.fio.fio  # noqa: F401
 cpuinfo.get_cpu_info = cache(cpuinfo.get_cpu_info)
 platform.architecture = cache(platform.architecture)
 copies.look_for_distributions_once()
-
-# a shell's background job ignores Ctrl-C, and so would all that is started here, of which some are sent one
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

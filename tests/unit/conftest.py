@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 from importlib.util import find_spec
-
-# a shell's background job ignores Ctrl-C, and so would all that is started here, of which some are sent one
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # links are tested where it is not installed
 if find_spec("hypothesis"):

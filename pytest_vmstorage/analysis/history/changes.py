@@ -48,7 +48,8 @@ _STEP_PART, _CREEP_PART = 0.64, 0.36
 _MANN_KENDALL_DAYS = 30
 """In fewer days creep is tested by all orders of ranks: in so few Pitman's test is not exact.
 
-In more it is, and sees more: of creep of which Mann and Kendall's test sees 75 % it sees 78 % (simulated).
+In more it is, and finds more: of creep of 10 % over 60 days that differ by 4.4 % it finds 78 %, where that of Mann
+and Kendall finds 75 % with the same part of the risk (simulated).
 """
 
 NEWEST_DAYS = 12

@@ -1,4 +1,4 @@
-"""`vmstorage reap`: what it says, what it touches, and its exit status."""
+"""`vmstorage reap`: what it says, what it touches, and its exit status; and what a run that begins removes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vmstorage.cli.command import main
+from pytest_vmstorage.config.settings import LabSettings
 from pytest_vmstorage.errors import HostError
 from pytest_vmstorage.host.lease import Lease, LeaseBook, this_process
 from pytest_vmstorage.lab import opening
@@ -123,3 +124,19 @@ def test_a_lab_host_is_reached_by_its_name(
     assert f"{states.rstrip()} would be removed too; a run that needs one saves it anew\n" in said
     assert [asked.argv[-1] for asked in shell.asked] == ["true", "", "true", "look"]
     assert hypervisor.closed
+
+
+def test_a_run_that_begins_removes_what_dead_runs_left(book: LeaseBook, tmp_path: Path) -> None:
+    """It says so; a guest of --vm-keep waits for `vmstorage reap --kept`."""
+    kept_run = f"{os.getpid() + 2**32:010x}"
+    left = dead(tmp_path / f"run-{RUN}")
+    kept = dead(tmp_path / f"run-{kept_run}", run_id=kept_run, kept=True)
+    book.write(left)
+    book.write(kept)
+    said: list[str] = []
+    opening.open_machines(LabSettings(), said.append).close()
+    assert [one for one in said if RUN in one or kept_run in one] == [
+        f"removed what run {RUN} left: 0 guest(s), {left.folder} ({left.owned_by}, gone)"
+    ]
+    assert [Path(one.folder).exists() for one in (left, kept)] == [False, True]
+    assert list(book) == [kept]

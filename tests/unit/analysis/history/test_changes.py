@@ -223,7 +223,7 @@ def test_a_step_that_the_slope_is_sure_of_is_told() -> None:
     rising = [value + 0.1 * day / 59 for day, value in enumerate(noise(60, 750, 0.04))]
     (change,) = find_changes([rising], [range(60)])[0]
     assert (change.kind, change.at) == ("step", 44)
-    assert change.p < 0.25 * best_split(bounded(rising), is_newest=True)[1] / 0.64
+    assert change.p < 0.39 * best_split(bounded(rising), is_newest=True)[1]
     others = [Judged(range(60), noise(60, 1000 + number), {"cell": str(number)}) for number in range(1, 100)]
     causes = find_causes([Judged(range(60), rising, {"cell": "0"}), *others])
     assert [one.members for one in causes] == [(0,)]
