@@ -331,7 +331,12 @@ def _add_arguments(made: Mapping[str, argparse.ArgumentParser]) -> None:
     promoting.add_argument("--storage", metavar="FOLDER", default=_SAVED, help=f"where runs are saved [{_SAVED}]")
     history = made["history"]
     history.add_argument("name", metavar="NAME", help="the baseline's name, as in --vm-save=NAME")
-    history.add_argument("--cell", metavar="PATTERN", default="", help="only cells whose node id or id has this in it")
+    history.add_argument(
+        "--cell",
+        metavar="PATTERN",
+        default="",
+        help="only cells whose node id or id has this in it, or with these values, such as bus=nvme",
+    )
     history.add_argument("--since", metavar="DATE", help="only days from this one on, such as 2026-11-01")
     history.add_argument("--metric", metavar="NAME", default="", help="this metric (default: each cell's primary one)")
     history.add_argument("--format", metavar="FORM", help="text, markdown, json or html (default: by -o, else text)")

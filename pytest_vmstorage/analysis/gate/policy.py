@@ -237,7 +237,7 @@ class Scope(BaseModel):
 
     def covers(self, nodeid: str, workload: str) -> bool:
         """Whether the rule covers that workload in that test."""
-        return _matches(nodeid, self.cell) and _matches(workload, self.workload)
+        return matches(nodeid, self.cell) and matches(workload, self.workload)
 
 
 class ToleranceRule(Scope):
@@ -335,7 +335,7 @@ class GatePolicy(BaseModel):
         return tuple(
             f"{one.where}: cell = {one.cell!r} matches no test"
             for one in (*self.rules, *self.waivers, *self.levels)
-            if not any(_matches(nodeid, one.cell) for nodeid in nodeids)
+            if not any(matches(nodeid, one.cell) for nodeid in nodeids)
         )
 
     def waiver_of(self, nodeid: str, workload: str) -> Waiver | None:
@@ -349,6 +349,7 @@ class GatePolicy(BaseModel):
         return ended[-1] if ended and self.waiver_of(nodeid, workload) is None else None
 
 
-def _matches(text: str, pattern: str) -> bool:
+def matches(text: str, pattern: str) -> bool:
+    """Whether the pattern with `*` and `?` matches a node id, or another text of a cell."""
     # brackets are part of a node id and do not begin a set of characters
     return fnmatchcase(text, pattern.replace("[", "[[]"))

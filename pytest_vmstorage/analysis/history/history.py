@@ -7,13 +7,12 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from pytest_vmstorage.analysis.columns import function_of
-from pytest_vmstorage.analysis.gate.policy import AcceptedLevel, GatePolicy
+from pytest_vmstorage.analysis.gate.policy import AcceptedLevel, GatePolicy, matches
 from pytest_vmstorage.analysis.history.causes import Cause, Judged, find_causes
 from pytest_vmstorage.analysis.history.changes import LEAST_DAYS
 from pytest_vmstorage.analysis.history.days import CellDays, Gathered, Shift, gather
@@ -154,7 +153,8 @@ class BaselineHistory(BaseModel):
 class HistoryScope(NamedTuple):
     """The part of a baseline that is asked for: cells that a pattern matches, days since one, a metric by name.
 
-    The pattern is one of node ids or of cells' ids, with `*` and `?`; an empty metric is each cell's primary one.
+    The pattern is one of node ids or of cells' ids, with `*` and `?`, or the values that a finding names, as
+    `bus=virtio-scsi` or `bus=virtio-scsi and format=raw`; an empty metric is each cell's primary one.
     """
 
     name: str
@@ -163,9 +163,12 @@ class HistoryScope(NamedTuple):
     metric: str = ""
 
     def has(self, series: CellDays) -> bool:
-        """Whether the pattern matches the cell: its node id, its id, or a part of either."""
-        pattern = f"*{self.cell}*".replace("[", "[[]")
-        return any(fnmatchcase(text, pattern) for text in (series.key.nodeid, series.key.config.label))
+        """Whether the pattern matches the cell: its node id, its id, a part of either, or all the values it names."""
+        texts = (series.key.nodeid, series.key.config.label)
+        if any(matches(text, f"*{self.cell}*") for text in texts):
+            return True
+        named, axes = [part.partition("=") for part in self.cell.split(" and ")], _axes(series)
+        return all(name in axes and matches(axes[name], value) for name, _, value in named)
 
 
 def tell_history(runs: Iterable[Run], asked: HistoryScope, policy: GatePolicy) -> BaselineHistory:

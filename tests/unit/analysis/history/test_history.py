@@ -113,6 +113,22 @@ def test_a_part_of_the_cells_can_be_asked_for() -> None:
     assert [finding.where for finding in history.findings] == ["the only cell with days around it"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "cells"),
+    [
+        ("bus=virtio-scsi", [1, 3]),
+        ("bus=virtio-* and format=qcow2", [2, 3]),
+        ("host=local and bus=virtio-scsi and format=raw", [1]),
+        ("bus=virtio-scsi and colour=red", []),
+        ("bus=scsi", []),
+    ],
+)
+def test_the_values_that_a_finding_names_can_be_asked_for(asked: str, cells: list[int]) -> None:
+    """All of them, each as a whole or by a pattern; a value that is no cell's finds none."""
+    found = told(slow_scsi, cell=asked).lines
+    assert [line.config for line in found] == [CELLS[number] for number in cells]
+
+
 def level(expires: date = date(2027, 1, 1), cell: str = "*", since: date = date(2026, 10, 31)) -> AcceptedLevel:
     """The level since 31 October, which jo accepted."""
     return AcceptedLevel(cell=cell, since=since, reason="known", owner="jo", expires=expires, where="gate, 1")
