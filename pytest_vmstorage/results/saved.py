@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -180,7 +181,18 @@ def _no_such(wanted: str, folder: Path, saved: Iterable[Path]) -> ConfigError:
         numbers.setdefault(name_of(path), []).append(path.stem.partition("_")[0])
     named = (f"{name} ({', '.join(those[-_SHOWN_NUMBERS:])})" for name, those in numbers.items())
     hint = f"There are: {', '.join(named)}." if numbers else "Save one with --vm-save=NAME."
-    return ConfigError(f"there is no baseline {wanted!r} in {folder}.", hint=hint, code="VM250")
+    if not _is_path(wanted):
+        return ConfigError(f"there is no baseline {wanted!r} in {folder}.", hint=hint, code="VM250")
+    # unlike Path.is_dir it takes any text
+    if os.path.isdir(wanted):  # noqa: PTH112
+        said, hint = f"{wanted!r} is a folder, no saved run.", f"Name a file in it, or a baseline. {hint}"
+    else:
+        said = f"there is no file {wanted!r}, and no baseline of that name in {folder}."
+    return ConfigError(said, hint=hint, code="VM250")
+
+
+def _is_path(wanted: str) -> bool:
+    return wanted in (".", "..") or "/" in wanted or wanted.endswith(".json")
 
 
 def _parse(path: Path) -> Mapping[str, Any]:
