@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
@@ -17,6 +18,7 @@ from pytest_vmstorage.results.cost import (
 )
 from pytest_vmstorage.results.host import UNKNOWN, HostState
 from pytest_vmstorage.results.run import Measurement, Run
+from pytest_vmstorage.stats import Interval
 from pytest_vmstorage.units import format_figure
 
 _LEAST_SHARE = 0.005
@@ -231,6 +233,8 @@ LEGEND = (
     " without storage, the upper limit of rows with the same path"
 )
 
+RANGE_LEGEND = "a range goes from the slowest round of the row beside the fastest of the other, to the other way round"
+
 
 def share_of(m: Measurement, other: Measurement, name: str) -> float | None:
     """This row's figure as a fraction of the other row's; for a time the inverse: twice as long is a half.
@@ -245,27 +249,52 @@ def share_of(m: Measurement, other: Measurement, name: str) -> float | None:
     return float(now / then if now.metric.better == "higher" else then / now)
 
 
+def share_range(m: Measurement, other: Measurement, name: str) -> Interval | None:
+    """That fraction from the slowest round of this row beside the fastest of the other, to the other way round.
+
+    None where both have one round, or a round is 0 or infinite.
+    """
+    mine, others = m.values(name), other.values(name)
+    if len(mine) == len(others) == 1 or not all(0 < value < math.inf for value in (*mine, *others)):
+        return None
+    low, high = min(mine) / max(others), max(mine) / min(others)
+    return Interval(low, high) if m.metric(name).better == "higher" else Interval(1 / high, 1 / low)
+
+
+def share_words(m: Measurement, other: Measurement, name: str) -> str:
+    """The fraction as "40% (38% to 43%)", of one round each as "40% (n=1)"; "" where there is no fraction."""
+    share = share_of(m, other, name)
+    if share is None:
+        return ""
+    reach = share_range(m, other, name)
+    alone = "n=1" if len(m.samples) == len(other.samples) == 1 else "a round of 0"
+    return f"{share:.0%} ({f'{reach.low:.0%} to {reach.high:.0%}' if reach else alone})"
+
+
 def native_lines(run: Run) -> Iterator[str]:
-    """A sentence for each row with guest and storage that has a native or a null row; the last explains these."""
-    rows, has_null = Yardsticks(run.measurements), False
+    """A sentence for each row with guest and storage that has a native or a null row; the last explain these."""
+    rows, has_null, has_range = Yardsticks(run.measurements), False, False
     for m in run.measurements:
         native, null = rows.native_of(m), rows.null_of(m)
         has_null = has_null or null is not None
         others = [("native", native)] if native is not None else []
+        has_range = has_range or any(share_range(m, one, m.primary) for one in (native, null) if one is not None)
         if null is not None:
             others.append((str(null.config), null))
             yield f"{m.config}, {m.workload}: {_percent(m, others)}{_times(m, native, null)}"
         elif native is not None:
             yield f"{m.config}, {m.workload}: {_percent(m, others)}{_cost(m, native)}"
+    if has_range:
+        yield RANGE_LEGEND
     if has_null:
         yield LEGEND
 
 
 def _percent(m: Measurement, others: Sequence[tuple[str, Measurement]]) -> str:
-    shares = [(name, share_of(m, other, m.primary)) for name, other in others]
-    if any(share is None for _, share in shares):
+    shares = [(name, share_words(m, other, m.primary)) for name, other in others]
+    if not all(share for _, share in shares):
         return "no percentage of 0"
-    said = " and ".join(f"{share:.0%} of {name}" for name, share in shares)
+    said = " and ".join(f"{share} of {name}" for name, share in shares)
     against = " and ".join(str(other.figure(m.primary)) for _, other in others)
     return f"{said} ({m.primary} {m.figure(m.primary)} against {against})"
 

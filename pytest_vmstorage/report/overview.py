@@ -17,7 +17,7 @@ from pytest_vmstorage.analysis.columns import function_of
 from pytest_vmstorage.analysis.gate.kinds import KINDS, Kind
 from pytest_vmstorage.analysis.gate.verdicts import Comparison
 from pytest_vmstorage.analysis.yardsticks import Yardsticks
-from pytest_vmstorage.report.details import amount, share_of
+from pytest_vmstorage.report.details import amount, share_of, share_words
 from pytest_vmstorage.report.sections import (
     cells_without_figure,
     failed_lines,
@@ -239,18 +239,22 @@ def _effect(effect: Effect) -> str:
 
 
 def _yardsticks(run: Run, short: Mapping[str, str]) -> Iterator[Line]:
-    """For each workload the range of its rows' speed, in percent of their native and of their null row."""
+    """For each workload the range of its rows' speed, in percent of their native and of their null row.
+
+    That of one row alone has the range of its rounds.
+    """
     rows = Yardsticks(run.measurements)
-    shares: dict[tuple[str, str], list[float]] = {}
+    shares: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for m in run.measurements:
         for name, other in (("the native row", rows.native_of(m)), ("the null row", rows.null_of(m))):
-            share = None if other is None else share_of(m, other, m.primary)
-            if share is not None:
-                shares.setdefault((m.workload, name), []).append(share)
+            if other is not None and (share := share_of(m, other, m.primary)) is not None:
+                shares.setdefault((m.workload, name), []).append((share, share_words(m, other, m.primary)))
     for (workload, name), found in shares.items():
-        low, high = f"{min(found):.0%}", f"{max(found):.0%}"
-        counted = f" ({len(found)} rows)" if len(found) > 1 else ""
-        yield Line(f"{short[workload]}: {low if low == high else f'{low} to {high}'} of {name}{counted}")
+        if len(found) == 1:
+            yield Line(f"{short[workload]}: {found[0][1]} of {name}")
+            continue
+        low, high = (f"{end(found)[0]:.0%}" for end in (min, max))
+        yield Line(f"{short[workload]}: {low if low == high else f'{low} to {high}'} of {name} ({len(found)} rows)")
 
 
 class _Doubt(NamedTuple):

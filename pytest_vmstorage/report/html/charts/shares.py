@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pytest_vmstorage.analysis.cell_pairs import Couple, paired_rounds
 from pytest_vmstorage.analysis.gate.policy import differences
 from pytest_vmstorage.analysis.yardsticks import Yardsticks
-from pytest_vmstorage.report.details import share_of
+from pytest_vmstorage.report.details import share_of, share_range
 from pytest_vmstorage.report.html import svg
 from pytest_vmstorage.report.html.chart import Chart
 from pytest_vmstorage.report.html.charts.cells import (
@@ -65,7 +65,7 @@ def _intervals(shares: Sequence[_Share]) -> tuple[list[Interval | None], str]:
     paired = [_paired(one) for one in shares]
     if all(paired):
         return paired, _PAIRED
-    return [_range(one) for one in shares], f"{RANGE} of both rows"
+    return [share_range(*one.couple, one.metric) for one in shares], f"{RANGE} of both rows"
 
 
 def _paired(one: _Share) -> Interval | None:
@@ -76,16 +76,6 @@ def _paired(one: _Share) -> Interval | None:
         return None
     found = shift_interval(differences(one.couple.first.metric(one.metric), *figures))
     return found and Interval(min(math.exp(found.low), one.share), max(math.exp(found.high), one.share))
-
-
-def _range(one: _Share) -> Interval | None:
-    mine, others = (m.values(one.metric) for m in one.couple)
-    if len(mine) == len(others) == 1 or min(*mine, *others) <= 0:
-        return None
-    low, high = min(mine) / max(others), max(mine) / min(others)
-    return (
-        Interval(low, high) if one.couple.first.metric(one.metric).better == "higher" else Interval(1 / high, 1 / low)
-    )
 
 
 def _chart(run: Run, shares: Sequence[_Share], left_out: str) -> Chart:
