@@ -233,7 +233,7 @@ LEGEND = (
     " without storage, the upper limit of rows with the same path"
 )
 
-RANGE_LEGEND = "a range goes from the slowest round of the row beside the fastest of the other, to the other way round"
+RANGE_LEGEND = "a range goes from the smallest to the largest ratio of any two rounds, one of each row"
 
 
 def share_of(m: Measurement, other: Measurement, name: str) -> float | None:
@@ -250,29 +250,28 @@ def share_of(m: Measurement, other: Measurement, name: str) -> float | None:
 
 
 def share_range(m: Measurement, other: Measurement, name: str) -> Interval | None:
-    """That fraction from the slowest round of this row beside the fastest of the other, to the other way round.
+    """The smallest and the largest such fraction of any two rounds, one of each row.
 
-    None where both have one round, or a round is 0 or infinite.
+    None where there is no fraction, where a row has one round, whose spread is unknown, or a round is 0 or infinite.
     """
+    if share_of(m, other, name) is None:
+        return None
     mine, others = m.values(name), other.values(name)
-    if len(mine) == len(others) == 1 or not all(0 < value < math.inf for value in (*mine, *others)):
+    if 1 in (len(mine), len(others)) or not all(0 < value < math.inf for value in (*mine, *others)):
         return None
     low, high = min(mine) / max(others), max(mine) / min(others)
     return Interval(low, high) if m.metric(name).better == "higher" else Interval(1 / high, 1 / low)
 
 
 def share_words(m: Measurement, other: Measurement, name: str) -> str:
-    """The fraction as "40% (38% to 43%)", of one round each as "40% (n=1)"; "" where there is no fraction."""
-    share = share_of(m, other, name)
-    if share is None:
-        return ""
-    reach = share_range(m, other, name)
-    alone = "n=1" if len(m.samples) == len(other.samples) == 1 else "a round of 0"
-    return f"{share:.0%} ({f'{reach.low:.0%} to {reach.high:.0%}' if reach else alone})"
+    """The fraction with its range, as "40% (38% to 43%)" or "40% (spread unknown)"; "" where there is no fraction."""
+    share, reach = share_of(m, other, name), share_range(m, other, name)
+    spread = f"{reach.low:.0%} to {reach.high:.0%}" if reach else "spread unknown"
+    return "" if share is None else f"{share:.0%} ({spread})"
 
 
 def native_lines(run: Run) -> Iterator[str]:
-    """A sentence for each row with guest and storage that has a native or a null row; the last explain these."""
+    """A sentence for each row with guest and storage that has a native or a null row; the last lines explain these."""
     rows, has_null, has_range = Yardsticks(run.measurements), False, False
     for m in run.measurements:
         native, null = rows.native_of(m), rows.null_of(m)

@@ -244,17 +244,19 @@ def _yardsticks(run: Run, short: Mapping[str, str]) -> Iterator[Line]:
     That of one row alone has the range of its rounds.
     """
     rows = Yardsticks(run.measurements)
-    shares: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    shares: dict[tuple[str, str], list[tuple[float, Measurement, Measurement]]] = {}
     for m in run.measurements:
         for name, other in (("the native row", rows.native_of(m)), ("the null row", rows.null_of(m))):
             if other is not None and (share := share_of(m, other, m.primary)) is not None:
-                shares.setdefault((m.workload, name), []).append((share, share_words(m, other, m.primary)))
+                shares.setdefault((m.workload, name), []).append((share, m, other))
     for (workload, name), found in shares.items():
         if len(found) == 1:
-            yield Line(f"{short[workload]}: {found[0][1]} of {name}")
-            continue
-        low, high = (f"{end(found)[0]:.0%}" for end in (min, max))
-        yield Line(f"{short[workload]}: {low if low == high else f'{low} to {high}'} of {name} ({len(found)} rows)")
+            _, m, other = found[0]
+            said, counted = share_words(m, other, m.primary), ""
+        else:
+            low, high = (f"{end(share for share, *_ in found):.0%}" for end in (min, max))
+            said, counted = low if low == high else f"{low} to {high}", f" ({len(found)} rows)"
+        yield Line(f"{short[workload]}: {said} of {name}{counted}")
 
 
 class _Doubt(NamedTuple):

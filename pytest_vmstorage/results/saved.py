@@ -183,9 +183,9 @@ def _no_such(wanted: str, folder: Path, saved: Iterable[Path]) -> ConfigError:
     hint = f"There are: {', '.join(named)}." if numbers else "Save one with --vm-save=NAME."
     if not _is_path(wanted):
         return ConfigError(f"there is no baseline {wanted!r} in {folder}.", hint=hint, code="VM250")
-    # unlike Path.is_dir it takes any text
+    # unlike Path.is_dir it takes a text of any length
     if os.path.isdir(wanted):  # noqa: PTH112
-        said, hint = f"{wanted!r} is a folder, no saved run.", f"Name a file in it, or a baseline. {hint}"
+        said, hint = f"{wanted!r} is a folder, not a saved run.", f"Name a file in it, or a baseline. {hint}"
     else:
         said = f"there is no file {wanted!r}, and no baseline of that name in {folder}."
     return ConfigError(said, hint=hint, code="VM250")

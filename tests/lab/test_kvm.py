@@ -164,7 +164,9 @@ def test_the_io_thread_and_the_pinning_are_told(mixed: Mixed) -> None:
 def test_a_guest_under_kvm_stands_beside_its_native_row(mixed: Mixed) -> None:
     """In percent of it, which says "native"; the rows say under what they ran."""
     figure = re.escape(str(mixed.row(mixed.facts).figure("iops")))
-    assert re.search(rf"\d% \((n=1|\d+% to \d+%)\) of native \(iops {figure} against ", " ".join(mixed.text.split()))
+    assert re.search(
+        rf"\d% \((spread unknown|\d+% to \d+%)\) of native \(iops {figure} against ", " ".join(mixed.text.split())
+    )
     for accel in ("kvm", "native", "tcg"):
         assert re.search(rf"^\S+ .* {accel} ", mixed.text, re.MULTILINE), mixed.text
     couples = couples_between(cells(mixed), cell(backing="file"), cell(backing="native"))

@@ -85,7 +85,7 @@ def test_what_cannot_be_promoted_is_refused(folder: Path) -> None:
         ("0003", "is the newest run of 'main' already"),
         ("x", "there is no baseline 'x'"),
         ("x.json", "there is no file 'x.json', and no baseline of that name"),
-        ("./", "'./' is a folder, no saved run. Name a file in it, or a baseline. There are: main"),
+        ("./", "'./' is a folder, not a saved run. Name a file in it, or a baseline. There are: main"),
     ):
         with pytest.raises(ConfigError, match=said):
             promote(run, "main", folder)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
+
+import pytest
 
 from pytest_vmstorage.analysis.yardsticks import Yardsticks
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.csv import render_csv
-from pytest_vmstorage.report.details import LEGEND, RANGE_LEGEND, native_lines
+from pytest_vmstorage.report.details import LEGEND, RANGE_LEGEND, native_lines, share_range, share_words
 from pytest_vmstorage.report.markdown import render_markdown
 from pytest_vmstorage.report.sections import build_sections
 from pytest_vmstorage.report.table import build_table
@@ -24,7 +27,7 @@ def test_a_rate_is_a_percentage_and_each_io_has_its_price() -> None:
     native = make_measurement(NATIVE, workload=JOB, iops=(10000.0,), lat_mean=(0.0001,))
     row = make_measurement(RAW, workload=JOB, iops=(4000.0,), lat_mean=(0.00025,))
     assert list(native_lines(make_run(native, row))) == [
-        f"{RAW}, {JOB}: 40% (n=1) of native (iops 4000 IOPS against 10k IOPS), an I/O takes 150 us more"
+        f"{RAW}, {JOB}: 40% (spread unknown) of native (iops 4000 IOPS against 10k IOPS), an I/O takes 150 us more"
     ]
 
 
@@ -32,7 +35,7 @@ def test_of_a_time_less_is_more() -> None:
     """Twice as long is half of native."""
     native = make_measurement(NATIVE, workload=JOB, clat_p99=(0.001,))
     row = make_measurement(RAW, workload=JOB, clat_p99=(0.002,))
-    assert next(native_lines(make_run(row, native))).startswith(f"{RAW}, {JOB}: 50% (n=1) of native")
+    assert next(native_lines(make_run(row, native))).startswith(f"{RAW}, {JOB}: 50% (spread unknown) of native")
 
 
 def test_a_share_has_the_range_of_its_rounds() -> None:
@@ -42,13 +45,28 @@ def test_a_share_has_the_range_of_its_rounds() -> None:
     said, legend = native_lines(make_run(native, row))
     assert said.startswith(f"{RAW}, {JOB}: 40% (24% to 62%) of native (iops 4000 IOPS against 10k IOPS)")
     assert legend == RANGE_LEGEND
-    native = make_measurement(NATIVE, workload=JOB, clat_p99=(0.001,))
+    native = make_measurement(NATIVE, workload=JOB, clat_p99=(0.001, 0.001, 0.002))
     row = make_measurement(RAW, workload=JOB, clat_p99=(0.002, 0.0025, 0.004))
-    assert next(native_lines(make_run(row, native))).startswith(f"{RAW}, {JOB}: 40% (25% to 50%) of native")
-    stuck = make_measurement(RAW, workload=JOB, clat_p99=(0.0, 0.002, 0.004))
-    assert list(native_lines(make_run(stuck, native))) == [
-        f"{RAW}, {JOB}: 50% (a round of 0) of native (clat_p99 2 ms against 1 ms)"
-    ]
+    assert next(native_lines(make_run(row, native))).startswith(f"{RAW}, {JOB}: 40% (25% to 100%) of native")
+
+
+@pytest.mark.parametrize(
+    ("mine", "natively"), [((0.0, 0.002, 0.004), (0.001, 0.001)), ((0.002, 0.002), (0.001,)), ((0.002,), (0.001,))]
+)
+def test_an_unknown_spread_of_a_share_is_said(mine: Sequence[float], natively: Sequence[float]) -> None:
+    """Of a row with one round, beside whatever else, and with a round of 0: no range, and none is explained."""
+    run = make_run(
+        make_measurement(RAW, workload=JOB, clat_p99=mine), make_measurement(NATIVE, workload=JOB, clat_p99=natively)
+    )
+    assert list(native_lines(run)) == [f"{RAW}, {JOB}: 50% (spread unknown) of native (clat_p99 2 ms against 1 ms)"]
+
+
+def test_a_native_row_without_the_metric_has_no_share() -> None:
+    """A tool of another version may print less."""
+    native = make_measurement(NATIVE, workload=JOB, lat_mean=(0.0001, 0.0002))
+    row = make_measurement(RAW, workload=JOB, iops=(4000.0, 4100.0))
+    assert share_words(row, native, "iops") == ""
+    assert share_range(row, native, "iops") is None
 
 
 def test_what_was_not_measured_natively_is_not_compared() -> None:
@@ -74,14 +92,14 @@ def test_a_null_row_is_the_ceiling_beside_the_native_one() -> None:
     """Percent of both, and the time of an I/O in all three: what virtualization costs, and what storage does."""
     run = make_run(row(NATIVE, 10000, 0.0001), row(RAW, 4000, 0.00025), row(NULL, 5000, 0.00019))
     assert list(native_lines(run)) == [
-        f"{RAW}, {JOB}: 40% (n=1) of native and 80% (n=1) of null-none-virtio-blk (iops 4000 IOPS against"
-        " 10k IOPS and 5000 IOPS), an I/O takes 250 us: 150 us more than natively (100 us),"
+        f"{RAW}, {JOB}: 40% (spread unknown) of native and 80% (spread unknown) of null-none-virtio-blk"
+        " (iops 4000 IOPS against 10k IOPS and 5000 IOPS), an I/O takes 250 us: 150 us more than natively (100 us),"
         " 60 us more than on null (190 us)",
         LEGEND,
     ]
     titles = {section.title for section in build_sections(run, None)}
     assert "against the native row of the same device and the null row of the same bus" in titles
-    assert "80% (n=1) of null-none-virtio-blk" in render_markdown(build_table(run))
+    assert "80% (spread unknown) of null-none-virtio-blk" in render_markdown(build_table(run))
 
 
 def test_a_null_row_alone_is_a_ceiling_too() -> None:
@@ -90,7 +108,7 @@ def test_a_null_row_alone_is_a_ceiling_too() -> None:
     null = make_measurement(NULL, workload=JOB, iops=(5000,), **mixed)
     raw = make_measurement(RAW, workload=JOB, iops=(5500,), read_lat_mean=(0.00009,), write_lat_mean=(0.0003,))
     assert next(native_lines(make_run(null, raw))) == (
-        f"{RAW}, {JOB}: 110% (n=1) of null-none-virtio-blk (iops 5500 IOPS against 5000 IOPS),"
+        f"{RAW}, {JOB}: 110% (spread unknown) of null-none-virtio-blk (iops 5500 IOPS against 5000 IOPS),"
         " a read takes 90 us: 10 us less than on null (100 us), a write takes 300 us: 100 us more than on null (200 us)"
     )
     titles = {section.title for section in build_sections(make_run(null, raw), None)}
