@@ -12,6 +12,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.report.csv import render_csv
 from pytest_vmstorage.report.details import LEGEND, RANGE_LEGEND, native_lines, share_range, share_words
 from pytest_vmstorage.report.markdown import render_markdown
+from pytest_vmstorage.report.overview import overview_blocks
 from pytest_vmstorage.report.sections import build_sections
 from pytest_vmstorage.report.table import build_table
 from pytest_vmstorage.results.run import Measurement
@@ -48,6 +49,21 @@ def test_a_share_has_the_range_of_its_rounds() -> None:
     native = make_measurement(NATIVE, workload=JOB, clat_p99=(0.001, 0.001, 0.002))
     row = make_measurement(RAW, workload=JOB, clat_p99=(0.002, 0.0025, 0.004))
     assert next(native_lines(make_run(row, native))).startswith(f"{RAW}, {JOB}: 40% (25% to 100%) of native")
+
+
+def test_the_overview_has_the_range_of_one_row_and_the_ends_of_several() -> None:
+    """The one row's is that of its rounds."""
+    native = make_measurement(NATIVE, workload=JOB, iops=(10000.0, 12500.0))
+    raw = make_measurement(RAW, workload=JOB, iops=(4000.0, 5000.0))
+    qcow2 = make_measurement(StorageConfig(format="qcow2"), workload=JOB, iops=(2000.0, 2500.0))
+
+    def told(*rows: Measurement) -> list[str]:
+        run = make_run(*rows)
+        blocks = {block.label: block for block in overview_blocks(run, None, build_table(run))}
+        return [line.text for line in blocks["native"].lines]
+
+    assert told(native, raw) == ["fio randread: 40% (32% to 50%) of the native row"]
+    assert told(native, raw, qcow2) == ["fio randread: 20% to 40% of the native row (2 rows)"]
 
 
 @pytest.mark.parametrize(
