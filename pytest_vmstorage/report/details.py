@@ -233,7 +233,7 @@ LEGEND = (
     " without storage, the upper limit of rows with the same path"
 )
 
-RANGE_LEGEND = "a range goes from the smallest to the largest ratio of any two rounds, one of each row"
+RANGE_LEGEND = "a range goes from the smallest to the largest ratio, or difference, of any two rounds, one of each row"
 
 
 def share_of(m: Measurement, other: Measurement, name: str) -> float | None:
@@ -270,6 +270,19 @@ def share_words(m: Measurement, other: Measurement, name: str) -> str:
     return "" if share is None else f"{share:.0%} ({spread})"
 
 
+def difference_range(m: Measurement, other: Measurement, name: str) -> Interval | None:
+    """The smallest and the largest difference to the other row of any two rounds, one of each; in the metric's unit.
+
+    None where a row lacks the metric, has one round, whose spread is unknown, or a round that is infinite.
+    """
+    if not (_has(m, name) and _has(other, name)):
+        return None
+    mine, others = m.values(name), other.values(name)
+    if 1 in (len(mine), len(others)) or not all(map(math.isfinite, (*mine, *others))):
+        return None
+    return Interval(min(mine) - max(others), max(mine) - min(others))
+
+
 def native_lines(run: Run) -> Iterator[str]:
     """A sentence for each row with guest and storage that has a native or a null row; the last lines explain these."""
     rows, has_null, has_range = Yardsticks(run.measurements), False, False
@@ -277,7 +290,7 @@ def native_lines(run: Run) -> Iterator[str]:
         native, null = rows.native_of(m), rows.null_of(m)
         has_null = has_null or null is not None
         others = [("native", native)] if native is not None else []
-        has_range = has_range or any(share_range(m, one, m.primary) for one in (native, null) if one is not None)
+        has_range = has_range or any(_has_range(m, one) for one in (native, null) if one is not None)
         if null is not None:
             others.append((str(null.config), null))
             yield f"{m.config}, {m.workload}: {_percent(m, others)}{_times(m, native, null)}"
@@ -287,6 +300,11 @@ def native_lines(run: Run) -> Iterator[str]:
         yield RANGE_LEGEND
     if has_null:
         yield LEGEND
+
+
+def _has_range(m: Measurement, other: Measurement) -> bool:
+    """Whether the share of the primary metric or the difference of any latency has a range."""
+    return bool(share_range(m, other, m.primary) or any(difference_range(m, other, name) for name in LATENCIES))
 
 
 def _percent(m: Measurement, others: Sequence[tuple[str, Measurement]]) -> str:
@@ -330,8 +348,13 @@ def _time(m: Measurement, name: str) -> str:
 
 
 def _difference(m: Measurement, other: Measurement, name: str) -> str:
-    more = m.figure(name) - other.figure(name)
-    return f"{format_figure(abs(more), 's')} {'more' if more >= 0 else 'less'}"
+    """The difference to the other row with its range, as "20 us (18 us to 24 us) more"."""
+    difference, reach = m.figure(name) - other.figure(name), difference_range(m, other, name)
+    spread = "spread unknown"
+    if reach:
+        ends = (reach.low, reach.high) if difference >= 0 else (-reach.high, -reach.low)
+        spread = " to ".join(format_figure(end, "s") for end in ends)
+    return f"{format_figure(abs(difference), 's')} ({spread}) {'more' if difference >= 0 else 'less'}"
 
 
 def _has(m: Measurement, name: str) -> bool:

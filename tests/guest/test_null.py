@@ -89,7 +89,7 @@ def test_the_report_has_percent_of_both_and_the_time_of_an_io(lab: Lab) -> None:
     line, *legends = native_lines(Run(started="2026-01-02T03:04:05+00:00", hosts=(lab.facts,), measurements=rows))
     share = r"\d+% \(spread unknown\)"
     assert re.match(f"raw-none-virtio-blk-off, .*: {share} of native and {share} of null-none-virtio-blk ", line)
-    assert re.search(r"an I/O takes .* than natively \(.*\), .* than on null \(.*\)$", line)
+    assert re.search(r"an I/O takes .* \(spread unknown\) more than natively \(.*\), .* than on null \(.*\)$", line)
     assert legends == [LEGEND]
 
 

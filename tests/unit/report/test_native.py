@@ -20,6 +20,7 @@ from pytest_vmstorage.testing.builders import make_measurement, make_run
 
 NATIVE = StorageConfig(backing="native")
 RAW = StorageConfig()
+NULL = StorageConfig(backing="null")
 JOB = "fio randread 4k qd1"
 
 
@@ -28,7 +29,8 @@ def test_a_rate_is_a_percentage_and_each_io_has_its_price() -> None:
     native = make_measurement(NATIVE, workload=JOB, iops=(10000.0,), lat_mean=(0.0001,))
     row = make_measurement(RAW, workload=JOB, iops=(4000.0,), lat_mean=(0.00025,))
     assert list(native_lines(make_run(native, row))) == [
-        f"{RAW}, {JOB}: 40% (spread unknown) of native (iops 4000 IOPS against 10k IOPS), an I/O takes 150 us more"
+        f"{RAW}, {JOB}: 40% (spread unknown) of native (iops 4000 IOPS against 10k IOPS), an I/O takes 150 us"
+        " (spread unknown) more"
     ]
 
 
@@ -49,6 +51,25 @@ def test_a_share_has_the_range_of_its_rounds() -> None:
     native = make_measurement(NATIVE, workload=JOB, clat_p99=(0.001, 0.001, 0.002))
     row = make_measurement(RAW, workload=JOB, clat_p99=(0.002, 0.0025, 0.004))
     assert next(native_lines(make_run(row, native))).startswith(f"{RAW}, {JOB}: 40% (25% to 100%) of native")
+
+
+def test_the_price_of_an_io_has_the_range_of_its_rounds() -> None:
+    """In the direction that its word has: the rounds of one that is less on the whole may have been more."""
+    with_zero = (0.0, 0.002, 0.004)  # of which a share has no range
+    natively, on_null = ((0.0001, 0.00011, 0.00013), (0.0003, 0.0004, 0.0005))
+    native = make_measurement(NATIVE, workload=JOB, clat_p99=(0.001,) * 3, lat_mean=natively)
+    null = make_measurement(NULL, workload=JOB, clat_p99=(0.001,) * 3, lat_mean=on_null)
+    row = make_measurement(RAW, workload=JOB, clat_p99=with_zero, lat_mean=(0.00025, 0.00026, 0.00032))
+    said, *legends = native_lines(make_run(native, null, row))
+    assert said.endswith(
+        "an I/O takes 260 us: 150 us (120 us to 220 us) more than natively (110 us),"
+        " 140 us (-20 us to 250 us) less than on null (400 us)"
+    )
+    assert legends == [RANGE_LEGEND, LEGEND]
+    row = make_measurement(RAW, workload=JOB, clat_p99=with_zero, lat_mean=(0.00025, float("inf"), 0.00032))
+    said, *legends = native_lines(make_run(native, null, row))
+    assert "210 us (spread unknown) more than natively" in said
+    assert legends == [LEGEND]
 
 
 def test_the_overview_has_the_range_of_one_row_and_the_ends_of_several() -> None:
@@ -96,9 +117,6 @@ def test_what_was_not_measured_natively_is_not_compared() -> None:
     assert list(native_lines(make_run(native, *rows))) == []
 
 
-NULL = StorageConfig(backing="null")
-
-
 def row(config: StorageConfig, iops: float, lat_mean: float, **more: str) -> Measurement:
     """One round of the job."""
     return make_measurement(config, workload=JOB, iops=(iops,), lat_mean=(lat_mean,), **more)  # type: ignore[arg-type]
@@ -109,8 +127,8 @@ def test_a_null_row_is_the_ceiling_beside_the_native_one() -> None:
     run = make_run(row(NATIVE, 10000, 0.0001), row(RAW, 4000, 0.00025), row(NULL, 5000, 0.00019))
     assert list(native_lines(run)) == [
         f"{RAW}, {JOB}: 40% (spread unknown) of native and 80% (spread unknown) of null-none-virtio-blk"
-        " (iops 4000 IOPS against 10k IOPS and 5000 IOPS), an I/O takes 250 us: 150 us more than natively (100 us),"
-        " 60 us more than on null (190 us)",
+        " (iops 4000 IOPS against 10k IOPS and 5000 IOPS), an I/O takes 250 us: 150 us (spread unknown) more than"
+        " natively (100 us), 60 us (spread unknown) more than on null (190 us)",
         LEGEND,
     ]
     titles = {section.title for section in build_sections(run, None)}
@@ -125,7 +143,8 @@ def test_a_null_row_alone_is_a_ceiling_too() -> None:
     raw = make_measurement(RAW, workload=JOB, iops=(5500,), read_lat_mean=(0.00009,), write_lat_mean=(0.0003,))
     assert next(native_lines(make_run(null, raw))) == (
         f"{RAW}, {JOB}: 110% (spread unknown) of null-none-virtio-blk (iops 5500 IOPS against 5000 IOPS),"
-        " a read takes 90 us: 10 us less than on null (100 us), a write takes 300 us: 100 us more than on null (200 us)"
+        " a read takes 90 us: 10 us (spread unknown) less than on null (100 us),"
+        " a write takes 300 us: 100 us (spread unknown) more than on null (200 us)"
     )
     titles = {section.title for section in build_sections(make_run(null, raw), None)}
     assert "against the null row of the same bus" in titles
