@@ -317,6 +317,21 @@ def test_a_public_class_has_its_name_alone() -> None:
     assert not broken, "\n".join(broken)
 
 
+def test_models_are_frozen() -> None:
+    """A stage takes what the one before it made, and changes nothing of it: each pydantic model has frozen=True."""
+    broken, models = [], 0
+    for name, tree in TREES.items():
+        for node in (one for one in ast.walk(tree) if isinstance(one, ast.ClassDef)):
+            is_model = "BaseModel" in map(ast.unparse, node.bases)
+            models += is_model
+            assigned = (one for one in node.body if isinstance(one, ast.Assign))
+            said = [ast.unparse(one.value) for one in assigned if ast.unparse(one.targets[0]) == "model_config"]
+            if (is_model and not said) or not all("frozen=True" in one for one in said):
+                broken.append(f"{name}.{node.name} (line {node.lineno}) is a model that can be changed.")
+    assert models
+    assert not broken, "\n".join(broken)
+
+
 def public(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
     """Public functions and classes of a module, and public methods of its public classes."""
     for node in tree.body:
