@@ -99,14 +99,30 @@ class Grid(NamedTuple):
 
 
 def default_view(figures: Figures, moved: Sequence[Moved]) -> View:
-    """The first metric; across the axis that moves it most, and down all others, so that no cell has two rows."""
+    """The first metric; across the axis that moves it most, and down all others, so that no cell has two rows.
+
+    The acceleration is left out where it says of rows only whether they are native, which `backing` says already.
+    """
+    shown = [name for name in figures.axes if name != "accel" or _says_more_than_backing(figures)]
     names = [name for name in figures.axes if name not in ("host", "accel")]
     workload = figures.columns[0].workload
     order = [effect.axis for one in moved if one.workload.startswith(workload) for effect in one.effects]
     fitting = [name for name in names if 2 <= len(figures.values[name]) <= MOST_ACROSS]
     widest = sorted(fitting, key=lambda name: -len(figures.values[name]))
-    across = next((name for name in [*order, *widest] if name in fitting), "") if len(figures.axes) > 1 else ""
-    return View(column=0, down=tuple(name for name in figures.axes if name != across), across=across)
+    across = next((name for name in [*order, *widest] if name in fitting), "") if len(shown) > 1 else ""
+    return View(column=0, down=tuple(name for name in shown if name != across), across=across)
+
+
+def _says_more_than_backing(figures: Figures) -> bool:
+    """Whether the acceleration tells rows apart that are not a native row beside a guest."""
+    if "backing" not in figures.axes:
+        return True
+    places = [figures.axes.index(name) for name in ("accel", "backing")]
+    pairs = {tuple([row[i] for i in places]) for row in figures.rows}
+    return (
+        any((accel == "native") != (backing == "native") for accel, backing in pairs)
+        or len({accel for accel, _ in pairs} - {"native"}) > 1
+    )
 
 
 def lay_out(figures: Figures, view: View, most: int | None = None) -> Grid:

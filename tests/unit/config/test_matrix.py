@@ -170,6 +170,10 @@ SLIPS = {
     "field": (SWEEP + '[storage]\ncolour = "red"\n', r"\[storage\]: 'colour' is not known"),
     "size": (SWEEP + '[storage]\nsize = "10X"\n', r"\[storage\]: '10X' is not a size\. Write a number"),
     "one rule": (SWEEP + '[exclude]\nbus = "ide"\n', r"exclude = .* is not a list\. Write \[\[exclude\]\] above"),
+    "rule no table": (
+        'exclude = ["raw"]\n' + SWEEP,
+        r"exclude has 'raw', which is not a table\. Write \[\[exclude\]\]",
+    ),
     "rule field": (SWEEP + '[[only]]\nbus = "ide"\n[[only]]\nbuss = 1\n', r"\[\[only\]\] 2: 'buss' is not known"),
     "rule value": (SWEEP + '[[exclude]]\nbus = ["ide", "scsi"]\n', r"\[\[exclude\]\] 1: bus='scsi' is not known"),
     "rule empty": (SWEEP + '[[exclude]]\nreason = "x"\n', r"\[\[exclude\]\] 1: no value is named"),

@@ -17,7 +17,7 @@ from pytest_vmstorage.report.html.figures import Figures, Range, figures_of, ran
 from pytest_vmstorage.report.html.heat import class_of, colour_of, data_of, grid_table
 from pytest_vmstorage.report.html.views import Grid, Reference, Spot, View, default_view, lay_out, ratio_of
 from pytest_vmstorage.report.table import build_table
-from pytest_vmstorage.results.run import Run
+from pytest_vmstorage.results.run import Measurement, Run
 from pytest_vmstorage.testing.builders import make_failure, make_host, make_measurement, make_run
 from unit.report.html.reading import Page
 
@@ -185,6 +185,28 @@ def test_the_axis_that_moves_most_is_across() -> None:
     run = make_run(*(make_measurement(cell, iops=[rate, rate * 1.001, rate * 0.999]) for cell, rate in cells))
     view = default_view(figures_of(build_table(run)), effects(run))
     assert (view.across, view.down) == ("cache", ("format",))
+
+
+def test_the_first_view_has_the_acceleration_where_backing_does_not_tell_it() -> None:
+    """A native row has none, as its backing says; of guests with two of them each row says which."""
+    hosts = [make_host("lab1"), make_host("lab2", accel="tcg")]
+    cells = [StorageConfig(format=form, cache=cache) for form in ("raw", "qcow2") for cache in ("none", "unsafe")]
+    measured = [make_measurement(cell, host=host.name) for host in hosts for cell in cells]
+    emulated = measured[len(cells) :]
+    native = make_measurement(StorageConfig(backing="native"), host="lab2")
+
+    def axes(*rows: Measurement) -> set[str]:
+        run = make_run(*rows, hosts=hosts)
+        view = default_view(figures_of(build_table(run)), effects(run))
+        return {*view.down, view.across}
+
+    assert axes(*emulated, native) == {"format", "cache", "backing"}
+    assert axes(*measured, native) == {"host", "format", "cache", "backing", "accel"}
+    assert axes(*measured) == {"host", "format", "cache", "accel"}
+    on_host = emulated[0].model_copy(update={"on_host": True})
+    assert "accel" in axes(*emulated[1:], on_host, native)
+    only = default_view(figures_of(build_table(make_run(emulated[0], native, hosts=hosts[1:]))), [])
+    assert (only.down, only.across) == (("backing",), "")
 
 
 def test_a_single_round_has_no_colour() -> None:
