@@ -31,6 +31,7 @@ from pytest_vmstorage.results.run import IDLE, Proof, proven_fields
 from pytest_vmstorage.storage.image import ImageFacts
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
 from pytest_vmstorage.testing.lab import make_guest_shell, make_lab
+from pytest_vmstorage.testing.qmp import answer_monitor
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 NAMES = sorted(path.stem.partition("7.2-")[2] for path in RECORDINGS.glob("evidence-qemu-7.2-*.json"))
@@ -573,6 +574,15 @@ def test_a_fake_guest_attests_as_a_real_one_does(tmp_path: Path, bus: Bus) -> No
     """The shipped fake's monitor, image and guest say what was recorded, word for word."""
     config = StorageConfig(bus=bus, size="128M")
     assert told(fake_guest(tmp_path, config).proof) == told(conclude(config, Recorded(str(config)).proofs()))
+
+
+@pytest.mark.parametrize("name", [NULL, "null-writethrough-nvme"])
+def test_a_fake_guest_without_storage_attests_as_a_real_one_does(tmp_path: Path, name: str) -> None:
+    """QEMU has one node for it on nvme, where there is no file whose driver libvirt replaces."""
+    config, evidence = Recorded(name).config, Recorded(name).evidence
+    assert told(fake_guest(tmp_path, config).proof) == told(conclude(config, Recorded(name).proofs()))
+    nodes = [node["node-name"] for node in answer_monitor(evidence.xml, "query-named-block-nodes", {})]
+    assert nodes == [node["node-name"] for node in (*evidence.nodes, *evidence.blockdevs)]
 
 
 @pytest.mark.parametrize("bus", get_args(Bus))
