@@ -19,11 +19,12 @@ import pytest
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import find_host
 from pytest_vmstorage.config.settings import LabSettings
-from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, ProvisionError
+from pytest_vmstorage.errors import BootTimeoutError, GuestDiedError, ProvisionError, SpaceError
 from pytest_vmstorage.guest.restore.restoring import Restoring
 from pytest_vmstorage.host.lease import LeaseBook
 from pytest_vmstorage.lab.lab import Lab
-from pytest_vmstorage.progress import silent
+from pytest_vmstorage.lab.pool import Environment
+from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.testing.guest import FakeDomain, FakeHypervisor
 from pytest_vmstorage.testing.host import make_host_shell
 from pytest_vmstorage.testing.lab import make_guest_shell, make_lab
@@ -173,6 +174,30 @@ def test_a_disk_that_cannot_be_made_breaks_its_cell_alone(host: Host) -> None:
             lab.guest(QCOW2)
     assert sum("qemu-img" in line for line in host.shell.lines) == 1
     assert lab.guest(USB).config == USB
+
+
+def test_a_disk_without_room_takes_that_of_guests_that_wait(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of as many as it takes, the one with the farthest turn first; the cell is broken where none is left to go."""
+    lab = host.lab()
+    lab.pool.expect((RAW, QCOW2, USB, QCOW2, RAW))
+    for config in (RAW, QCOW2):
+        lab.guest(config)
+    lab.pool.expect((USB, QCOW2, RAW))
+    make, full, refused = lab.provisioner.make, False, []
+
+    def make_in_a_full_folder(config: StorageConfig, say: Progress) -> Environment:
+        refused.append([one.format for one in lab.pool.waiting])
+        if lab.pool.waiting or full:
+            raise SpaceError("The folder has no room.", code="VM409")
+        return make(config, say)
+
+    monkeypatch.setattr(lab.provisioner, "make", make_in_a_full_folder)
+    assert lab.guest(USB).config == USB
+    assert refused == [["raw", "qcow2"], ["qcow2"], []]
+    full = True
+    with pytest.raises(SpaceError, match="no room"):
+        lab.guest(RAW)
+    lab.close()
 
 
 def test_a_guest_that_died_between_its_tests_breaks_its_cell(host: Host) -> None:
