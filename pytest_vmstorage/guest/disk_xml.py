@@ -36,7 +36,7 @@ def element(tag: str, *content: ET.Element | str | None, **attributes: str) -> E
     return made
 
 
-def disk_elements(config: StorageConfig, path: str, secret: str, *, is_block: bool = False) -> Iterator[ET.Element]:
+def disk_elements(config: StorageConfig, path: str, secret: str, *, is_block: bool) -> Iterator[ET.Element]:
     """The controller, where the bus needs an explicit one, and the disk; no disk for NVMe, which old libvirt lacks.
 
     `secret` is the UUID under which libvirt knows an encrypted disk's passphrase.

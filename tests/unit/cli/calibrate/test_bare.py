@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -19,3 +20,15 @@ def test_the_processor_is_the_hosts_under_kvm(tmp_path: Path, accel: str, cpu: s
     assert argv[argv.index("-cpu") + 1] == cpu
     assert ("host-passthrough" in domain_xml(one)) is (cpu == "host")
     assert f"accel={accel}" in argv[argv.index("-machine") + 1]
+
+
+@pytest.mark.parametrize("accel", ["kvm", "tcg"])
+@pytest.mark.parametrize("vcpus", [1, 2, 4])
+def test_it_has_as_many_processors(tmp_path: Path, accel: str, vcpus: int) -> None:
+    """Those that are there, and the one that is absent beside one that is emulated."""
+    one = spec().model_copy(update={"accel": accel, "vcpus": vcpus})
+    argv = qemu_argv(one, tmp_path)
+    there, _, most = argv[argv.index("-smp") + 1].partition(",maxcpus=")
+    (vcpu,) = ET.fromstring(domain_xml(one)).iterfind("vcpu")
+    assert (there, most or there) == (vcpu.get("current", vcpu.text), vcpu.text)
+    assert bool(most) is (vcpus == 1 and accel == "tcg")
