@@ -12,6 +12,7 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from operator import itemgetter
 from typing import NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -118,7 +119,8 @@ class Ratio(BaseModel):
 class Judgement(BaseModel):
     """An assertion and its result: a ratio for each couple, and clauses on cells that are missing.
 
-    The ratios that speak most against it come first; `notes` name the host and the limits of the intervals.
+    The ratios that speak most against it come first, couples without one last; `notes` name the host and the limits of
+    the intervals.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -184,8 +186,10 @@ def weigh(
     """
     confidence = 1.0 - RISK / max(1, len(couples))
     ratios = [_ratio(couple, bounds, run, (metric, other_metric), confidence) for couple in couples]
-    ratios.sort(key=lambda one: (one.ratio or 0.0) * (1 if bounds.at_least is not None else -1))
-    return Judgement(claim=claim, ratios=tuple(ratios), notes=tuple(_notes(couples, run)))
+    known = [(one.ratio, one) for one in ratios if one.ratio is not None]
+    known.sort(key=itemgetter(0), reverse=bounds.at_least is None)
+    unknown = (one for one in ratios if one.ratio is None)
+    return Judgement(claim=claim, ratios=(*(one for _, one in known), *unknown), notes=tuple(_notes(couples, run)))
 
 
 def missing_cell(failure: Failure) -> str:

@@ -217,6 +217,18 @@ def test_all_couples_must_hold() -> None:
     assert "2 of 3 couples hold" not in judged(bounds, good, few).text
 
 
+@pytest.mark.parametrize(
+    ("bounds", "order"), [(Bounds(at_least=0.9), [0.5, 1.0, 2.0, None]), (Bounds(at_most=1.1), [2.0, 1.0, 0.5, None])]
+)
+def test_couples_that_speak_most_against_it_come_first(bounds: Bounds, order: Sequence[float | None]) -> None:
+    """Those with no ratio say nothing, and come last."""
+    first, second = couple_of((10.0,) * 9, (10.0,) * 9, bus="nvme")
+    unknown = Couple(first, second.model_copy(update={"hygiene": {"rounds": "in a row"}}))
+    couples = [couple_of((speed,) * 9, (10.0,) * 9) for speed in (10.0, 5.0, 20.0)]
+    found = judged(bounds, couples[0], unknown, *couples[1:])
+    assert [one.ratio and round(one.ratio, 6) for one in found.ratios] == order
+
+
 def test_many_couples_at_fault_are_not_all_told() -> None:
     """Eight are, and how many more there are."""
     couples = [couple_of((5.0,) * 12, (10.0,) * 12) for _ in range(11)]
