@@ -254,11 +254,10 @@ def share_range(m: Measurement, other: Measurement, name: str) -> Interval | Non
 
     None where there is no fraction, where a row has one round, whose spread is unknown, or a round is 0 or infinite.
     """
-    if share_of(m, other, name) is None:
+    rounds = _rounds_of_both(m, other, name)
+    if share_of(m, other, name) is None or rounds is None or not min(map(min, rounds)) > 0:
         return None
-    mine, others = m.values(name), other.values(name)
-    if 1 in (len(mine), len(others)) or not all(0 < value < math.inf for value in (*mine, *others)):
-        return None
+    mine, others = rounds
     low, high = min(mine) / max(others), max(mine) / min(others)
     return Interval(low, high) if m.metric(name).better == "higher" else Interval(1 / high, 1 / low)
 
@@ -275,12 +274,19 @@ def difference_range(m: Measurement, other: Measurement, name: str) -> Interval 
 
     None where a row lacks the metric, has one round, whose spread is unknown, or a round that is infinite.
     """
+    rounds = _rounds_of_both(m, other, name)
+    if rounds is None:
+        return None
+    mine, others = rounds
+    return Interval(min(mine) - max(others), max(mine) - min(others))
+
+
+def _rounds_of_both(m: Measurement, other: Measurement, name: str) -> tuple[Sequence[float], Sequence[float]] | None:
+    """The rounds of both rows, where both have the metric, several rounds, and no infinite one."""
     if not (_has(m, name) and _has(other, name)):
         return None
     mine, others = m.values(name), other.values(name)
-    if 1 in (len(mine), len(others)) or not all(map(math.isfinite, (*mine, *others))):
-        return None
-    return Interval(min(mine) - max(others), max(mine) - min(others))
+    return None if 1 in (len(mine), len(others)) or not all(map(math.isfinite, (*mine, *others))) else (mine, others)
 
 
 def native_lines(run: Run) -> Iterator[str]:
@@ -290,12 +296,10 @@ def native_lines(run: Run) -> Iterator[str]:
         native, null = rows.native_of(m), rows.null_of(m)
         has_null = has_null or null is not None
         others = [("native", native)] if native is not None else []
-        has_range = has_range or any(_has_range(m, one) for one in (native, null) if one is not None)
-        if null is not None:
-            others.append((str(null.config), null))
+        others += [(str(null.config), null)] if null is not None else []
+        has_range = has_range or any(_has_range(m, one) for _, one in others)
+        if others:
             yield f"{m.config}, {m.workload}: {_percent(m, others)}{_times(m, native, null)}"
-        elif native is not None:
-            yield f"{m.config}, {m.workload}: {_percent(m, others)}{_cost(m, native)}"
     if has_range:
         yield RANGE_LEGEND
     if has_null:
@@ -316,12 +320,7 @@ def _percent(m: Measurement, others: Sequence[tuple[str, Measurement]]) -> str:
     return f"{said} ({m.primary} {m.figure(m.primary)} against {against})"
 
 
-def _cost(m: Measurement, native: Measurement) -> str:
-    both = [name for name in LATENCIES if _has(m, name) and _has(native, name)]
-    return "".join(f", {_io(name)} takes {_difference(m, native, name)}" for name in both)
-
-
-def _times(m: Measurement, native: Measurement | None, null: Measurement) -> str:
+def _times(m: Measurement, native: Measurement | None, null: Measurement | None) -> str:
     """The time of one I/O, and its difference to the native and the null row, with their times."""
     sentences = []
     for name in LATENCIES:

@@ -114,15 +114,12 @@ def default_view(figures: Figures, moved: Sequence[Moved]) -> View:
 
 
 def _says_more_than_backing(figures: Figures) -> bool:
-    """Whether the acceleration tells rows apart that are not a native row beside a guest."""
+    """Whether rows differ in their acceleration beyond that native rows have none."""
     if "backing" not in figures.axes:
         return True
-    places = [figures.axes.index(name) for name in ("accel", "backing")]
-    pairs = {tuple([row[i] for i in places]) for row in figures.rows}
-    return (
-        any((accel == "native") != (backing == "native") for accel, backing in pairs)
-        or len({accel for accel, _ in pairs} - {"native"}) > 1
-    )
+    accel, backing = (figures.axes.index(name) for name in ("accel", "backing"))
+    found = {(row[accel], row[backing] == "native") for row in figures.rows}
+    return len(found) > len({is_native for _, is_native in found})
 
 
 def lay_out(figures: Figures, view: View, most: int | None = None) -> Grid:

@@ -177,7 +177,7 @@ def test_a_disk_that_cannot_be_made_breaks_its_cell_alone(host: Host) -> None:
 
 
 def test_a_disk_without_room_takes_that_of_guests_that_wait(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of as many as it takes, the one with the farthest turn first; the cell is broken where none is left to go."""
+    """As many go as it takes, the one with the farthest turn first; it is an error where none is left."""
     lab = host.lab()
     lab.pool.expect((RAW, QCOW2, USB, QCOW2, RAW))
     for config in (RAW, QCOW2):

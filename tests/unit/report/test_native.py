@@ -29,8 +29,8 @@ def test_a_rate_is_a_percentage_and_each_io_has_its_price() -> None:
     native = make_measurement(NATIVE, workload=JOB, iops=(10000.0,), lat_mean=(0.0001,))
     row = make_measurement(RAW, workload=JOB, iops=(4000.0,), lat_mean=(0.00025,))
     assert list(native_lines(make_run(native, row))) == [
-        f"{RAW}, {JOB}: 40% (spread unknown) of native (iops 4000 IOPS against 10k IOPS), an I/O takes 150 us"
-        " (spread unknown) more"
+        f"{RAW}, {JOB}: 40% (spread unknown) of native (iops 4000 IOPS against 10k IOPS), an I/O takes 250 us:"
+        " 150 us (spread unknown) more than natively (100 us)"
     ]
 
 
