@@ -218,7 +218,7 @@ def _patterns_at_most(doubled_ranks: tuple[int, ...]) -> tuple[int, ...]:
 @lru_cache(maxsize=8)
 def _walsh_averages(differences: tuple[float, ...]) -> tuple[float, ...]:
     """The means of any two differences, each also with itself, in ascending order."""
-    return tuple(sorted((one + other) / 2 for place, one in enumerate(differences) for other in differences[place:]))
+    return tuple(sorted([(one + other) / 2 for place, one in enumerate(differences) for other in differences[place:]]))
 
 
 @lru_cache(maxsize=256)

@@ -393,11 +393,13 @@ def _width(columns: Sequence[_Lines]) -> int:
 
 
 def _ljust(values: Sequence[str]) -> _Lines:
-    return [value.ljust(max(map(len, values))) for value in values]
+    width = max(map(len, values), default=0)
+    return [value.ljust(width) for value in values]
 
 
 def _rjust(values: Sequence[str]) -> _Lines:
-    return [value.rjust(max(map(len, values))) for value in values]
+    width = max(map(len, values), default=0)
+    return [value.rjust(width) for value in values]
 
 
 def _draw(columns: Sequence[_Lines]) -> str:

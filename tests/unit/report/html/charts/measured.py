@@ -24,7 +24,8 @@ def fio_output(counts: Mapping[int, int], way: str = "write") -> str:
     return json.dumps({"fio version": "fio-3.33", "jobs": [{"jobname": "job", way: {"clat_ns": {"bins": bins}}}]})
 
 
-def tail(seed: int, ios: int = 4000, median_ns: float = 2e6) -> dict[int, int]:
+@functools.cache
+def tail(seed: int, ios: int = 4000, median_ns: float = 2e6) -> Mapping[int, int]:
     """A histogram with a long tail; bins are 1/32 wide."""
     source, counts = random.Random(seed), dict[int, int]()
     for _ in range(ios):
