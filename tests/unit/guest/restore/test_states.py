@@ -17,8 +17,18 @@ from pytest_vmstorage.config.buses import Cache
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.guest.domain_xml import GuestSpec
-from pytest_vmstorage.guest.restore.states import SaveImage, States, is_meant_for, is_restorable, remove_states
+from pytest_vmstorage.guest.restore.states import (
+    KEPT_BYTES,
+    SaveImage,
+    States,
+    is_meant_for,
+    is_restorable,
+    remove_states,
+)
 from pytest_vmstorage.host.shell import LocalShell
+from pytest_vmstorage.units import format_about
+
+ROOT = Path(__file__).parents[4]
 
 HEAD = SaveImage(xml="<domain/>", cookie=b"<cookie/>\0", room=4096)
 STREAM = b"QEVM" * 300_000
@@ -202,6 +212,12 @@ def test_the_oldest_go_where_there_is_too_much(tmp_path: Path) -> None:
     saved(tmp_path, later, later.name(spec()))
     name = later.name(spec())
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {name, f"{name}.sum"}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/explanation/clean-up.md", "docs/explanation/restored-guests.md"])
+def test_documents_name_the_limit(page: str) -> None:
+    """It is what saved guests take of a user's home at most."""
+    assert f"{format_about(KEPT_BYTES)} at most" in (ROOT / page).read_text()
 
 
 def test_two_are_kept_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

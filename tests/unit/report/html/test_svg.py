@@ -135,6 +135,8 @@ def test_a_logarithmic_axis_puts_a_decade_in_its_place() -> None:
 def test_axes_without_values_are_axes() -> None:
     """A chart of nothing finite does not end the report."""
     assert svg.linear_axis([math.nan], 0, 10).high > 0
+    nothing = svg.linear_axis([math.nan], 0, 10, from_zero=False)
+    assert (nothing.low, nothing.high) == (0, 1)
     assert svg.log_axis([0.0], 0, 10).low > 0
     assert svg.linear_axis([7, 7], 0, 10, from_zero=False).at(7) == pytest.approx(5, abs=5)
 
