@@ -393,12 +393,12 @@ def _width(columns: Sequence[_Lines]) -> int:
 
 
 def _ljust(values: Sequence[str]) -> _Lines:
-    width = max(map(len, values), default=0)
+    width = max(map(len, values))
     return [value.ljust(width) for value in values]
 
 
 def _rjust(values: Sequence[str]) -> _Lines:
-    width = max(map(len, values), default=0)
+    width = max(map(len, values))
     return [value.rjust(width) for value in values]
 
 

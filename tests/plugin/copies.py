@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import importlib.metadata
 import json
 import os
+import pkgutil
 import select
 import shutil
 import signal
@@ -18,6 +20,8 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from execnet.gateway_base import Popen2IO
+
+import pytest_vmstorage
 
 ADDRESS = "VMS_COPIES"
 """The environment variable that says where the server of copies listens."""
@@ -123,3 +127,9 @@ def look_for_distributions_once():
     """Each run of pytest looks twice for all that are installed, for a tenth of its time; here they stay the same."""
     found = tuple(map(Installed, importlib.metadata.distributions()))
     importlib.metadata.distributions = lambda **_: iter(found)
+
+
+def load_all_of_ours():
+    """Import each module of the package: a run in a process that has done so loads none anew."""
+    for module in pkgutil.walk_packages(pytest_vmstorage.__path__, f"{pytest_vmstorage.__name__}."):
+        importlib.import_module(module.name)

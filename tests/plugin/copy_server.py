@@ -14,7 +14,6 @@ import gc
 import importlib
 import json
 import os
-import pkgutil
 import runpy
 import select
 import signal
@@ -28,8 +27,6 @@ from types import ModuleType
 import copies
 import execnet.gateway_io
 import pytest
-
-import pytest_vmstorage
 
 TWO_CELLS = """
 import pytest
@@ -57,8 +54,7 @@ def load():
         os.chdir("/")
     assert status == 0
     del sys.modules["test_two"]
-    for module in pkgutil.walk_packages(pytest_vmstorage.__path__, "pytest_vmstorage."):
-        importlib.import_module(module.name)
+    copies.load_all_of_ours()
     importlib.import_module("xdist.remote")
     # no other one would be in a copy
     assert threading.active_count() == 1

@@ -216,7 +216,7 @@ def test_the_oldest_go_where_there_is_too_much(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/explanation/clean-up.md", "docs/explanation/restored-guests.md"])
 def test_documents_name_the_limit(page: str) -> None:
-    """It is what saved guests take of a user's home at most."""
+    """The limit in force for all saved guests, which lie in a user's home."""
     assert f"{format_about(KEPT_BYTES)} at most" in (ROOT / page).read_text()
 
 
