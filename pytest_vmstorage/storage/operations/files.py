@@ -216,11 +216,13 @@ def _union(extents: Iterable[tuple[int, int]]) -> int:
     return covered
 
 
-# after Ctrl-C a tool may go on by itself, and write to a file that no longer has a name
+# after Ctrl-C a tool may go on by itself, and write to a file that no longer has a name; one find looks at all
+# processes, for a host has hundreds
 _CLEAR = r"""
 real=$(readlink -f -- "$1") && [ -n "$real" ] || exit 0
-for link in /proc/[0-9]*/cwd; do
-  [ "$(readlink -- "$link")" != "$real" ] || { pid=${link%/cwd}; kill -9 "${pid#/proc/}"; }
+where=$(printf %s "$real" | sed 's/[][*?\\]/\\&/g')
+for process in $(find /proc/[0-9]*/cwd -maxdepth 0 -lname "$where" -printf '%h\n' 2>/dev/null); do
+  kill -9 "${process#/proc/}"
 done 2>/dev/null
 find "$1" -mindepth 1 -delete
 """
