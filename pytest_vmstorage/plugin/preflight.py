@@ -21,7 +21,7 @@ from pytest_vmstorage.plugin.parametrize import matrix_sweep, refusals
 from pytest_vmstorage.plugin.progress_line import write_sentence
 from pytest_vmstorage.plugin.settings import Settings, settings_of
 from pytest_vmstorage.plugin.stash import CONFIG, NOTE, SESSION, TOLERATED, has_turns, is_skipped, tolerated_by
-from pytest_vmstorage.plugin.timing import begin_timing
+from pytest_vmstorage.plugin.timing import begin_timing, end_start
 from pytest_vmstorage.progress import silent
 from pytest_vmstorage.results.packed import check_lzma
 from pytest_vmstorage.storage.block import find_block, needs_block, plan_line
@@ -223,6 +223,7 @@ def _open(config: pytest.Config, items: list[pytest.Item], lines: list[str]) -> 
         config.stash[SESSION] = storage_session = StorageSession(config, items)
         # the end of the session closes it; this is for when another plugin fails in that hook before ours
         config.add_cleanup(storage_session.close)
+        end_start(config)
         for line in lines:
             storage_session.announce(line)
         if not (hasattr(config, "workerinput") or all(map(is_skipped, items))):

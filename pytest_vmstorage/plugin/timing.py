@@ -22,15 +22,15 @@ _OWN_PROCESS_S = 60.0
 
 
 def begin_timing(config: pytest.Config) -> None:
-    """Record from now on, and what was before as one step; steps that take far longer than usual are said."""
+    """Record from now on; steps that take far longer than usual are said."""
     if SPANS in config.stash:
         return
-    now, worker = time.monotonic(), getattr(config, "workerinput", {}).get("workerid", "pytest")
-    began = config.stash.get(BEGAN, now)
+    worker = getattr(config, "workerinput", {}).get("workerid", "pytest")
+    began = config.stash.get(BEGAN, time.monotonic())
     if began - _process_start() < _OWN_PROCESS_S:
         began = _process_start()
+    config.stash[BEGAN] = began
     config.stash[SPANS] = recorder = SpanRecorder(worker, began)
-    recorder.add("start", began, now)
 
     def say(sentence: str) -> None:
         if SESSION in config.stash:
@@ -39,6 +39,11 @@ def begin_timing(config: pytest.Config) -> None:
     stack = ExitStack()
     stack.enter_context(recording(recorder, say))
     config.add_cleanup(stack.close)
+
+
+def end_start(config: pytest.Config) -> None:
+    """Record all until now as one step: collecting tests, checking them, and loading what opens the lab."""
+    config.stash[SPANS].add("start", config.stash[BEGAN], time.monotonic())
 
 
 def _process_start() -> float:

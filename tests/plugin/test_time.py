@@ -5,13 +5,18 @@ Tests of `plugin.timing`.
 
 from __future__ import annotations
 
+import datetime
 import json
 
 import pytest
 from projects import RANDOM_WRITE, assert_refused, flat, text_of
 
+from pytest_vmstorage.plugin import preflight
 from pytest_vmstorage.results.journal import read_timelines
 from pytest_vmstorage.results.packed import unpacked
+
+ROUNDED_S = 1e-5
+"""More than the wall clock and the times of spans are rounded by."""
 
 
 def spans_of(timeline, step):
@@ -43,6 +48,25 @@ def test_every_round_has_its_spans(two_cells, workers):
     named = [one for one in trace["traceEvents"] if one["name"] == "window"]
     assert sorted((one["args"]["cell"], one["args"]["round"]) for one in named) == sorted(windows)
     assert "wrote " in text_of(result)
+
+
+def test_the_start_lasts_until_the_lab_is_opened(two_cells, monkeypatch):
+    """All checks of the selected tests belong to it."""
+    checked_at = []
+
+    def check(config, items):
+        check_gate(config, items)
+        checked_at.append(datetime.datetime.now(datetime.UTC))
+
+    check_gate = preflight.check_gate
+    monkeypatch.setattr(preflight, "check_gate", check)
+    two_cells.run("--vm-report=r.json").assert_outcomes(passed=2)
+    (timeline,) = unpacked(json.loads((two_cells.path / "r.json").read_text()))["timelines"]
+    (start,), (opening,) = spans_of(timeline, "start"), spans_of(timeline, "opening")
+    assert start["begin_s"] == 0
+    began = datetime.datetime.fromisoformat(timeline["began"])
+    assert checked_at[0] < began + datetime.timedelta(seconds=start["seconds"] + ROUNDED_S)
+    assert start["seconds"] <= opening["begin_s"]
 
 
 def test_the_journal_has_the_spans_of_a_run(two_cells):
