@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -24,6 +25,7 @@ from pytest_vmstorage.plugin.stash import CONFIG, NOTE, SESSION, TOLERATED, has_
 from pytest_vmstorage.plugin.timing import begin_timing, end_start
 from pytest_vmstorage.progress import silent
 from pytest_vmstorage.results.packed import check_lzma
+from pytest_vmstorage.results.spans import span
 from pytest_vmstorage.storage.block import find_block, needs_block, plan_line
 from pytest_vmstorage.workloads.base import Workload
 
@@ -74,21 +76,46 @@ def prepare(session: pytest.Session, items: list[pytest.Item]) -> bool | None:
     if config.option.collectonly or config.option.setupplan:
         return None
     settings = settings_of(config)
-    lines = [] if is_worker else _examine(config, settings, items)
-    if settings.plan:
-        from pytest_vmstorage.plugin.plan import print_plan
+    if not is_worker:
+        _examine(config, settings, items)
+    end_start(config)
+    # the host is asked here for what cells name, and what makes guests is loaded: that is opening, too
+    with span("opening"), _usage_errors():
+        lines = [] if is_worker else _host_lines(settings, _all_cells(settings, items))
+        if settings.plan:
+            from pytest_vmstorage.plugin.plan import print_plan
 
-        print_plan(config, items, lines)
-        return True
-    if config.getoption("benchmark_histogram", None) and importlib.util.find_spec("pygal") is None and not is_worker:
-        raise pytest.UsageError(signed(_NO_PYGAL, "VM236"))
-    _open(config, items, lines)
+            print_plan(config, items, lines)
+            return True
+        histogram = config.getoption("benchmark_histogram", None)
+        if histogram and importlib.util.find_spec("pygal") is None and not is_worker:
+            raise pytest.UsageError(signed(_NO_PYGAL, "VM236"))
+        _open(config, items, lines)
     return None
 
 
-def _examine(config: pytest.Config, settings: Settings, items: list[pytest.Item]) -> list[str]:
-    """Check columns, gate and host; returns a line for each device and machine that cells name."""
+@contextlib.contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Raise an error of ours in the block as pytest.UsageError, which ends the run before any test."""
     try:
+        yield
+    except VmStorageError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _own_cells(items: list[pytest.Item]) -> list[StorageConfig]:
+    """The cells of those tests that are not skipped."""
+    return [item.stash[CONFIG] for item in items if CONFIG in item.stash and not is_skipped(item)]
+
+
+def _all_cells(settings: Settings, items: list[pytest.Item]) -> list[StorageConfig]:
+    """The same, and the cells that they are paired with; each once. Raises ConfigError."""
+    return list(dict.fromkeys([*_own_cells(items), *_others(settings.variant, items)]))
+
+
+def _examine(config: pytest.Config, settings: Settings, items: list[pytest.Item]) -> None:
+    """Check columns, gate, and options of tools; raises pytest.UsageError."""
+    with _usage_errors():
         if settings.columns.all_names:
             # all workloads are loaded for it, and the user's own are by now
             from pytest_vmstorage.workloads.metrics import check_known
@@ -98,12 +125,8 @@ def _examine(config: pytest.Config, settings: Settings, items: list[pytest.Item]
             write_sentence(config, sentence)
         if items:
             check_gate(config, items)
-        cells = [item.stash[CONFIG] for item in items if CONFIG in item.stash and not is_skipped(item)]
-        if any(not cell.is_machine for cell in cells):
+        if any(not cell.is_machine for cell in _own_cells(items)):
             _check_options(settings, items)
-        return _host_lines(settings, list(dict.fromkeys([*cells, *_others(settings.variant, items)])))
-    except VmStorageError as error:
-        raise pytest.UsageError(str(error)) from None
 
 
 def _host_lines(settings: Settings, cells: Sequence[StorageConfig]) -> list[str]:
@@ -218,15 +241,11 @@ def _open(config: pytest.Config, items: list[pytest.Item], lines: list[str]) -> 
     # imported here: `--collect-only` must work where nothing of this is installed
     from pytest_vmstorage.plugin.session import StorageSession
 
-    try:
-        check_lzma()
-        config.stash[SESSION] = storage_session = StorageSession(config, items)
-        # the end of the session closes it; this is for when another plugin fails in that hook before ours
-        config.add_cleanup(storage_session.close)
-        end_start(config)
-        for line in lines:
-            storage_session.announce(line)
-        if not (hasattr(config, "workerinput") or all(map(is_skipped, items))):
-            storage_session.lab()
-    except VmStorageError as error:
-        raise pytest.UsageError(str(error)) from None
+    check_lzma()
+    config.stash[SESSION] = storage_session = StorageSession(config, items)
+    # the end of the session closes it; this is for when another plugin fails in that hook before ours
+    config.add_cleanup(storage_session.close)
+    for line in lines:
+        storage_session.announce(line)
+    if not (hasattr(config, "workerinput") or all(map(is_skipped, items))):
+        storage_session.lab()

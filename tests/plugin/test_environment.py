@@ -332,7 +332,7 @@ def test_the_live_line_of_several_hosts(project, monkeypatch):
     monkeypatch.chdir(project.path)
     project.write(
         test_two=TWO_CELLS.replace('"qcow2"]', '"qcow2", "vdi", "qed"]'),
-        # on a busy machine to count the rounds takes so long that workers would count them once only
+        # counting the rounds takes so long on a busy machine that a worker would do it only once
         conftest="from pytest_vmstorage.plugin import progress_line\nprogress_line._LEAST_GAPS = 0\n",
     )
     # a busy machine has no time to draw a line of rounds that take none

@@ -220,8 +220,8 @@ def _union(extents: Iterable[tuple[int, int]]) -> int:
 # processes, for a host has hundreds
 _CLEAR = r"""
 real=$(readlink -f -- "$1") && [ -n "$real" ] || exit 0
-where=$(printf %s "$real" | sed 's/[][*?\\]/\\&/g')
-for process in $(find /proc/[0-9]*/cwd -maxdepth 0 -lname "$where" -printf '%h\n' 2>/dev/null); do
+pattern=$(printf %s "$real" | sed 's/[][*?\\]/\\&/g')
+for process in $(find /proc/[0-9]*/cwd -maxdepth 0 -lname "$pattern" -printf '%h\n' 2>/dev/null); do
   kill -9 "${process#/proc/}"
 done 2>/dev/null
 find "$1" -mindepth 1 -delete

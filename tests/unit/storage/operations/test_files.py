@@ -33,9 +33,3 @@ def test_what_works_in_the_folder_is_killed(tmp_path: Path, name: str) -> None:
             for one in (inside, *others):
                 one.kill()
                 one.wait(WAIT_S)
-
-
-def test_a_folder_that_is_gone_is_no_error(tmp_path: Path) -> None:
-    """Nothing is killed for it: an empty name is no program's folder."""
-    clear_folder(LocalShell(), str(tmp_path / "gone" / "there"))
-    assert list(tmp_path.iterdir()) == []
