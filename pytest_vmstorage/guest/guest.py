@@ -200,8 +200,9 @@ def _furnish(
     set_scheduler(shell, facts.disk, config)
     made = None
     if config.guest_fs != "none":
-        say(f"making {config.guest_fs} in the guest")
-        made = make_guest_fs(shell, facts.disk, config)
+        is_there = machine.host_disk.has_guest_fs
+        say(f"{'mounting' if is_there else 'making'} {config.guest_fs} in the guest")
+        made = make_guest_fs(shell, facts.disk, config, is_copied=is_there)
     return made, _look(facts, shell, config)
 
 

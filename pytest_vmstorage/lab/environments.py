@@ -14,7 +14,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LabHost, ListedMachine
 from pytest_vmstorage.errors import UnsupportedError, VmStorageError
 from pytest_vmstorage.guest.agent import AgentShell
-from pytest_vmstorage.guest.file_system import GuestFs
+from pytest_vmstorage.guest.file_system import GuestFs, frozen
 from pytest_vmstorage.guest.guest import Guest, testinfra_host
 from pytest_vmstorage.guest.instance import StartedGuest
 from pytest_vmstorage.guest.provenance import Provenance
@@ -37,6 +37,7 @@ from pytest_vmstorage.results.run import Proof
 from pytest_vmstorage.results.series import Counts
 from pytest_vmstorage.storage.caches import drop_caches, sync_disk
 from pytest_vmstorage.storage.disk import HostDisk
+from pytest_vmstorage.storage.fill import may_be_filled
 from pytest_vmstorage.storage.space import fragments
 from pytest_vmstorage.units import format_size
 
@@ -226,6 +227,18 @@ class GuestEnvironment(DiskEnvironment):
         if self.is_emulated:
             self._services.prefetch.note_need(self.config, end_bytes)
 
+    def share_filled(self) -> None:
+        """Take a template of the disk for cells that begin alike, where guests are emulated and restored."""
+        services, made = self._services, self._made
+        if made is None or not (self.is_emulated and self._machine.is_restored and may_be_filled(self.config)):
+            return
+        templates, others = services.factory.templates, services.prefetch.still_to_be_made(self.config)
+        if not templates.is_wanted(self.config, others):
+            return
+        with frozen(self.shell, made, self.regions.written_bytes) as extents:
+            if extents:
+                templates.take(self.config, self._disk.path, extents)
+
     def alongside(self, prepare: Callable[[SystemUnderTest], None]) -> AbstractContextManager[None]:
         """Prepare waiting guests meanwhile, where guests are emulated: the host has other processors for that."""
         return self._services.prefetch.alongside(prepare) if self.is_emulated else nullcontext()
@@ -341,6 +354,9 @@ class HostEnvironment(DiskEnvironment):
     def note_need(self, end_bytes: int) -> None:
         """Do nothing: disks of the host are not filled ahead, for they are measured themselves."""
 
+    def share_filled(self) -> None:
+        """Do nothing: no other disk is made from one of the host."""
+
     def alongside(self, prepare: Callable[[SystemUnderTest], None]) -> AbstractContextManager[None]:  # noqa: ARG002 (the protocol's)
         """Prepare nothing meanwhile: that would load the disk that is measured."""
         return nullcontext()
@@ -455,6 +471,8 @@ def guests_file(disk: HostDisk, made: GuestFs, *, keep: bool) -> Mapping[str, st
     The file is removed with the disk; a listed device keeps its content, and with `keep` (--vm-keep) one guest stays.
     """
     file = f"{format_size(made.size_bytes)} on {made.kind} in the guest"
+    if made.is_copied:
+        file = f"{file}, which another guest of this run made and the host copied, with other data"
     if disk.is_block and disk.block is not None and disk.block.kind in ("device", "partition"):
         return {"test file": f"{file}, left on the {disk.block.kind}"}
     stays = ", unless its guest is kept (--vm-keep)" if keep else ""

@@ -29,6 +29,7 @@ from pytest_vmstorage.progress import Progress, silent
 from pytest_vmstorage.results.spans import span
 from pytest_vmstorage.storage.block import needs_block
 from pytest_vmstorage.storage.disk import HostDisk, HostDisks
+from pytest_vmstorage.storage.template import Templates
 
 _MEMORY = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
 
@@ -88,6 +89,11 @@ class GuestFactory:
     def run_id(self) -> str:
         """The run's id, part of the name of all that it makes."""
         return self._held.lease.run_id
+
+    @property
+    def templates(self) -> Templates:
+        """The templates from which disks are made with their guest's file system."""
+        return self._disks.templates
 
     @property
     def emulator(self) -> str:

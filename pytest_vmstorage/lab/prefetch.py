@@ -74,6 +74,10 @@ class Prefetch:
         """
         return self._needs.get(config, 0) if may_be_filled(config) else 0
 
+    def still_to_be_made(self, config: StorageConfig) -> list[StorageConfig]:
+        """The cells alike that have no guest yet; `config` is that of the guest at work, or of one that waits."""
+        return [one for one in self.alike if one != config and self._pool.held(one) is None]
+
     def note_need(self, config: StorageConfig, end: int) -> None:
         """Learn the byte up to which that cell's first test, and that of cells alike, has its disk filled."""
         for one in (config, *self.alike):

@@ -245,7 +245,14 @@ def prepare(system: SystemUnderTest, workload: Workload, plan: Plan, say: Progre
         say("filling the disk")
         with span("filling", cell=config), _alongside(system, workload, plan):
             _fill(system, region, plan)
+            _share(system, plan)
     return _target(system, region), plan.warmup_rounds
+
+
+def _share(system: SystemUnderTest, plan: Plan) -> None:
+    # for the same reason as with note_need above
+    if plan.hygiene.has("host-caches"):
+        system.share_filled()
 
 
 def _region_bytes(system: SystemUnderTest, workload: Workload) -> int:
@@ -263,6 +270,7 @@ def _alongside(system: SystemUnderTest, workload: Workload, plan: Plan) -> Abstr
         if is_to_be and not is_limited and region <= other.regions.size_bytes:
             with span("filling", cell=config):
                 _fill(other, region, plan)
+                other.share_filled()
             # write back and drop the cache now: otherwise it would happen during another cell's round
             other.drop_caches()
 

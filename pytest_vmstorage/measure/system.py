@@ -139,5 +139,8 @@ class SystemUnderTest(Protocol):
     def note_need(self, end_bytes: int) -> None:
         """Learn the byte up to which this test fills the disk, so that later disks can be made filled."""
 
+    def share_filled(self) -> None:
+        """Let disks of cells that begin alike be made from this one, whose test file was just filled."""
+
     def alongside(self, prepare: Callable[[SystemUnderTest], None]) -> AbstractContextManager[None]:
         """Context in which `prepare` is run, in threads, on waiting systems that will run the same test first."""

@@ -2,5 +2,6 @@
 
 - `disk`: a cell's disk and what lies under it; `image`, `layers`, `encryption`: image files
 - `block`, `device`, `volume`: block devices that the user lists; `host_file_system`: file systems made for a cell
-- `fill`, `caches`, `space`: data, page cache and room; `operations`: images as image operations need them
+- `fill`, `template`, `caches`, `space`: data, file systems of guests, page cache and room
+- `operations`: images as image operations need them
 """

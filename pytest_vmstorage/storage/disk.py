@@ -18,12 +18,14 @@ from pytest_vmstorage.storage.host_file_system import HostFs, host_fs_bytes, mak
 from pytest_vmstorage.storage.image import ImageFacts, check_space, image_files, make_disk, remove_disk
 from pytest_vmstorage.storage.operations.files import room_needed
 from pytest_vmstorage.storage.space import HEADROOM_BYTES, space_needed
+from pytest_vmstorage.storage.template import Templates
 
 
 class HostDisk(BaseModel):
     """A cell's disk on the host: its path, the size of its image, and what was made under it.
 
-    `filled_bytes`, from its start, were written on the host after its image was looked at. `block` is the host's block
+    `filled_bytes`, from its start, were written on the host after its image was looked at: of its test file, where the
+    host gave it the guest's file system. `block` is the host's block
     device and `host_fs` the file system that were made or taken for it, None where the image lies in the folder as it
     was found.
     """
@@ -41,6 +43,11 @@ class HostDisk(BaseModel):
     def is_block(self) -> bool:
         """Whether the path is a block device, and no file."""
         return self.block is not None and self.host_fs is None
+
+    @property
+    def has_guest_fs(self) -> bool:
+        """Whether the host gave it the guest's file system, with a filled test file."""
+        return self.config.guest_fs != "none" and self.filled_bytes > 0
 
     @property
     def notes(self) -> Mapping[str, str]:
@@ -78,12 +85,14 @@ class HostDisks:
         self._run_id = run_id
         self._has_blocks = False
         self._fill = HostFill(shell, folder)
+        self.templates = Templates(shell, folder)
 
     def make(self, config: StorageConfig, number: int, *, fill_bytes: int = 0) -> HostDisk:
         """Make the cell's disk and what lies under it; after an error nothing of it is left.
 
-        `fill_bytes` are written from its start, unless that is too much for the host. Raises ConfigError,
-        HostError, UnsupportedError, ProvisionError, AttestationError.
+        `fill_bytes` are written from its start, or into the test file on its guest's file system, unless that is too
+        much for the host or needs a template that is not there. Raises ConfigError, HostError, UnsupportedError,
+        ProvisionError, AttestationError.
         """
         disk = HostDisk(config=config, path="")
         try:
@@ -101,10 +110,12 @@ class HostDisks:
             if self._is_shared and not disk.is_block:
                 # others pass through the folder, as QEMU's own user must
                 keep_private(self._shell, image_files(self._shell, disk.path))
-            if not fill_bytes:
+            template = self.templates.find(config, fill_bytes) if config.guest_fs != "none" else None
+            if not fill_bytes or (template is None and config.guest_fs != "none"):
                 return disk
             with span("filling", cell=config):
-                return disk.model_copy(update={"filled_bytes": self._fill.fill(config, disk.path, fill_bytes)})
+                filled = self._fill.fill(config, disk.path, fill_bytes, template)
+            return disk.model_copy(update={"filled_bytes": filled})
         except BaseException:
             self._undo(disk)
             raise

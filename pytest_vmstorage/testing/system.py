@@ -34,6 +34,7 @@ class FakeSystem:
     fragments: Callable[[], int | None] = field(default=lambda: None)
     zeros_vanish: Callable[[], str] = str
     note_need: Callable[[int], None] = field(default=lambda _end_bytes: None)
+    share_filled: Callable[[], None] = field(default=lambda: None)
     alongside: Callable[[Callable[[SystemUnderTest], None]], AbstractContextManager[None]] = field(
         default=lambda _prepare: nullcontext()
     )

@@ -199,8 +199,8 @@ def test_a_host_that_drops_flushes_gives_no_figure(lab: Lab) -> None:
 def made_in_the_guest_as(patch: pytest.MonkeyPatch, **values: object) -> None:
     """Let guests get the file system of another cell."""
 
-    def other(shell: Shell, disk: str, config: StorageConfig) -> GuestFs:
-        return make_guest_fs(shell, disk, config.model_copy(update=values))
+    def other(shell: Shell, disk: str, config: StorageConfig, *, is_copied: bool) -> GuestFs:
+        return make_guest_fs(shell, disk, config.model_copy(update=values), is_copied=is_copied)
 
     patch.setattr(guest_module, "make_guest_fs", other)
 

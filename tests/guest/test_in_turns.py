@@ -15,6 +15,7 @@ import pytest
 
 from pytest_vmstorage import Fio
 from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.guest.file_system import frozen
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.opening import lease_book
 from pytest_vmstorage.measure.runner import measure
@@ -226,6 +227,57 @@ def test_a_disk_made_later_is_filled_on_the_host(
     assert guest.run("pgrep -x fio").returncode == 1
     lab.expect(())
     lab.drop()
+
+
+@pytest.mark.restored
+@pytest.mark.parametrize("kind", ["raw", "qcow2"])
+@pytest.mark.parametrize(("guest_fs", "size"), [("ext4", "96M"), ("xfs", "320M")])
+def test_a_disk_made_later_has_the_file_system_of_an_earlier_guest(
+    lab: Lab, guest_fs: str, size: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under emulation: as that guest left it, allocated alike, its test file with other data; it makes none itself."""
+    monkeypatch.setattr(lab.provisioner, "is_to_be_restored", lambda _config: True)
+    fields = {"guest_fs": guest_fs, "size": size, "format": kind, "guest_mount": "noatime"}
+    cells = [StorageConfig(**fields, cache=cache) for cache in ("none", "writeback", "directsync")]
+    work = Fio(rw="randread", bs="4k", size="16M", runtime=1, time_based=True)
+    lab.drop()
+    found = []
+    for number, config in enumerate(cells):
+        lab.expect((config,), alike=cells[number + 1 :])
+        guest, system = lab.guest(config), lab.environment(config)
+        measured = measure(system, work, Plan(rounds=1, warmup=0))
+        made, image = guest.file_system, guest.machine.host_disk
+        assert made is not None
+        is_copied = number > 0 and lab.accel.used == "tcg"
+        assert (made.is_copied, image.has_guest_fs) == (is_copied, is_copied)
+        (state,) = [proof.found for proof in measured.proof if proof.field == "state"]
+        assert state == (
+            "16M written on the host before the guest began" if is_copied else "16M written before the rounds"
+        )
+        lists = guest.run(f"filefrag -v {made.path} | grep -E '^ +[0-9]+:'; stat -c '%s %b' {made.path}").stdout
+        pages = guest.run(f"dd if={made.path} bs=4k count=4096 status=none iflag=direct | sha1sum").stdout
+        with frozen(guest.shell, made, 2**24):
+            image_map = lab.shell.run(["qemu-img", "map", "-U", "-f", kind, "--output=json", image.path]).stdout
+        found.append((lists, pages, made.size_bytes, allocated(image_map)))
+        lab.expect(())
+        lab.drop()
+    lists, pages, sizes, maps = (set(column) for column in zip(*found, strict=True))
+    assert [len(one) for one in (lists, sizes, pages)] == [1, 1, 3]
+    if kind == "qcow2":
+        assert len(maps) == 1
+
+
+def allocated(listing: str) -> tuple[tuple[int, int, bool], ...]:
+    """What of the disk is allocated, by `qemu-img map`, and whether it is data; not where it lies in the image."""
+    found: list[tuple[int, int, bool]] = []
+    for one in json.loads(listing):
+        begin, end, is_data = one["start"], one["start"] + one["length"], one["data"]
+        if not one["present"]:
+            continue
+        if found and found[-1][1:] == (begin, is_data):
+            begin = found.pop()[0]
+        found.append((begin, end, is_data))
+    return tuple(found)
 
 
 def test_disks_are_filled_side_by_side(lab: Lab) -> None:

@@ -12,11 +12,12 @@ import pytest
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.fs_options import mkfs_argv, mount_options, read_back, single_options
 from pytest_vmstorage.errors import ConfigError, GuestError, ProvisionError, UnsupportedError
-from pytest_vmstorage.guest.file_system import make_guest_fs
+from pytest_vmstorage.guest.file_system import GuestFs, frozen, make_guest_fs
 from pytest_vmstorage.guest.guest import set_scheduler
 from pytest_vmstorage.host.file_systems import FileSystem, mount_of, read_mounts
 from pytest_vmstorage.measure.proof.file_systems import in_effect, of_guest_fs
 from pytest_vmstorage.results.run import Proof
+from pytest_vmstorage.storage.template import DiskExtent
 from pytest_vmstorage.testing.shell import FakeShell
 
 MOUNTS = """\
@@ -103,6 +104,63 @@ def test_the_test_files_script_runs_in_a_real_shell(tmp_path: Path) -> None:
     assert file.stat().st_size == int(done.stdout) > 0
     assert int(done.stdout) % 2**20 == 0
     assert file.stat().st_blocks == 0
+
+
+def test_what_the_host_copied_is_mounted_and_nothing_else() -> None:
+    """The test file has the size that it was made with in another guest."""
+    shell = guest().answer(re.compile("exec stat"), f"{700 * 2**20}\n")
+    made = make_guest_fs(shell, "/dev/vdb", cell("xfs", "-d agcount=2", "noatime"), is_copied=True)
+    assert (made.is_copied, made.size_bytes) == (True, 700 * 2**20)
+    assert made.mkfs == mkfs_argv("xfs", "-d agcount=2", "/dev/vdb", field="guest_mkfs", discard=False)
+    assert not [line for line in shell.lines if "mkfs" in line or "truncate" in line]
+    assert any("mount -t xfs -o noatime -- /dev/vdb" in line for line in shell.lines)
+
+
+MADE = GuestFs(
+    kind="ext4",
+    mountpoint="/mnt/vmstorage",
+    path="/mnt/vmstorage/test",
+    size_bytes=2**26,
+    mkfs=(),
+    found=FileSystem(kind="ext4", device="/dev/vdb", mountpoint="/mnt/vmstorage", options=()),
+)
+# filefrag 1.47.0 on Linux 6.1
+FILEFRAG = """\
+Filesystem type is: ef53
+File size of /mnt/vmstorage/test is 67108864 (16384 blocks of 4096 bytes)
+ ext:     logical_offset:        physical_offset: length:   expected: flags:
+   0:        0..     511:        768..      1279:    512:             last
+/mnt/vmstorage/test: 1 extent found
+"""
+
+
+def test_a_frozen_file_system_thaws_and_tells_where_its_file_lies() -> None:
+    """Also where the work meanwhile fails."""
+    shell = FakeShell().answer(re.compile("--freeze"), FILEFRAG).answer(re.compile("^fsfreeze --unfreeze /mnt/vms"))
+    with frozen(shell, MADE, 2**21) as extents:
+        assert extents == (DiskExtent(768 * 4096, 2**21),)
+        assert len(shell.lines) == 1
+    with pytest.raises(LookupError), frozen(shell, MADE, 2**21):
+        raise LookupError
+    assert [line.startswith("fsfreeze --unfreeze") for line in shell.lines] == [False, True, False, True]
+    assert shell.asked[0].argv[-2:] == ("/mnt/vmstorage", "/mnt/vmstorage/test")
+
+
+def test_where_nothing_stops_the_writing_no_place_is_told() -> None:
+    """It is thawed all the same, should it be frozen after all."""
+    shell = FakeShell().answer(re.compile("freeze"), FILEFRAG, returncode=1)
+    with frozen(shell, MADE, 2**21) as extents:
+        assert extents == ()
+    assert shell.lines[-1].startswith("fsfreeze --unfreeze")
+
+
+def test_a_file_system_that_does_not_thaw_is_told() -> None:
+    """Nothing could be measured on it."""
+    shell = FakeShell().answer(re.compile("--freeze"), FILEFRAG)
+    shell.answer(re.compile("unfreeze"), stderr="fsfreeze: unfreeze failed: Invalid argument", returncode=1)
+    said = "The guest's ext4 stays frozen: fsfreeze: unfreeze failed: Invalid argument"
+    with pytest.raises(GuestError, match=said), frozen(shell, MADE, 2**21):
+        pass
 
 
 def test_a_disk_without_room_is_told() -> None:

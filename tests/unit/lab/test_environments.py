@@ -17,7 +17,7 @@ from pytest_vmstorage.guest.agent import AgentShell
 from pytest_vmstorage.guest.file_system import GuestFs
 from pytest_vmstorage.host.file_systems import FileSystem
 from pytest_vmstorage.host.shell import SshShell
-from pytest_vmstorage.lab.environments import HostEnvironment, guests_file
+from pytest_vmstorage.lab.environments import GuestEnvironment, HostEnvironment, guests_file
 from pytest_vmstorage.lab.lab import Lab
 from pytest_vmstorage.lab.pool import Environment
 from pytest_vmstorage.measure.system import Identity, Regions
@@ -173,6 +173,13 @@ EXT4 = StorageConfig(guest_fs="ext4")
             True,
             "256M on ext4 in the guest, removed with the guest's disk, unless its guest is kept (--vm-keep)",
         ),
+        (
+            on(EXT4),
+            MADE.model_copy(update={"is_copied": True}),
+            False,
+            "256M on ext4 in the guest, which another guest of this run made and the host copied, with other data,"
+            " removed with the guest's disk",
+        ),
         (on(EXT4, VOLUME), MADE, False, "256M on ext4 in the guest, removed with the guest's disk"),
         (on(EXT4, PARTITION), MADE, False, "256M on ext4 in the guest, left on the partition"),
     ],
@@ -225,6 +232,72 @@ def test_only_where_guests_are_emulated_waiting_ones_are_prepared(tmp_path: Path
     with made.alongside(prepared.append):
         pass
     assert prepared == ([other] if is_emulated else [])
+
+
+FILEFRAG = """\
+Filesystem type is: ef53
+File size of /mnt/vmstorage/test is 536870912 (131072 blocks of 4096 bytes)
+ ext:     logical_offset:        physical_offset: length:   expected: flags:
+   0:        0..     255:        768..      1023:    256:             last
+/mnt/vmstorage/test: 1 extent found
+"""
+
+
+def shell_in(made: GuestEnvironment) -> FakeShell:
+    """The shell that the guest's agent runs commands on."""
+    domain = made.guest.machine.domain
+    assert isinstance(domain, FakeDomain)
+    return domain.shell
+
+
+@pytest.mark.parametrize(
+    ("is_emulated", "is_restored", "other", "is_taken"),
+    [
+        (True, True, {"cache": "unsafe"}, True),
+        (True, True, {"format": "qcow2"}, True),
+        (True, True, {"bus": "virtio-scsi"}, False),
+        (True, False, {"cache": "unsafe"}, False),
+        (False, True, {"cache": "unsafe"}, False),
+    ],
+)
+def test_of_a_filled_test_file_other_disks_are_made(
+    tmp_path: Path, other: dict[str, str], *, is_emulated: bool, is_restored: bool, is_taken: bool
+) -> None:
+    """Where a cell that begins alike has no guest yet, and its guest will be restored under emulation."""
+    shell = make_host_shell().answer(re.compile("^truncate|^sync|^qemu-img convert|^qemu-io"))
+    shell.answer(re.compile("^filefrag -v"), FILEFRAG).answer(re.compile("^qemu-img map"), "[]")
+    lab = make_lab(tmp_path, shell=shell)
+    lab.services.is_emulated = is_emulated
+    following = EXT4.model_copy(update=other)
+    lab.services.prefetch.alike = [EXT4, following]
+    made = lab.environment(EXT4)
+    assert isinstance(made, GuestEnvironment)
+    object.__setattr__(made.guest.machine, "is_restored", is_restored)
+    made.regions.written_bytes = 2**20
+    guest = shell_in(made)
+    guest.answer(re.compile("freeze"), FILEFRAG)
+    made.share_filled()
+    template = lab.factory.templates.find(following, 2**20)
+    assert (template is not None) is is_taken
+    assert len([line for line in guest.lines if "freeze" in line]) == 2 * is_taken
+    # once is enough
+    made.share_filled()
+    assert len([line for line in guest.lines if "freeze" in line]) == 2 * is_taken
+
+
+def test_of_a_file_whose_place_nobody_knows_no_disk_is_made(tmp_path: Path) -> None:
+    """A hole in it, or blocks that are not written: guests of later cells fill their own."""
+    lab = make_lab(tmp_path, shell=make_host_shell())
+    lab.services.is_emulated = True
+    following = EXT4.model_copy(update={"cache": "unsafe"})
+    lab.services.prefetch.alike = [following]
+    made = lab.environment(EXT4)
+    assert isinstance(made, GuestEnvironment)
+    object.__setattr__(made.guest.machine, "is_restored", True)
+    made.regions.written_bytes = 2**21
+    shell_in(made).answer(re.compile("freeze"), FILEFRAG)
+    made.share_filled()
+    assert lab.factory.templates.find(following, 2**21) is None
 
 
 def test_the_host_itself_prepares_nothing(lab: Lab) -> None:

@@ -117,7 +117,7 @@ class Bench:
         self.events = {one.format: system.events for one, system in made.items()}
         self.is_dead = made[B].is_dead
         self.waiting = {one: made[one] for one in (B, C)}
-        self.beside = Prefetch(cast("Any", SimpleNamespace(waiting=self.waiting)))
+        self.beside = Prefetch(cast("Any", SimpleNamespace(waiting=self.waiting, held=self.waiting.get)))
         self.beside.alike = alike
 
     def prepare(self, system: SystemUnderTest) -> None:
@@ -143,6 +143,13 @@ def test_what_a_test_needs_of_one_disk_those_alike_have_from_the_start() -> None
     bench.beside.note_need(A, 2**20)
     bench.beside.alike = ()
     assert [bench.beside.fill_bytes(one) for one in (A, B, C, other)] == [2**20, 2**20, 0, 0]
+
+
+def test_cells_that_begin_alike_and_have_no_guest_are_still_to_be_made() -> None:
+    """Not the one at work, and none that waits."""
+    other = C.model_copy(update={"cache": "unsafe"})
+    bench = Bench(alike=(A, B, other))
+    assert bench.beside.still_to_be_made(A) == [other]
 
 
 @pytest.mark.parametrize(("end", "known"), [(2**20, [True, True, True]), (2**26, [False, True, False])])

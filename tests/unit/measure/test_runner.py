@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import functools
 import re
 import threading
 import time
@@ -648,6 +649,17 @@ def test_it_is_told_how_much_is_to_be_filled(region: int, without: tuple[str, ..
     scene.system = dataclasses.replace(scene.system, note_need=said.append)
     scene.measure(Tool(region=region), rounds=1, hygiene=Hygiene(without=without))
     assert said == told
+
+
+@pytest.mark.parametrize(("without", "times"), [((), 1), (("host-caches",), 0)])
+def test_what_was_filled_is_offered_to_cells_that_begin_alike(without: tuple[str, ...], times: int) -> None:
+    """Once it is filled, and never again; not where the host is to keep what it has in its caches."""
+    scene, offered = Scene(), list[int]()
+    share = functools.partial(lambda regions: offered.append(regions.written_bytes), scene.regions)
+    scene.system = dataclasses.replace(scene.system, share_filled=share)
+    for _ in range(2):
+        scene.measure(Tool(region=16 * MIB), rounds=1, hygiene=Hygiene(without=without))
+    assert offered == [16 * MIB] * times
 
 
 class Packer(Tool):

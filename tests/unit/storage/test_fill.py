@@ -17,9 +17,10 @@ from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.host.shell import LocalShell
 from pytest_vmstorage.progress import silent
 from pytest_vmstorage.results.spans import SpanRecorder, recording
+from pytest_vmstorage.storage import fill as fill_module
 from pytest_vmstorage.storage.caches import evict
 from pytest_vmstorage.storage.disk import HostDisks
-from pytest_vmstorage.storage.fill import MOST_BYTES, SHIFTS, HostFill, may_be_filled
+from pytest_vmstorage.storage.fill import MOST_BYTES, PIECE_BYTES, SHIFTS, HostFill, may_be_filled
 from pytest_vmstorage.storage.image import make_disk
 from pytest_vmstorage.testing.host import make_host_shell
 from pytest_vmstorage.testing.shell import FakeShell
@@ -41,7 +42,9 @@ FOLDER = "/srv/vm/run-0123456789"
         ({"state": "fresh"}, False),
         ({"state": "rewritten"}, False),
         ({"state": "aged"}, False),
-        ({"guest_fs": "ext4"}, False),
+        ({"guest_fs": "ext4", "guest_mkfs": "-m 0"}, True),
+        ({"guest_fs": "xfs"}, True),
+        ({"guest_fs": "btrfs"}, False),
         ({"format": "qcow2", "encryption": "luks"}, False),
         ({"format": "qcow2", "backing_chain": 1}, False),
         ({"format": "qcow2", "snapshots": 1}, False),
@@ -72,6 +75,18 @@ def test_it_is_written_by_the_cells_own_way_through_the_hosts_cache(cache: str, 
     window = json.loads(source.removeprefix("json:"))
     assert (window["size"], window["file"]["filename"]) == (9 * MIB, f"{FOLDER}/fill.data")
     assert target == evicting.argv[-1] == "/d/disk-1.vpc"
+
+
+def test_a_large_disk_is_filled_in_pieces_with_less_data_than_it_takes() -> None:
+    """Each begins where the one before it ends, and has the data from another byte on."""
+    shell = make_host_shell(free_bytes=2**40)
+    HostFill(shell, FOLDER).fill(StorageConfig(), "/d/disk-1.raw", 2 * PIECE_BYTES + MIB)
+    (line,) = [one.argv for one in shell.asked if one.argv[1] == "convert"]
+    windows = [json.loads(word.removeprefix("json:")) for word in line if word.startswith("json:")]
+    assert [one["size"] for one in windows] == [PIECE_BYTES, PIECE_BYTES, MIB]
+    assert len({one["offset"] for one in windows}) == 3
+    (made,) = [one.argv[-1] for one in shell.asked if "urandom" in one.line]
+    assert made == str(PIECE_BYTES + SHIFTS)
 
 
 def test_data_are_made_once_and_no_disk_has_them_from_the_same_byte_on() -> None:
@@ -135,10 +150,13 @@ def test_the_disk_knows_what_was_written_and_the_run_how_long_it_took() -> None:
     [{}, {"format": "qcow2"}, {"format": "qcow2", "preallocation": "metadata"}, {"format": "vpc"}, {"format": "vmdk"}],
     ids=str,
 )
-def test_qemu_writes_what_nothing_shrinks(fields: dict[str, object], tmp_path: Path) -> None:
+def test_qemu_writes_what_nothing_shrinks(
+    fields: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No block like another on all disks, none left out, and nothing behind the end."""
     if shutil.which("qemu-img") is None:
         pytest.skip("qemu-utils is not installed")
+    monkeypatch.setattr(fill_module, "PIECE_BYTES", 4 * MIB)
     config, shell = StorageConfig(size="16M", cache="writeback", **fields), LocalShell()
     fill, blocks, flat = HostFill(shell, str(tmp_path)), set[bytes](), str(tmp_path / "flat")
     for number in (1, 2):
