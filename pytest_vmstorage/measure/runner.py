@@ -171,13 +171,15 @@ class Measuring:
             proof = prove_state(system)
         command = shlex.join(workload.argv(target))
         taken = RoundsRecord(system.config, system.identity, system.regions, target, command, words, facts, proof)
-        # the host is read while the guest drops its caches, and after the rounds while the guest is read
+
+        def end() -> str:
+            with in_background(system.recheck) as rechecking:
+                taken.around = watching()()
+                return rechecking()
+
+        # the host is read while the guest drops its caches, and after the last round while its counters are read
         with in_background(system.watch) as watching:
-            self._take(taken, system, range(-warmup, count), plan, watching, notes, say)
-            with span("looks"), in_background(system.recheck) as rechecking:
-                watched = watching()
-                taken.around = watched()
-                changed = rechecking()
+            changed = self._take(taken, system, range(-warmup, count), plan, watching, end, notes, say)
         if changed:
             raise WorkloadError(f"The figure of {workload.label} is INVALID: {changed}.", code="VM703")
         self._warm = system.identity.boot
@@ -190,13 +192,15 @@ class Measuring:
         numbers: Sequence[int],
         plan: Plan,
         watching: Callable[[], object],
+        end: Callable[[], str],
         notes: Mapping[str, str],
         say: Progress,
-    ) -> None:
-        """Take the rounds of these numbers; those below 0 are warm-ups."""
+    ) -> str:
+        """Take the rounds of these numbers; those below 0 are warm-ups. Returns what `end` does in the last."""
         workload, target = self.workload, taken.target
         moves_on = uses_untouched(system.config, workload)
         warm_ups: list[Series] = []
+        ended = ""
         for number in numbers:
             # warm-ups have numbers up to 0 among the measurement's rounds
             step, place, words = "window", len(self.samples) + 1, f"measuring {workload.label}, round"
@@ -208,7 +212,8 @@ class Measuring:
                 # before the round, because one that fails has written too
                 system.regions.written_bytes = target.offset_bytes + target.size_bytes
             with span("set-up", cell=system.config, workload=workload.label, number=place):
-                host_caches, sample = _whole_round(system, workload, target, plan, watching, step)
+                last = end if number == numbers[-1] else None
+                host_caches, sample, ended = _whole_round(system, workload, target, plan, watching, step, last)
             if number == 0:
                 done = hygiene_words(system.config, -numbers[0], host_caches, plan.hygiene)
                 taken.hygiene = {**done, **notes, **taken.hygiene}
@@ -224,6 +229,7 @@ class Measuring:
                 self.samples.append(sample)
             if moves_on:
                 target = target.model_copy(update={"offset_bytes": system.regions.written_bytes})
+        return ended
 
     def has_room(self) -> bool:
         """Whether the disk still has untouched blocks for a further round, if the workload needs any."""
@@ -273,9 +279,15 @@ class Measuring:
 
 
 def _whole_round(
-    system: SystemUnderTest, workload: Workload, target: Target, plan: Plan, watching: Callable[[], object], step: str
-) -> tuple[str, Sample]:
-    """The sample of a round with the workload's set-up and cleanup, and how the host dropped its caches.
+    system: SystemUnderTest,
+    workload: Workload,
+    target: Target,
+    plan: Plan,
+    watching: Callable[[], object],
+    step: str,
+    end: Callable[[], str] | None,
+) -> tuple[str, Sample, str]:
+    """How the host dropped its caches, the sample of a round with its set-up and cleanup, and what `end` returns.
 
     The host is watched before it drops them. `step` is the name of the span in which the tool runs.
     """
@@ -288,14 +300,14 @@ def _whole_round(
             watching()
         with span("forgetting"), in_background(_look_within(system, plan)) as looking:
             host_caches = forget_on_host(system, plan.hygiene)
-        sample = _round(system, workload, target, plan, step, looking())
+        sample, ended = _round(system, workload, target, plan, step, looking(), end)
     except BaseException:
         # the failure is reported, whatever the cleanup does
         with contextlib.suppress(VmStorageError):
             _run_all(system, workload, workload.cleanup(target), plan, when="after")
         raise
     _run_all(system, workload, _after(system, workload, target), plan, when="after")
-    return host_caches, sample
+    return host_caches, sample, ended
 
 
 def forget_in_guest(system: SystemUnderTest, workload: Workload, target: Target, hygiene: Hygiene) -> None:
@@ -369,9 +381,15 @@ def _look_within(system: SystemUnderTest, plan: Plan) -> Callable[[], Callable[[
 
 
 def _round(
-    system: SystemUnderTest, workload: Workload, target: Target, plan: Plan, step: str, look: Callable[[], Look]
-) -> Sample:
-    """The sample of one run of the tool; `look` completes the look before it."""
+    system: SystemUnderTest,
+    workload: Workload,
+    target: Target,
+    plan: Plan,
+    step: str,
+    look: Callable[[], Look],
+    end: Callable[[], str] | None,
+) -> tuple[Sample, str]:
+    """The sample of one run of the tool; `look` completes the look before it, and `end` is called beside that after."""
     started = datetime.datetime.now(datetime.UTC)
     with span("looks"):
         before = look()
@@ -381,10 +399,15 @@ def _round(
             result = shell.run(workload.argv(target), timeout_s=limit_s)
         meter.stop()
         # the counters are read only if the tool succeeded: a failed round has no figure
-        with span("looks"), in_background(system.look) if result.ok else contextlib.nullcontext(system.look) as looking:
+        with (
+            span("looks"),
+            in_background(system.look) if result.ok else contextlib.nullcontext(system.look) as looking,
+            in_background(end or str) if result.ok else contextlib.nullcontext(str) as ending,
+        ):
             raw = _raw_output(system, workload, target, result)
             after = looking()
             series = meter.series("QEMU" if system.config.has_guest else "host", workload.unmeasured_s)
+            ended = ending()
     moved = after.moved_since(before)
     figures = figures_of(workload, raw)
     # a disk without storage passes no flush on to a device
@@ -392,7 +415,7 @@ def _round(
     reason = impossible(moved, workload.moved_bytes(raw)) or kept
     if reason:
         raise WorkloadError(f"The figure of {workload.label} is INVALID: {reason}.", code="VM703")
-    return Sample(
+    sample = Sample(
         figures=figures,
         started=started.isoformat(),
         seconds=result.seconds,
@@ -404,6 +427,7 @@ def _round(
         boot=system.identity.boot,
         series=series,
     )
+    return sample, ended
 
 
 def _status(result: CommandResult, text: Sequence[str]) -> str:
