@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LabHost, ListedMachine
-from pytest_vmstorage.errors import UnsupportedError, VmStorageError
+from pytest_vmstorage.errors import GuestError, UnsupportedError, VmStorageError
 from pytest_vmstorage.guest.agent import AgentShell
 from pytest_vmstorage.guest.file_system import GuestFs, frozen
 from pytest_vmstorage.guest.guest import Guest, testinfra_host
@@ -235,9 +235,14 @@ class GuestEnvironment(DiskEnvironment):
         templates, others = services.factory.templates, services.prefetch.still_to_be_made(self.config)
         if not templates.is_wanted(self.config, others):
             return
-        with frozen(self.shell, made, self.regions.written_bytes) as extents:
-            if extents:
-                templates.take(self.config, self._disk.path, extents)
+        try:
+            with frozen(self.shell, made, self.regions.written_bytes) as extents:
+                if extents:
+                    templates.take(self.config, self._disk.path, extents)
+        except GuestError:
+            # a tool would wait for a frozen file system until its time limit; of a waiting guest nobody hears the error
+            self.kill()
+            raise
 
     def alongside(self, prepare: Callable[[SystemUnderTest], None]) -> AbstractContextManager[None]:
         """Prepare waiting guests meanwhile, where guests are emulated: the host has other processors for that."""

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from pytest_vmstorage.config.cell import StorageConfig
+from pytest_vmstorage.errors import GuestError
 from pytest_vmstorage.guest.agent import AgentShell
 from pytest_vmstorage.guest.file_system import GuestFs
 from pytest_vmstorage.host.file_systems import FileSystem
@@ -283,6 +284,21 @@ def test_of_a_filled_test_file_other_disks_are_made(
     # once is enough
     made.share_filled()
     assert len([line for line in guest.lines if "freeze" in line]) == 2 * is_taken
+
+
+def test_a_guest_whose_file_system_stays_frozen_is_ended(tmp_path: Path) -> None:
+    """It would be found dead at its turn; no tool waits for it."""
+    lab = make_lab(tmp_path, shell=make_host_shell())
+    lab.services.is_emulated = True
+    lab.services.prefetch.alike = [EXT4.model_copy(update={"cache": "unsafe"})]
+    made = lab.environment(EXT4)
+    assert isinstance(made, GuestEnvironment)
+    object.__setattr__(made.guest.machine, "is_restored", True)
+    shell = shell_in(made).answer(re.compile("--freeze"), FILEFRAG)
+    shell.answer(re.compile("unfreeze"), stderr="fsfreeze: it is busy", returncode=1)
+    with pytest.raises(GuestError, match="stays frozen: fsfreeze: it is busy"):
+        made.share_filled()
+    assert not made.is_alive()
 
 
 def test_of_a_file_whose_place_nobody_knows_no_disk_is_made(tmp_path: Path) -> None:
