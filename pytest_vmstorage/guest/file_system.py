@@ -46,7 +46,6 @@ truncate -s "$size" "$2"
 echo "$size"
 """
 
-
 _THERE = 'exec stat -c %s -- "$2"'
 
 _FREEZE = 'export LC_ALL=C; filefrag -v -- "$2" && exec fsfreeze --freeze "$1"'
@@ -78,7 +77,7 @@ class GuestFs(BaseModel):
 def make_guest_fs(shell: Shell, disk: str, config: StorageConfig, *, is_copied: bool = False) -> GuestFs:
     """Make and mount the cell's file system on a disk, with a sparse test file that leaves 5 % free (btrfs: 60 %).
 
-    If `is_copied` both are on the disk already, which is only mounted.
+    If `is_copied`, file system and test file are on the disk already, and the disk is only mounted.
 
     The disk is not discarded: its blocks on the host stay as they were. Raises ConfigError with mkfs's or mount's words
     for options they refuse, UnsupportedError where the guest lacks tool or driver, GuestError for a disk too small.
@@ -98,7 +97,8 @@ def make_guest_fs(shell: Shell, disk: str, config: StorageConfig, *, is_copied: 
     found = look_at(shell, path, is_real=True)
     if size < _MIB or found is None:
         reason = "no room" if done.ok else done.tail(1)
-        raise GuestError(f"No test file could be made on the guest's {config.guest_fs}: {reason}.", code="VM507")
+        what = "There is no copied test file" if is_copied else "No test file could be made"
+        raise GuestError(f"{what} on the guest's {config.guest_fs}: {reason}.", code="VM507")
     return GuestFs(
         kind=config.guest_fs,
         mountpoint=MOUNTPOINT,

@@ -477,7 +477,7 @@ def guests_file(disk: HostDisk, made: GuestFs, *, keep: bool) -> Mapping[str, st
     """
     file = f"{format_size(made.size_bytes)} on {made.kind} in the guest"
     if made.is_copied:
-        file = f"{file}, which another guest of this run made and the host copied, with other data"
+        file = f"{file}, its file system copied on the host from another guest of this run, its data its own"
     if disk.is_block and disk.block is not None and disk.block.kind in ("device", "partition"):
         return {"test file": f"{file}, left on the {disk.block.kind}"}
     stays = ", unless its guest is kept (--vm-keep)" if keep else ""

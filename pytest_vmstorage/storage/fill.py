@@ -107,15 +107,15 @@ class HostFill:
 def fill_argv(config: StorageConfig, data: str, pieces: Sequence[tuple[DiskExtent, int]], path: str) -> tuple[str, ...]:
     """The qemu-img line that writes data to pieces of the disk: to each the data from its byte on.
 
-    The pieces are in the disk's order. qemu-img strings its sources together, and what lies between the pieces is left
-    as it is.
+    The pieces are in the disk's order. qemu-img concatenates its sources, and whatever lies between the pieces stays as
+    it is.
     """
     sources, end = list[str](), 0
     for piece, begin in pieces:
         sources += [json_nothing(piece.offset_bytes - end)] if piece.offset_bytes > end else []
         sources.append(json_part({"driver": "file", "filename": data}, DiskExtent(begin, piece.length_bytes)))
         end = piece.end_bytes
-    # that option is younger than QEMU 5.0, and needed only where something is left as it is
+    # that option came with QEMU 5.0, and is needed only where something is left as it is
     keeps = ("--target-is-zero",) if any("null-co" in one for one in sources) else ()
     return (*_onto(config), *keeps, *sources, path)
 

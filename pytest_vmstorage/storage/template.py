@@ -31,7 +31,7 @@ SOURCES = ("raw", "qcow2")
 """Formats of which filefrag or `qemu-img map` tells what is allocated, in pieces of a block or a cluster."""
 
 MOST_EXTENTS = 16
-"""Each extent takes a run of qemu-img: a file in more pieces is filled by its guest as quickly."""
+"""Each extent is one more source on the command line of qemu-img; a file in more pieces is left to its guest."""
 
 _COPY_S = 600.0
 
@@ -141,14 +141,14 @@ class Templates:
 def _kind(config: StorageConfig, source: str) -> StorageConfig:
     """All that the disks made from one template have in common; `source` is the format of the disk it was taken of.
 
-    A guest sees nothing of the rest but whether there is a write cache, of which no file system depends.
+    A guest sees nothing of the rest but whether there is a write cache, on which no file system depends.
     """
     same = {"cache": "none", "io": "threads", "preallocation": "off", "format": source}
     return config.model_copy(update=same)
 
 
 def without(parts: Iterable[DiskExtent], taken: Iterable[DiskExtent]) -> Iterator[DiskExtent]:
-    """What of these parts is in none of those that are taken; the parts do not overlap, and are given in any order."""
+    """The parts, which do not overlap, without whatever of them lies in `taken`; in the order of their offsets."""
     gone = sorted((one.offset_bytes, one.end_bytes) for one in taken)
     for part in sorted(parts, key=lambda one: one.offset_bytes):
         begin = part.offset_bytes
@@ -206,9 +206,9 @@ def _pieces(listing: str) -> Iterator[_Piece]:
 
 
 def read_extents(listing: str, filled_bytes: int) -> tuple[DiskExtent, ...]:
-    """Places on the disk of a file's first `filled_bytes`, from `filefrag -v`; () unless that is all of its blocks.
+    """Places on the disk of a file's first `filled_bytes`, from `filefrag -v`.
 
-    They are () as well where one of the blocks is not written, or filefrag has another reservation about it.
+    The result is () unless exactly those bytes have blocks, and all these blocks are written, without another flag.
     """
     pieces, end = list(_pieces(listing)), 0
     for piece in pieces:

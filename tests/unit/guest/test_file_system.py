@@ -124,7 +124,7 @@ MADE = GuestFs(
     mkfs=(),
     found=FileSystem(kind="ext4", device="/dev/vdb", mountpoint="/mnt/vmstorage", options=()),
 )
-# filefrag 1.47.0 on Linux 6.1
+# in the form of filefrag 1.47.0, without its trailing blanks
 FILEFRAG = """\
 Filesystem type is: ef53
 File size of /mnt/vmstorage/test is 67108864 (16384 blocks of 4096 bytes)
@@ -132,6 +132,13 @@ File size of /mnt/vmstorage/test is 67108864 (16384 blocks of 4096 bytes)
    0:        0..     511:        768..      1279:    512:             last
 /mnt/vmstorage/test: 1 extent found
 """
+
+
+def test_a_copied_test_file_that_is_missing_is_told() -> None:
+    """As stat has it; nobody takes it for a disk that is too small."""
+    shell = guest().answer(re.compile("exec stat"), stderr="stat: cannot statx: No such file", returncode=1)
+    with pytest.raises(GuestError, match=r"There is no copied test file on the guest's xfs: stat: .* No such file"):
+        make_guest_fs(shell, "/dev/vdb", cell("xfs"), is_copied=True)
 
 
 def test_a_frozen_file_system_thaws_and_tells_where_its_file_lies() -> None:

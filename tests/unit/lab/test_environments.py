@@ -178,8 +178,8 @@ EXT4 = StorageConfig(guest_fs="ext4")
             on(EXT4),
             MADE.model_copy(update={"is_copied": True}),
             False,
-            "256M on ext4 in the guest, which another guest of this run made and the host copied, with other data,"
-            " removed with the guest's disk",
+            "256M on ext4 in the guest, its file system copied on the host from another guest of this run, its data its"
+            " own, removed with the guest's disk",
         ),
         (on(EXT4, VOLUME), MADE, False, "256M on ext4 in the guest, removed with the guest's disk"),
         (on(EXT4, PARTITION), MADE, False, "256M on ext4 in the guest, left on the partition"),

@@ -26,7 +26,7 @@ EXTENTS = (
     DiskExtent(MIB, MIB),
 )
 
-# filefrag 1.47.0 on Linux 6.1, of a file of 24 MiB on an ext4 whose first 3 MiB were written
+# in the form of filefrag 1.47.0, without its trailing blanks: a file of 24 MiB whose first 3 MiB were written
 FILEFRAG = """\
 Filesystem type is: ef53
 File size of /mnt/vmstorage/test is 25165824 (6144 blocks of 4096 bytes)
@@ -37,7 +37,7 @@ File size of /mnt/vmstorage/test is 25165824 (6144 blocks of 4096 bytes)
 """
 
 
-# of the image of such a disk: 5 MiB in one piece, and one of those that its guest had zeroed
+# the same form, of such a disk's image: 5 MiB in one piece, and 1 MiB that its guest asked to be zeroed
 HOST_FILEFRAG = """\
 Filesystem type is: ef53
 File size of /srv/vm/disk-1.raw is 33554432 (8192 blocks of 4096 bytes)
@@ -53,7 +53,7 @@ MAP = [
 
 
 def raw(**fields: object) -> StorageConfig:
-    """A small cell with a file system in its guest."""
+    """A small cell with a file system in its guest; raw unless the fields have another format."""
     size = "300M" if fields.get("guest_fs") == "xfs" else "32M"
     return StorageConfig(**{"guest_fs": "ext4", "size": size, "cache": "writeback", **fields})
 
@@ -212,7 +212,7 @@ def test_qemu_copies_all_but_the_files_data(kind: str, fields: dict[str, object]
         pytest.skip("a qcow2 serves no other format")
     if shutil.which("qemu-img") is None:
         pytest.skip("qemu-utils is not installed")
-    # a folder whose name has what separates qemu-img's options
+    # a comma separates options of QEMU, so that a path with one has to be given otherwise
     folder = tmp_path / "a,b"
     folder.mkdir()
     disks = HostDisks(shell, LabHost(name="here", uri=None, ssh=None, folder=str(folder)), str(folder), "01")
