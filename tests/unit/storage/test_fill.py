@@ -96,8 +96,10 @@ def test_data_are_made_once_and_no_disk_has_them_from_the_same_byte_on() -> None
     with ThreadPoolExecutor(4) as workers:
         list(workers.map(lambda number: fill.fill(StorageConfig(), f"/d/disk-{number}.raw", 2 * MIB), range(8)))
     fill.fill(StorageConfig(), "/d/disk-9.raw", 5 * MIB)
-    made = [one.argv[-1] for one in shell.asked if "urandom" in one.line]
-    assert made == [str(2 * MIB + SHIFTS), str(3 * MIB)]
+    made = [one for one in shell.asked if "urandom" in one.line]
+    assert [one.argv[-1] for one in made] == [str(2 * MIB + SHIFTS), str(3 * MIB)]
+    # nothing of them is to be written back during a round
+    assert all(one.argv[2].endswith('&& sync -- "$1"') for one in made)
     begins = [json.loads(one.argv[-2][5:])["offset"] for one in shell.asked if one.argv[1] == "convert"]
     assert len(set(begins)) == len(begins) == 9
 

@@ -166,6 +166,15 @@ def test_what_could_not_be_taken_is_removed(fails: str) -> None:
     assert shell.lines[-1] == f"rm -f -- {FOLDER}/template-1.raw"
 
 
+def test_a_template_is_written_back_before_a_round_begins() -> None:
+    """Nothing of it is to be written during one."""
+    shell = host()
+    taken(raw(), shell=shell)
+    places = [shell.lines.index(one) for one in shell.lines if one.startswith(("qemu-img convert", "sync -- "))]
+    assert len(places) == 2
+    assert shell.lines[places[1]] == f"sync -- {FOLDER}/template-1.raw"
+
+
 def test_what_is_allocated_and_holds_zeros_is_known() -> None:
     """All that the image has but the file's data, and what the copy has as data."""
     made = taken(raw()).find(raw(), 3 * MIB)
@@ -230,6 +239,8 @@ def test_qemu_copies_all_but_the_files_data(kind: str, fields: dict[str, object]
     if not shell.run(["filefrag", "-v", first.path]).ok:
         pytest.skip("the file system tells no extents")
     disks.templates.take(source, first.path, EXTENTS)
+    copy = (folder / "template-1.raw").read_bytes()
+    assert not any(copy[one.offset_bytes : one.end_bytes] != bytes(one.length_bytes) for one in EXTENTS)
     seen = set[bytes]()
     for number in (2, 3):
         made = disks.make(config, number, fill_bytes=3 * MIB)
