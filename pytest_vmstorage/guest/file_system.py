@@ -12,7 +12,7 @@ from pytest_vmstorage.config.fs_options import mkfs_argv, mount_options
 from pytest_vmstorage.errors import GuestError
 from pytest_vmstorage.host.file_systems import FileSystem, asked_words, look_at, make_file_system, mount
 from pytest_vmstorage.host.shell import Shell, run_line
-from pytest_vmstorage.storage.template import DiskExtent, read_extents
+from pytest_vmstorage.storage.extents import DiskExtent, filled_places
 
 MOUNTPOINT = "/mnt/vmstorage"
 """The mount point: /mnt is a tmpfs in the appliance, whose root is read-only."""
@@ -119,7 +119,7 @@ def frozen(shell: Shell, made: GuestFs, filled_bytes: int) -> Iterator[tuple[Dis
     """
     done = run_line(shell, _FREEZE, made.mountpoint, made.path, timeout_s=_FREEZE_S)
     try:
-        yield read_extents(done.stdout, filled_bytes) if done.ok else ()
+        yield filled_places(done.stdout, filled_bytes) if done.ok else ()
     finally:
         thawed = shell.run(["fsfreeze", "--unfreeze", made.mountpoint], timeout_s=_FREEZE_S)
         if done.ok and not thawed.ok:

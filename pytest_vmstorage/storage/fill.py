@@ -18,8 +18,9 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.host.folders import folder_facts
 from pytest_vmstorage.host.shell import Shell, check
 from pytest_vmstorage.storage.caches import evict
+from pytest_vmstorage.storage.extents import DiskExtent, cut
 from pytest_vmstorage.storage.space import space_needed
-from pytest_vmstorage.storage.template import FILE_SYSTEMS, DiskExtent, Template, cut, json_nothing, json_part
+from pytest_vmstorage.storage.template import FILE_SYSTEMS, Template, json_nothing, json_part
 
 FORMATS = ("raw", "qcow2", "vmdk", "vpc")
 """Formats for which `qemu-img map` is the same whether the guest or the host filled the image.

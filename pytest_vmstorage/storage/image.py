@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import itertools
 import json
-import re
 import shlex
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
@@ -18,6 +17,7 @@ from pytest_vmstorage.errors import AttestationError, ProvisionError
 from pytest_vmstorage.host.folders import FolderFacts, check_room
 from pytest_vmstorage.host.shell import NOT_FOUND, LocalShell, Shell, check
 from pytest_vmstorage.storage.encryption import TRIES, image_name, luks_options, secret_argv
+from pytest_vmstorage.storage.extents import file_extents
 from pytest_vmstorage.storage.layers import fill, layer_paths
 from pytest_vmstorage.storage.space import bytes_on_device, space_needed
 from pytest_vmstorage.units import format_about
@@ -201,18 +201,14 @@ def image_facts(shell: Shell, path: str) -> ImageFacts:
     return ImageFacts(length_bytes=length, allocated_bytes=allocated, unwritten=unwritten)
 
 
-# lines of extents begin with their number; the image's path, in a line before, may hold any word
-_EXTENT = re.compile(r"^ *\d+:.*?:.*?: *(\d+):(.*)$", re.MULTILINE)
-
-
 def _mostly_unwritten(listing: str) -> bool:
     """Whether filefrag -v shows more unwritten than written blocks.
 
     On xfs a fully written qcow2 ends with some unwritten ones: QEMU asks it for extents of 1 MiB. falloc leaves all
     but the image's tables unwritten (over 99 %, tried on ext4, xfs and btrfs).
     """
-    blocks = [(int(count), "unwritten" in flags) for count, flags in _EXTENT.findall(listing)]
-    return 2 * sum(count for count, is_unwritten in blocks if is_unwritten) > sum(count for count, _ in blocks)
+    sizes = [(one.at.length_bytes, one.is_unwritten) for one in file_extents(listing)]
+    return 2 * sum(size for size, is_unwritten in sizes if is_unwritten) > sum(size for size, _ in sizes)
 
 
 def verify_preallocation(config: StorageConfig, facts: ImageFacts) -> None:

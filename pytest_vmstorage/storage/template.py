@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,6 +20,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.host.folders import folder_facts
 from pytest_vmstorage.host.shell import Shell, check
+from pytest_vmstorage.storage.extents import DiskExtent, file_extents, without
 from pytest_vmstorage.storage.space import space_needed
 
 FILE_SYSTEMS = ("ext3", "ext4", "xfs")
@@ -34,18 +33,6 @@ MOST_EXTENTS = 16
 """Each extent is one more source on the command line of qemu-img; a file in more pieces is left to its guest."""
 
 _COPY_S = 600.0
-
-
-class DiskExtent(NamedTuple):
-    """A contiguous part of a disk, in bytes."""
-
-    offset_bytes: int
-    length_bytes: int
-
-    @property
-    def end_bytes(self) -> int:
-        """The offset of the first byte behind it."""
-        return self.offset_bytes + self.length_bytes
 
 
 class Template(BaseModel):
@@ -126,7 +113,7 @@ class Templates:
         # nothing of it is to be written back during a round
         run("sync", "--", copy)
         if config.format == "raw":
-            there = [(one.at, "unwritten" not in one.flags) for one in _pieces(run("filefrag", "-v", path))]
+            there = [(one.at, not one.is_unwritten) for one in file_extents(run("filefrag", "-v", path))]
         else:
             told = json.loads(run("qemu-img", "map", "-U", "-f", config.format, "--output=json", path))
             there = [(_place(one), one["data"]) for one in told if one["present"]]
@@ -147,28 +134,9 @@ def _kind(config: StorageConfig, source: str) -> StorageConfig:
     return config.model_copy(update=same)
 
 
-def without(parts: Iterable[DiskExtent], taken: Iterable[DiskExtent]) -> Iterator[DiskExtent]:
-    """The parts, which do not overlap, without whatever of them lies in `taken`; in the order of their offsets."""
-    gone = sorted((one.offset_bytes, one.end_bytes) for one in taken)
-    for part in sorted(parts, key=lambda one: one.offset_bytes):
-        begin = part.offset_bytes
-        for first, end in [*gone, (part.end_bytes, part.end_bytes)]:
-            last = min(first, part.end_bytes)
-            if begin < last:
-                yield DiskExtent(begin, last - begin)
-            begin = max(begin, end)
-
-
 def _place(told: Mapping[str, int]) -> DiskExtent:
     """The part of a disk that an item of `qemu-img map --output=json` is about."""
     return DiskExtent(told["start"], told["length"])
-
-
-def cut(parts: Iterable[DiskExtent], most_bytes: int) -> Iterator[DiskExtent]:
-    """The parts in pieces of that size, the last piece of each with what is left of it."""
-    for part in parts:
-        for begin in range(part.offset_bytes, part.end_bytes, most_bytes):
-            yield DiskExtent(begin, min(most_bytes, part.end_bytes - begin))
 
 
 def json_part(node: Mapping[str, object], part: DiskExtent) -> str:
@@ -180,39 +148,3 @@ def json_part(node: Mapping[str, object], part: DiskExtent) -> str:
 def json_nothing(size_bytes: int) -> str:
     """qemu-img's name of so many bytes that are no data, and read as zeros."""
     return f"json:{json.dumps({'driver': 'null-co', 'size': size_bytes, 'read-zeroes': True})}"
-
-
-_BLOCK = re.compile(r"^File size of .* \(\d+ blocks? of (\d+) bytes\)$", re.MULTILINE)
-_PIECE = re.compile(r"^ *\d+: +(\d+)\.\. *\d+: +(\d+)\.\. *\d+: +(\d+):(?: +\d+:)?(.*)$", re.MULTILINE)
-_PLAIN = {"last", "eof"}
-
-
-class _Piece(NamedTuple):
-    """A line of `filefrag -v`: a part of a file and its place on the device."""
-
-    at: DiskExtent
-    place: DiskExtent
-    flags: frozenset[str]
-
-
-def _pieces(listing: str) -> Iterator[_Piece]:
-    """Source: filefrag(8) of e2fsprogs 1.47; its numbers are blocks of the size in its first lines."""
-    block = _BLOCK.search(listing)
-    unit = int(block[1]) if block else 0
-    for *numbers, flags in _PIECE.findall(listing) if block else ():
-        logical, physical, length = (int(one) * unit for one in numbers)
-        words = frozenset(flags.strip().split(",")) - {""}
-        yield _Piece(DiskExtent(logical, length), DiskExtent(physical, length), words)
-
-
-def read_extents(listing: str, filled_bytes: int) -> tuple[DiskExtent, ...]:
-    """Places on the disk of a file's first `filled_bytes`, from `filefrag -v`.
-
-    The result is () unless exactly those bytes have blocks, and all these blocks are written, without another flag.
-    """
-    pieces, end = list(_pieces(listing)), 0
-    for piece in pieces:
-        if piece.at.offset_bytes != end or not piece.flags <= _PLAIN:
-            return ()
-        end = piece.at.end_bytes
-    return tuple(piece.place for piece in pieces) if end == filled_bytes else ()

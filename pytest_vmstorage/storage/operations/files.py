@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from pytest_vmstorage.config.cell import Format, StorageConfig
 from pytest_vmstorage.config.rules.image import EXTENTS, PREALLOCATIONS
 from pytest_vmstorage.host.shell import Shell, check
 from pytest_vmstorage.storage.encryption import image_name, secret_argv
+from pytest_vmstorage.storage.extents import file_extents, union_bytes
 from pytest_vmstorage.storage.image import create_argv, create_options
 from pytest_vmstorage.storage.layers import is_compressed
 from pytest_vmstorage.storage.space import metadata_bytes
@@ -20,8 +20,6 @@ _SNAPSHOT = "s1"
 _REFLINK = "cp --reflink=always"
 _RESIZED = ("raw", "qcow2", "qed")
 _SECTOR = 512
-# physical offset and length; the image's path, in a line before, may hold any word
-_EXTENT = re.compile(r"^ *\d+:[^:]*: *(\d+)\.\.[^:]*: *(\d+):", re.MULTILINE)
 
 
 class OperationStep(NamedTuple):
@@ -199,21 +197,13 @@ def files_bytes(shell: Shell, folder: str, *, shares_blocks: bool = False) -> in
     if not shares_blocks:
         return blocks * _SECTOR
     listed = shell.run(["find", folder, "-type", "f", "-exec", "filefrag", "-s", "-b512", "-v", "{}", ";"])
-    return blocks * _SECTOR - shared_sectors(listed.stdout) * _SECTOR
+    return blocks * _SECTOR - shared_bytes(listed.stdout)
 
 
-def shared_sectors(listing: str) -> int:
-    """The number of sectors that `filefrag -b512 -v` counts more than once among several files."""
-    extents = [(int(begin), int(length)) for begin, length in _EXTENT.findall(listing)]
-    return sum(length for _, length in extents) - _union(extents)
-
-
-def _union(extents: Iterable[tuple[int, int]]) -> int:
-    covered, reached = 0, 0
-    for begin, length in sorted(extents):
-        covered += max(0, begin + length - max(begin, reached))
-        reached = max(reached, begin + length)
-    return covered
+def shared_bytes(listing: str) -> int:
+    """The bytes on the disk that `filefrag -v` counts more than once among several files."""
+    places = [one.place for one in file_extents(listing)]
+    return sum(one.length_bytes for one in places) - union_bytes(places)
 
 
 # after Ctrl-C a tool may go on by itself, and write to a file that no longer has a name; one find looks at all

@@ -17,7 +17,7 @@ from pytest_vmstorage.guest.guest import set_scheduler
 from pytest_vmstorage.host.file_systems import FileSystem, mount_of, read_mounts
 from pytest_vmstorage.measure.proof.file_systems import in_effect, of_guest_fs
 from pytest_vmstorage.results.run import Proof
-from pytest_vmstorage.storage.template import DiskExtent
+from pytest_vmstorage.storage.extents import DiskExtent
 from pytest_vmstorage.testing.shell import FakeShell
 
 MOUNTS = """\

@@ -15,7 +15,8 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.host.shell import LocalShell, check
 from pytest_vmstorage.storage.disk import HostDisks
-from pytest_vmstorage.storage.template import MOST_EXTENTS, DiskExtent, Template, Templates, read_extents
+from pytest_vmstorage.storage.extents import DiskExtent
+from pytest_vmstorage.storage.template import MOST_EXTENTS, Template, Templates
 from pytest_vmstorage.testing.host import make_host_shell
 from pytest_vmstorage.testing.shell import FakeShell
 
@@ -26,18 +27,8 @@ EXTENTS = (
     DiskExtent(MIB, MIB),
 )
 
-# in the form of filefrag 1.47.0, without its trailing blanks: a file of 24 MiB whose first 3 MiB were written
-FILEFRAG = """\
-Filesystem type is: ef53
-File size of /mnt/vmstorage/test is 25165824 (6144 blocks of 4096 bytes)
- ext:     logical_offset:        physical_offset: length:   expected: flags:
-   0:        0..     511:        768..      1279:    512:
-   1:      512..     767:        256..       511:    256:       1280: last
-/mnt/vmstorage/test: 2 extents found
-"""
-
-
-# the same form, of such a disk's image: 5 MiB in one piece, and 1 MiB that its guest asked to be zeroed
+# in the form of filefrag 1.47.0, without its trailing blanks, of the image of a disk whose test file has 3 MiB: 5 MiB
+# are in one piece, and 1 MiB was asked to be zeroed by its guest
 HOST_FILEFRAG = """\
 Filesystem type is: ef53
 File size of /srv/vm/disk-1.raw is 33554432 (8192 blocks of 4096 bytes)
@@ -70,28 +61,6 @@ def host(free_bytes: int = 2**40) -> FakeShell:
     shell = make_host_shell(free_bytes=free_bytes).answer(re.compile("^truncate|^sync|^qemu-img convert|^qemu-io"))
     shell.answer(re.compile("^filefrag -v /srv/vm"), HOST_FILEFRAG)
     return shell.answer(re.compile("^qemu-img map"), json.dumps(MAP))
-
-
-def test_extents_are_told_in_bytes_and_in_the_files_order() -> None:
-    """As they lie on the disk."""
-    assert read_extents(FILEFRAG, 3 * MIB) == EXTENTS
-
-
-@pytest.mark.parametrize(
-    ("text", "filled"),
-    [
-        (FILEFRAG, 2 * MIB),
-        (FILEFRAG, 4 * MIB),
-        (FILEFRAG.replace("1280: last", "1280: last,unwritten,eof"), 3 * MIB),
-        (FILEFRAG.replace("     512..     767", "    1024..    1279"), 3 * MIB),
-        (FILEFRAG.replace(" of 4096 bytes", ""), 3 * MIB),
-        ("", 3 * MIB),
-        ("", 0),
-    ],
-)
-def test_a_file_that_is_not_all_written_has_none(text: str, filled: int) -> None:
-    """More or less than was filled, unwritten blocks, a hole, a block of unknown size, no file."""
-    assert read_extents(text, filled) == ()
 
 
 @pytest.mark.parametrize(

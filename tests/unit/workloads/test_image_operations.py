@@ -12,7 +12,7 @@ import pytest
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ConfigError, WorkloadError
 from pytest_vmstorage.measure.image_operations import operation_script
-from pytest_vmstorage.storage.operations.files import FileImage, Impossible, OperationStep, room_needed, shared_sectors
+from pytest_vmstorage.storage.operations.files import FileImage, Impossible, OperationStep, room_needed, shared_bytes
 from pytest_vmstorage.units import format_figure
 from pytest_vmstorage.workloads.base import Target
 from pytest_vmstorage.workloads.image_operations import OPERATIONS, ImageOperations, check_cell, space_line
@@ -218,8 +218,8 @@ File size of /x/clone.raw is 8192 (16 blocks of 512 bytes)
 
 def test_a_shared_block_is_counted_once() -> None:
     """As filefrag tells of two files of xfs, of which one half is shared."""
-    assert shared_sectors(FILEFRAG) == 8
-    assert shared_sectors("") == 0
+    assert shared_bytes(FILEFRAG) == 8 * 512
+    assert shared_bytes("") == 0
 
 
 def test_room_is_asked_for_what_a_round_has_at_once() -> None:
