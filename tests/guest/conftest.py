@@ -29,7 +29,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Marks of these tests; and with pytest-xdist a machine for each worker, as far as leases and caches go."""
     config.addinivalue_line("markers", "own_image: boots a cloud image, which is built once; takes minutes")
     config.addinivalue_line("markers", "restored: guests of the common kind may be restored, as runs do by default")
-    config.addinivalue_line("markers", "alone: judges figures, or changes the host; nothing else runs meanwhile")
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker and hasattr(config, "workerinput"):
         _be_a_machine(worker)
