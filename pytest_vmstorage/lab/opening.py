@@ -143,6 +143,7 @@ def open_lab(settings: LabSettings, say: Progress = silent) -> Lab:
         facts = facts.model_copy(update=update)
         restorable = calibration.restorable if calibration is not None else {}
         restoring = _restoring(host, shell, hypervisor, factory, held, facts, settings.timeout_s, say, restorable)
+        teardown.callback(restoring.close)
         factory.begin_by(restoring.way(settings.boot, accel.used))
         return Lab(
             settings=settings,

@@ -163,6 +163,7 @@ class HostDisks:
 
     def close(self) -> None:
         """Remove the run's folder, and volumes that are left of it. Raises ProvisionError."""
+        self._fill.close()
         remove_folder(self._shell, self._folder)
         if self._has_blocks:
             reap_blocks(self._shell, self._run_id)

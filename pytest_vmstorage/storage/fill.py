@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pytest_vmstorage.config.buses import CACHES
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.host.folders import folder_facts
+from pytest_vmstorage.host.resident import ResidentFiles
 from pytest_vmstorage.host.shell import Shell, check
 from pytest_vmstorage.storage.caches import evict
 from pytest_vmstorage.storage.extents import DiskExtent, cut
@@ -73,6 +74,7 @@ class HostFill:
         self._data_bytes = 0
         self._growing = threading.Lock()
         self._numbers = itertools.count(1)
+        self._resident = ResidentFiles(shell)
 
     def fill(self, config: StorageConfig, path: str, size_bytes: int, template: Template | None = None) -> int:
         """Fill the disk from its start up to that byte; returns the bytes written, 0 where it is too much for the host.
@@ -102,7 +104,13 @@ class HostFill:
                 argv = ["sh", "-c", _GROW, "sh", self._data, str(more)]
                 check(self._shell.run(argv, timeout_s=_LEAST_S + more / _BYTES_PER_S), "making data to fill disks with")
                 self._data_bytes = size_bytes
+                # dropping caches before a round would have it read from its device for each disk
+                self._resident.hold(self._data)
             return True
+
+    def close(self) -> None:
+        """Let the data leave the page cache; it is removed with the run's folder."""
+        self._resident.close()
 
 
 def fill_argv(config: StorageConfig, data: str, pieces: Sequence[tuple[DiskExtent, int]], path: str) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from pytest_vmstorage.config.settings import Accel
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.guest.domain_xml import NOBODY, GuestSpec, domain_xml
 from pytest_vmstorage.guest.provenance import Provenance
+from pytest_vmstorage.host.resident import ResidentFiles
 from pytest_vmstorage.host.shell import Shell, check
 
 MAGIC = b"LibvirtQemudSave"
@@ -122,7 +123,7 @@ class State(BaseModel):
 
 
 class States:
-    """The saved guests of one lab host in `folder`, and a run's copies of them in `own`.
+    """The saved guests of one lab host in `folder`, and a run's copies of them in `own`, which stay in its page cache.
 
     `conditions` are the host's part of the states' names. States of another boot of the host than `boot_id` are of no
     use and removed.
@@ -144,6 +145,7 @@ class States:
         self._provenance = Provenance(shell)
         self._taken: dict[str, State | None] = {}
         self._keeping = threading.Lock()
+        self._resident = ResidentFiles(shell)
 
     def name(self, spec: GuestSpec) -> str:
         """The name of the state for that guest, a digest of everything that the state depends on."""
@@ -166,7 +168,9 @@ class States:
         if name not in self._taken:
             done = self._shell.run(["sh", "-c", _TAKE, "sh", self._folder, name, self.path(name)])
             self._taken[name] = self._read(name) if done.ok else None
-            if self._taken[name] is None and done.returncode != 3:
+            if self._taken[name] is not None:
+                self._resident.hold(self.path(name))
+            elif done.returncode != 3:
                 self.drop(name)
         return self._taken[name]
 
@@ -180,13 +184,19 @@ class States:
         with self._keeping:
             check(self._shell.run(argv), f"keeping a saved guest in {self._folder}")
         self._taken[name] = state
+        self._resident.hold(state.path)
         return state
 
     def drop(self, name: str) -> None:
         """Remove a state that cannot be used."""
         self._taken[name] = None
+        self._resident.release(self.path(name))
         kept = f"{self._folder}/{name}"
         self._shell.run(["rm", "-f", "--", kept, f"{kept}.sum", self.path(name)])
+
+    def close(self) -> None:
+        """Let the run's copies leave the page cache; they are removed with the run's folder."""
+        self._resident.close()
 
     def write_head(self, state: State, xml: str) -> None:
         """Write that XML into the run's own copy; raises ProvisionError."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import tempfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from page_cache import ON_DISK, cached_bytes
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LabHost
@@ -102,6 +105,20 @@ def test_data_are_made_once_and_no_disk_has_them_from_the_same_byte_on() -> None
     assert all(one.argv[2].endswith('&& sync -- "$1"') for one in made)
     begins = [json.loads(one.argv[-2][5:])["offset"] for one in shell.asked if one.argv[1] == "convert"]
     assert len(set(begins)) == len(begins) == 9
+
+
+def test_data_stay_in_the_page_cache_until_the_run_ends() -> None:
+    """Caches are dropped before each round, and each disk's fill would read them from where they lie."""
+    with tempfile.TemporaryDirectory(dir=ON_DISK) as folder:
+        fill, data = HostFill(LocalShell(), folder), Path(folder, "fill.data")
+        for size in (MIB, 2 * MIB):
+            disk = Path(folder, f"disk-{size}.raw")
+            disk.touch()
+            os.truncate(disk, 4 * MIB)
+            assert fill.fill(StorageConfig(cache="writeback", size="4M"), str(disk), size) == size
+            assert cached_bytes(data) == size + SHIFTS
+        fill.close()
+        assert cached_bytes(data) == 0
 
 
 @pytest.mark.parametrize(("free", "size"), [(2**40, MOST_BYTES + MIB), (StorageConfig().size + 66 * MIB, 8 * MIB)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import tempfile
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from page_cache import ON_DISK, cached_bytes
 
 from pytest_vmstorage.config.buses import Cache
 from pytest_vmstorage.config.cell import StorageConfig
@@ -146,6 +148,23 @@ def test_a_run_has_its_own_copy_and_writes_its_beginning(tmp_path: Path) -> None
     assert (tmp_path / "kept" / name).read_bytes() == FILE
     with pytest.raises(ProvisionError, match="does not fit"):
         of.write_head(state, "x" * 5000)
+
+
+def test_a_runs_copy_stays_in_the_page_cache_until_the_run_ends() -> None:
+    """Caches are dropped before each round, and each pair of guests would read theirs from the disk."""
+    with tempfile.TemporaryDirectory(dir=ON_DISK) as name:
+        folder = Path(name)
+        of = states(folder)
+        state = of.name(spec())
+        saved(folder, of, state)
+        first = cached_bytes(Path(of.path(state)))
+        other = states(folder, "other")
+        assert other.take(state) is not None
+        pages = [first, cached_bytes(Path(other.path(state)))]
+        assert min(pages) >= len(FILE), pages
+        of.close()
+        other.drop(state)
+        assert cached_bytes(Path(of.path(state))) == 0
 
 
 @pytest.mark.parametrize(
