@@ -197,8 +197,26 @@ def _detach(shell: Shell, image: str) -> None:
     real = _real(shell, image)
     for device, file in _loops(shell):
         if image and file == real:
-            _patiently(shell, ["losetup", "-d", device], f"detaching {device}")
+            _detach_from(shell, device, file)
             guard_of(shell).forbid(device)
+
+
+def _detach_from(shell: Shell, device: str, file: str) -> None:
+    """Detach a loop device from its file; raises ProvisionError.
+
+    While another program has the device open, as one that looks for file systems on all of them, `losetup -d` ends at
+    once and the kernel detaches it when it is closed. It is not asked again: by then it may have another's file.
+    """
+    _patiently(shell, ["losetup", "-d", device], f"detaching {device}")
+    deadline = time.monotonic() + _PATIENCE_S
+    while (device, file) in _loops(shell):
+        if time.monotonic() > deadline:
+            raise ProvisionError(
+                f"{device} has been detached from {file}, but some process still has it open.",
+                hint=f"`fuser -v {device}` names the process; the kernel detaches the device when it is closed.",
+                code="VM443",
+            )
+        time.sleep(_PAUSE_S)
 
 
 def _patiently(shell: Shell, argv: list[str], doing: str) -> None:
@@ -244,6 +262,6 @@ def reap_host_fs(shell: Shell, folder: str, *, look_only: bool = False) -> list[
     for device, file in _loops(shell):
         if file.startswith(f"{real}/"):
             if not look_only:
-                _patiently(shell, ["losetup", "-d", device], f"detaching {device}")
+                _detach_from(shell, device, file)
             said.append(device)
     return said

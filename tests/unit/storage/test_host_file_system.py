@@ -368,6 +368,25 @@ def test_a_process_on_its_way_out_is_waited_for(folder: str) -> None:
     assert left_in(folder) == []
 
 
+def test_a_program_that_looks_at_a_loop_device_is_waited_for(folder: str) -> None:
+    """While it has the device open the kernel keeps the file attached, and losetup says nothing of it."""
+    there = made(folder, cell("ext4"))
+    with Path(there.device).open("rb") as opened, subprocess.Popen(["sleep", "1"], stdin=opened):
+        opened.close()
+        remove_host_fs(SHELL, there)
+    assert left_in(folder) == []
+
+
+def test_a_loop_device_that_stays_open_is_told(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what names the process; the file goes from the device when it is closed."""
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.3)
+    there = made(folder, cell("ext4"))
+    with Path(there.device).open("rb"):
+        with pytest.raises(ProvisionError, match="but some process still has it open") as error:
+            remove_host_fs(SHELL, there)
+        assert f"fuser -v {there.device}" in str(error.value.hint)
+
+
 def dead_lease(folder: str) -> Lease:
     """The lease of a run that was killed, with that folder."""
     owner = this_process().model_copy(update={"started_ticks": 1})
