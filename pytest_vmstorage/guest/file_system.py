@@ -12,7 +12,7 @@ from pytest_vmstorage.config.fs_options import mkfs_argv, mount_options
 from pytest_vmstorage.errors import GuestError
 from pytest_vmstorage.host.file_systems import FileSystem, asked_words, look_at, make_file_system, mount
 from pytest_vmstorage.host.shell import Shell, run_line
-from pytest_vmstorage.storage.extents import DiskExtent, filled_places
+from pytest_vmstorage.storage.extents import Extent, filled_places
 
 MOUNTPOINT = "/mnt/vmstorage"
 """The mount point: /mnt is a tmpfs in the appliance, whose root is read-only."""
@@ -111,7 +111,7 @@ def make_guest_fs(shell: Shell, disk: str, config: StorageConfig, *, is_copied: 
 
 
 @contextlib.contextmanager
-def frozen(shell: Shell, made: GuestFs, filled_bytes: int) -> Iterator[tuple[DiskExtent, ...]]:
+def frozen(shell: Shell, made: GuestFs, filled_bytes: int) -> Iterator[tuple[Extent, ...]]:
     """Context in which nothing writes to that file system, and its disk holds all that was written, as after umount.
 
     Gives the places on the disk of the test file's first `filled_bytes`, () where they cannot be told or nothing can

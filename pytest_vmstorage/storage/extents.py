@@ -1,4 +1,4 @@
-"""Extents: contiguous parts of a disk, and those that filefrag tells of a file."""
+"""Extents: contiguous parts of a disk or a file, and those of which filefrag says that a file has them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from pytest_vmstorage.errors import ProvisionError
 
-class DiskExtent(NamedTuple):
+
+class Extent(NamedTuple):
     """A contiguous part of a disk or a file, in bytes."""
 
     offset_bytes: int
@@ -22,8 +24,8 @@ class DiskExtent(NamedTuple):
 class FileExtent(NamedTuple):
     """A contiguous part of a file, and its place on the device; the flags are filefrag's words."""
 
-    at: DiskExtent
-    place: DiskExtent
+    at: Extent
+    place: Extent
     flags: frozenset[str]
 
     @property
@@ -41,22 +43,29 @@ _PLAIN = {"last", "eof"}
 def file_extents(listing: str) -> Iterator[FileExtent]:
     """The extents that `filefrag -v` lists, of one file or of several of the same block size.
 
+    Raises ProvisionError where it has extents and does not say how large a block is.
+
     Source: filefrag(8) of e2fsprogs 1.47; its numbers are blocks of the size in its first lines.
     """
     block = _BLOCK.search(listing)
-    unit = int(block[1]) if block else 0
-    for *numbers, flags in _EXTENT.findall(listing) if block else ():
+    for *numbers, flags in _EXTENT.findall(listing):
+        if block is None:
+            raise ProvisionError("filefrag does not say how large its blocks are.", code="VM443")
+        unit = int(block[1])
         logical, physical, length = (int(one) * unit for one in numbers)
         words = frozenset(flags.strip().split(",")) - {""}
-        yield FileExtent(DiskExtent(logical, length), DiskExtent(physical, length), words)
+        yield FileExtent(Extent(logical, length), Extent(physical, length), words)
 
 
-def filled_places(listing: str, filled_bytes: int) -> tuple[DiskExtent, ...]:
+def filled_places(listing: str, filled_bytes: int) -> tuple[Extent, ...]:
     """Places on the disk of a file's first `filled_bytes`, from `filefrag -v`, in the file's order.
 
     The result is () unless exactly those bytes have blocks, and all these blocks are written, without another flag.
     """
-    extents, end = list(file_extents(listing)), 0
+    try:
+        extents, end = list(file_extents(listing)), 0
+    except ProvisionError:
+        return ()
     for one in extents:
         if one.at.offset_bytes != end or not one.flags <= _PLAIN:
             return ()
@@ -64,7 +73,7 @@ def filled_places(listing: str, filled_bytes: int) -> tuple[DiskExtent, ...]:
     return tuple(one.place for one in extents) if end == filled_bytes else ()
 
 
-def union_bytes(parts: Iterable[DiskExtent]) -> int:
+def union_bytes(parts: Iterable[Extent]) -> int:
     """The bytes that lie in at least one of the parts."""
     covered, reached = 0, 0
     for part in sorted(parts):
@@ -73,7 +82,7 @@ def union_bytes(parts: Iterable[DiskExtent]) -> int:
     return covered
 
 
-def without(parts: Iterable[DiskExtent], taken: Iterable[DiskExtent]) -> Iterator[DiskExtent]:
+def without(parts: Iterable[Extent], taken: Iterable[Extent]) -> Iterator[Extent]:
     """The parts, which do not overlap, without whatever of them lies in `taken`; in the order of their offsets."""
     gone = sorted((one.offset_bytes, one.end_bytes) for one in taken)
     for part in sorted(parts, key=lambda one: one.offset_bytes):
@@ -81,12 +90,12 @@ def without(parts: Iterable[DiskExtent], taken: Iterable[DiskExtent]) -> Iterato
         for first, end in [*gone, (part.end_bytes, part.end_bytes)]:
             last = min(first, part.end_bytes)
             if begin < last:
-                yield DiskExtent(begin, last - begin)
+                yield Extent(begin, last - begin)
             begin = max(begin, end)
 
 
-def cut(parts: Iterable[DiskExtent], most_bytes: int) -> Iterator[DiskExtent]:
+def cut(parts: Iterable[Extent], most_bytes: int) -> Iterator[Extent]:
     """The parts in pieces of that size, the last piece of each with what is left of it."""
     for part in parts:
         for begin in range(part.offset_bytes, part.end_bytes, most_bytes):
-            yield DiskExtent(begin, min(most_bytes, part.end_bytes - begin))
+            yield Extent(begin, min(most_bytes, part.end_bytes - begin))

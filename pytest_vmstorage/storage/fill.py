@@ -19,7 +19,7 @@ from pytest_vmstorage.host.folders import folder_facts
 from pytest_vmstorage.host.resident import ResidentFiles
 from pytest_vmstorage.host.shell import Shell, check
 from pytest_vmstorage.storage.caches import evict
-from pytest_vmstorage.storage.extents import DiskExtent, cut
+from pytest_vmstorage.storage.extents import Extent, cut
 from pytest_vmstorage.storage.space import space_needed
 from pytest_vmstorage.storage.template import FILE_SYSTEMS, Template, json_nothing, json_part
 
@@ -85,7 +85,7 @@ class HostFill:
         if size_bytes > MOST_BYTES or not self._has_data(config, min(size_bytes, PIECE_BYTES) + SHIFTS):
             return 0
         lines = list(file_system_lines(config, template, path)) if template is not None else []
-        extents = template.extents if template is not None else (DiskExtent(0, size_bytes),)
+        extents = template.extents if template is not None else (Extent(0, size_bytes),)
         pieces = cut(sorted(extents), PIECE_BYTES)
         lines.append(fill_argv(config, self._data, [(one, next(self._numbers) % SHIFTS) for one in pieces], path))
         timeout_s = _LEAST_S + size_bytes / _BYTES_PER_S
@@ -113,7 +113,7 @@ class HostFill:
         self._resident.close()
 
 
-def fill_argv(config: StorageConfig, data: str, pieces: Sequence[tuple[DiskExtent, int]], path: str) -> tuple[str, ...]:
+def fill_argv(config: StorageConfig, data: str, pieces: Sequence[tuple[Extent, int]], path: str) -> tuple[str, ...]:
     """The qemu-img line that writes data to pieces of the disk: to each the data from its byte on.
 
     The pieces are in the disk's order. qemu-img concatenates its sources, and whatever lies between the pieces stays as
@@ -122,7 +122,7 @@ def fill_argv(config: StorageConfig, data: str, pieces: Sequence[tuple[DiskExten
     sources, end = list[str](), 0
     for piece, begin in pieces:
         sources += [json_nothing(piece.offset_bytes - end)] if piece.offset_bytes > end else []
-        sources.append(json_part({"driver": "file", "filename": data}, DiskExtent(begin, piece.length_bytes)))
+        sources.append(json_part({"driver": "file", "filename": data}, Extent(begin, piece.length_bytes)))
         end = piece.end_bytes
     # that option came with QEMU 5.0, and is needed only where something is left as it is
     keeps = ("--target-is-zero",) if any("null-co" in one for one in sources) else ()

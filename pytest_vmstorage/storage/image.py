@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import itertools
 import json
@@ -196,7 +197,11 @@ def image_facts(shell: Shell, path: str) -> ImageFacts:
     done = check(shell.run(["stat", "-c", "%s %b %B", "--", *files]), f"looking at {path}")
     sizes = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
     extents = shell.run(["filefrag", "-s", "-v", path])
-    unwritten = _mostly_unwritten(extents.stdout) if extents.ok else None
+    unwritten = None
+    if extents.ok:
+        # of extents that cannot be read nothing is claimed
+        with contextlib.suppress(ProvisionError):
+            unwritten = _mostly_unwritten(extents.stdout)
     length, allocated = sum(size for size, _, _ in sizes), sum(blocks * unit for _, blocks, unit in sizes)
     return ImageFacts(length_bytes=length, allocated_bytes=allocated, unwritten=unwritten)
 

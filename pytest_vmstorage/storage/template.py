@@ -20,7 +20,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.errors import ProvisionError
 from pytest_vmstorage.host.folders import folder_facts
 from pytest_vmstorage.host.shell import Shell, check
-from pytest_vmstorage.storage.extents import DiskExtent, file_extents, without
+from pytest_vmstorage.storage.extents import Extent, file_extents, without
 from pytest_vmstorage.storage.space import space_needed
 
 FILE_SYSTEMS = ("ext3", "ext4", "xfs")
@@ -44,9 +44,9 @@ class Template(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     path: str
-    extents: tuple[DiskExtent, ...]
-    written: tuple[DiskExtent, ...] = ()
-    zeroed: tuple[DiskExtent, ...] = ()
+    extents: tuple[Extent, ...]
+    written: tuple[Extent, ...] = ()
+    zeroed: tuple[Extent, ...] = ()
 
     @property
     def filled_bytes(self) -> int:
@@ -78,7 +78,7 @@ class Templates:
         kinds = ({_kind(one, "raw"), _kind(one, one.format)} for one in others)
         return any(own in both and not both & self._taken.keys() for both in kinds)
 
-    def take(self, config: StorageConfig, path: str, extents: Sequence[DiskExtent]) -> None:
+    def take(self, config: StorageConfig, path: str, extents: Sequence[Extent]) -> None:
         """Copy that cell's disk, on which nothing is written meanwhile; without room or means there is no template."""
         own = _kind(config, config.format)
         with self._lock:
@@ -97,7 +97,7 @@ class Templates:
         else:
             self._taken[own] = made
 
-    def _copied(self, config: StorageConfig, path: str, extents: Sequence[DiskExtent], copy: str) -> Template:
+    def _copied(self, config: StorageConfig, path: str, extents: Sequence[Extent], copy: str) -> Template:
         """Copy all but those extents of the disk; raises ProvisionError."""
 
         def run(*argv: str) -> str:
@@ -105,7 +105,7 @@ class Templates:
 
         run("truncate", "-s", str(config.size), "--", copy)
         image = {"driver": config.format, "file": {"driver": "file", "filename": path}}
-        parts = [(json_part(image, one), one) for one in without([DiskExtent(0, config.size)], extents)]
+        parts = [(json_part(image, one), one) for one in without([Extent(0, config.size)], extents)]
         parts += [(json_nothing(one.length_bytes), one) for one in extents]
         sources = [source for source, _ in sorted(parts, key=itemgetter(1))]
         # -U: the guest has the image open, and writes nothing
@@ -134,12 +134,12 @@ def _kind(config: StorageConfig, source: str) -> StorageConfig:
     return config.model_copy(update=same)
 
 
-def _place(told: Mapping[str, int]) -> DiskExtent:
+def _place(told: Mapping[str, int]) -> Extent:
     """The part of a disk that an item of `qemu-img map --output=json` is about."""
-    return DiskExtent(told["start"], told["length"])
+    return Extent(told["start"], told["length"])
 
 
-def json_part(node: Mapping[str, object], part: DiskExtent) -> str:
+def json_part(node: Mapping[str, object], part: Extent) -> str:
     """qemu-img's name of a part of what that node of QEMU's has."""
     window = {"driver": "raw", "offset": part.offset_bytes, "size": part.length_bytes, "file": node}
     return f"json:{json.dumps(window)}"

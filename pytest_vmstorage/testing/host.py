@@ -138,7 +138,10 @@ class Images:
 
     def _extents(self, asked: Asked) -> CommandResult:
         flags = "last,unwritten,eof" if self._of(asked).preallocation == "falloc" else "last,eof"
-        return answer_of(asked, f"   0:        0..    2047:    3918848..   3920895:   2048:             {flags}\n")
+        head = f"File size of {asked.argv[-1]} is 8388608 (2048 blocks of 4096 bytes)\n"
+        return answer_of(
+            asked, f"{head}   0:        0..    2047:    3918848..   3920895:   2048:             {flags}\n"
+        )
 
 
 def answer_of(asked: Asked, stdout: str = "") -> CommandResult:

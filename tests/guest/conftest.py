@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +71,8 @@ def lab() -> Iterator[Lab]:
     opened = open_lab(LabSettings(boot="fresh"), print)
     yield opened
     opened.close()
+    # a removed file takes room as long as it is mapped
+    assert opened.factory.folder not in Path("/proc/self/maps").read_text()
 
 
 @pytest.fixture(autouse=True)

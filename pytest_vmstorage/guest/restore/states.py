@@ -123,10 +123,10 @@ class State(BaseModel):
 
 
 class States:
-    """The saved guests of one lab host in `folder`, and a run's copies of them in `own`, which stay in its page cache.
+    """The saved guests of one lab host in `folder`, and a run's copies of them in `own`.
 
     `conditions` are the host's part of the states' names. States of another boot of the host than `boot_id` are of no
-    use and removed.
+    use and removed. On this machine the copies stay in the page cache.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from pytest_vmstorage.guest.guest import set_scheduler
 from pytest_vmstorage.host.file_systems import FileSystem, mount_of, read_mounts
 from pytest_vmstorage.measure.proof.file_systems import in_effect, of_guest_fs
 from pytest_vmstorage.results.run import Proof
-from pytest_vmstorage.storage.extents import DiskExtent
+from pytest_vmstorage.storage.extents import Extent
 from pytest_vmstorage.testing.shell import FakeShell
 
 MOUNTS = """\
@@ -145,7 +145,7 @@ def test_a_frozen_file_system_thaws_and_tells_where_its_file_lies() -> None:
     """Also where the work meanwhile fails."""
     shell = FakeShell().answer(re.compile("--freeze"), FILEFRAG).answer(re.compile("^fsfreeze --unfreeze /mnt/vms"))
     with frozen(shell, MADE, 2**21) as extents:
-        assert extents == (DiskExtent(768 * 4096, 2**21),)
+        assert extents == (Extent(768 * 4096, 2**21),)
         assert len(shell.lines) == 1
     with pytest.raises(LookupError), frozen(shell, MADE, 2**21):
         raise LookupError

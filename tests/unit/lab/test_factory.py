@@ -112,6 +112,9 @@ def test_a_machine_is_what_was_asked_for(place: Place) -> None:
     assert machine.image is not None
     assert machine.image.unwritten is False
     assert said == ["making disk", "booting"]
+    reserved = place.pool.make(QCOW2.model_copy(update={"preallocation": "falloc"}), "tcg")
+    assert reserved.image is not None
+    assert reserved.image.unwritten is True
 
 
 def test_a_cell_may_name_its_emulator(place: Place) -> None:

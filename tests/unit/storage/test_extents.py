@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vmstorage.storage.extents import DiskExtent, cut, filled_places, union_bytes, without
+from pytest_vmstorage.errors import ProvisionError
+from pytest_vmstorage.storage.extents import Extent, cut, file_extents, filled_places, union_bytes, without
 
 MIB = 2**20
 
@@ -23,7 +24,7 @@ File size of /mnt/vmstorage/test is 25165824 (6144 blocks of 4096 bytes)
 
 def test_extents_are_told_in_bytes_and_in_the_files_order() -> None:
     """As they lie on the disk."""
-    assert filled_places(FILEFRAG, 3 * MIB) == (DiskExtent(3 * MIB, 2 * MIB), DiskExtent(MIB, MIB))
+    assert filled_places(FILEFRAG, 3 * MIB) == (Extent(3 * MIB, 2 * MIB), Extent(MIB, MIB))
 
 
 @pytest.mark.parametrize(
@@ -43,24 +44,31 @@ def test_a_file_that_is_not_all_written_has_none(text: str, filled: int) -> None
     assert filled_places(text, filled) == ()
 
 
-PARTS = st.lists(st.builds(DiskExtent, st.integers(0, 40), st.integers(1, 12)), max_size=6)
+def test_extents_without_the_size_of_a_block_are_an_error() -> None:
+    """No size is guessed; a file without extents needs none."""
+    with pytest.raises(ProvisionError, match="how large its blocks are"):
+        list(file_extents(FILEFRAG.replace(" of 4096 bytes", "")))
+    assert list(file_extents("")) == []
 
 
-def covered(*parts: DiskExtent) -> set[int]:
+PARTS = st.lists(st.builds(Extent, st.integers(0, 40), st.integers(1, 12)), max_size=6)
+
+
+def covered(*parts: Extent) -> set[int]:
     """The bytes of some parts, one by one."""
     return {byte for part in parts for byte in range(part.offset_bytes, part.end_bytes)}
 
 
 @given(parts=PARTS)
-def test_bytes_that_several_parts_have_count_once(parts: list[DiskExtent]) -> None:
+def test_bytes_that_several_parts_have_count_once(parts: list[Extent]) -> None:
     """However they overlap."""
     assert union_bytes(parts) == len(covered(*parts))
 
 
 @given(size=st.integers(1, 60), taken=PARTS, most=st.integers(1, 20))
-def test_what_is_left_of_a_disk_lies_in_pieces(size: int, taken: list[DiskExtent], most: int) -> None:
+def test_what_is_left_of_a_disk_lies_in_pieces(size: int, taken: list[Extent], most: int) -> None:
     """They hold each byte that was not taken, once, in order, and none is larger than asked."""
-    left = list(without([DiskExtent(0, size)], taken))
+    left = list(without([Extent(0, size)], taken))
     pieces = list(cut(left, most))
     assert sorted(covered(*left)) == [byte for piece in pieces for byte in range(piece.offset_bytes, piece.end_bytes)]
     assert covered(*left) == set(range(size)) - covered(*taken)

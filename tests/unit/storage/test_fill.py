@@ -121,6 +121,21 @@ def test_data_stay_in_the_page_cache_until_the_run_ends() -> None:
         assert cached_bytes(data) == 0
 
 
+def test_closing_the_disks_of_a_run_lets_its_data_go() -> None:
+    """Their file is removed, and takes no room from then on."""
+    with tempfile.TemporaryDirectory(dir=ON_DISK) as name:
+        folder, kept = Path(name, "run"), Path(name, "kept")
+        folder.mkdir()
+        host = LabHost(name="here", uri=None, ssh=None, folder=name)
+        made = HostDisks(LocalShell(), host, str(folder), "01")
+        made.make(StorageConfig(cache="writeback", size="4M"), 1, fill_bytes=MIB)
+        os.link(folder / "fill.data", kept)
+        assert cached_bytes(kept) == MIB + SHIFTS
+        made.close()
+        assert not folder.exists()
+        assert cached_bytes(kept) == 0
+
+
 @pytest.mark.parametrize(("free", "size"), [(2**40, MOST_BYTES + MIB), (StorageConfig().size + 66 * MIB, 8 * MIB)])
 def test_what_is_too_much_is_left_to_the_guest(free: int, size: int) -> None:
     """A large region, or data that would take the room which the disk itself needs."""

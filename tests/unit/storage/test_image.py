@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -199,10 +200,18 @@ def test_what_an_image_says_of_its_preallocation(
     assert observed_preallocation(StorageConfig(format=kind, size=SIZE), facts) == found
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"stderr": "FIBMAP/FIEMAP unsupported", "returncode": 22},
+        {"stdout": recording("filefrag-1.47.0-raw-full").replace(" of 4096 bytes", "")},
+    ],
+    ids=["unsupported", "unreadable"],
+)
 @pytest.mark.parametrize("asked", ["falloc", "full"])
-def test_where_extents_cannot_be_seen_both_full_allocations_pass(asked: Preallocation) -> None:
+def test_where_extents_cannot_be_seen_both_full_allocations_pass(asked: Preallocation, told: dict[str, Any]) -> None:
     """A tmpfs has no FIEMAP; half a proof is taken, a wrong one is not."""
-    shell = host("raw-full").answer(re.compile("^filefrag "), stderr="FIBMAP/FIEMAP unsupported", returncode=22)
+    shell = host("raw-full").answer(re.compile("^filefrag "), **told)
     facts = image_facts(shell, "/srv/d")
     assert facts.unwritten is None
     verify_preallocation(StorageConfig(preallocation=asked, size=SIZE), facts)

@@ -15,7 +15,7 @@ from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.inventory import LabHost
 from pytest_vmstorage.host.shell import LocalShell, check
 from pytest_vmstorage.storage.disk import HostDisks
-from pytest_vmstorage.storage.extents import DiskExtent
+from pytest_vmstorage.storage.extents import Extent
 from pytest_vmstorage.storage.template import MOST_EXTENTS, Template, Templates
 from pytest_vmstorage.testing.host import make_host_shell
 from pytest_vmstorage.testing.shell import FakeShell
@@ -23,8 +23,8 @@ from pytest_vmstorage.testing.shell import FakeShell
 MIB = 2**20
 FOLDER = "/srv/vm/run-0123456789"
 EXTENTS = (
-    DiskExtent(3 * MIB, 2 * MIB),
-    DiskExtent(MIB, MIB),
+    Extent(3 * MIB, 2 * MIB),
+    Extent(MIB, MIB),
 )
 
 # in the form of filefrag 1.47.0, without its trailing blanks, of the image of a disk whose test file has 3 MiB: 5 MiB
@@ -49,7 +49,7 @@ def raw(**fields: object) -> StorageConfig:
     return StorageConfig(**{"guest_fs": "ext4", "size": size, "cache": "writeback", **fields})
 
 
-def taken(config: StorageConfig, extents: Sequence[DiskExtent] = EXTENTS, shell: FakeShell | None = None) -> Templates:
+def taken(config: StorageConfig, extents: Sequence[Extent] = EXTENTS, shell: FakeShell | None = None) -> Templates:
     """The templates of a run after that cell's disk was offered."""
     made = Templates(shell or host(), FOLDER)
     made.take(config, "/srv/vm/disk-1", extents)
@@ -121,7 +121,7 @@ def test_without_room_there_is_none_and_nobody_tries_again() -> None:
 
 def test_a_file_in_many_pieces_makes_none() -> None:
     """As many as may be do."""
-    pieces = [DiskExtent(n * MIB, MIB) for n in range(MOST_EXTENTS + 1)]
+    pieces = [Extent(n * MIB, MIB) for n in range(MOST_EXTENTS + 1)]
     assert taken(raw(), pieces).find(raw(), len(pieces) * MIB) is None
     assert taken(raw(), pieces[1:]).find(raw(), MOST_EXTENTS * MIB) is not None
 
@@ -148,7 +148,7 @@ def test_what_is_allocated_and_holds_zeros_is_known() -> None:
     """All that the image has but the file's data, and what the copy has as data."""
     made = taken(raw()).find(raw(), 3 * MIB)
     assert made is not None
-    assert (made.written, made.zeroed) == ((DiskExtent(2 * MIB, MIB),), (DiskExtent(9 * MIB, MIB),))
+    assert (made.written, made.zeroed) == ((Extent(2 * MIB, MIB),), (Extent(9 * MIB, MIB),))
 
 
 def test_a_disk_without_its_template_is_left_to_its_guest() -> None:

@@ -6,6 +6,7 @@ Tests of `guest.restore.restoring`, and of what `guest.restore.parking` does wit
 from __future__ import annotations
 
 import re
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from page_cache import ON_DISK, cached_bytes
 
 from pytest_vmstorage.config.cell import StorageConfig
 from pytest_vmstorage.config.settings import Accel
@@ -94,6 +96,17 @@ def test_the_first_is_saved_and_all_are_restored(tmp_path: Path) -> None:
     assert list(scene.hypervisor.domains) == scene.noted
     assert scene.hypervisor.running == []
     assert scene.said == ["saving a guest from which others are restored"]
+
+
+def test_saved_guests_are_in_memory_until_it_is_closed() -> None:
+    """All guests of a run are restored from them, and the host's caches are dropped between."""
+    with tempfile.TemporaryDirectory(dir=ON_DISK) as folder:
+        scene = Scene(Path(folder))
+        scene.begin()
+        path = Path(scene.states.path(scene.states.name(spec())))
+        assert cached_bytes(path) >= len(FILE)
+        scene.restoring.close()
+        assert cached_bytes(path) == 0
 
 
 @pytest.mark.parametrize(

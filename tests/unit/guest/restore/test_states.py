@@ -150,7 +150,7 @@ def test_a_run_has_its_own_copy_and_writes_its_beginning(tmp_path: Path) -> None
         of.write_head(state, "x" * 5000)
 
 
-def test_a_runs_copy_stays_in_the_page_cache_until_the_run_ends() -> None:
+def test_a_runs_copy_stays_in_the_page_cache_until_it_is_dropped_or_the_run_ends() -> None:
     """Caches are dropped before each round, and each pair of guests would read theirs from the disk."""
     with tempfile.TemporaryDirectory(dir=ON_DISK) as name:
         folder = Path(name)
@@ -162,8 +162,12 @@ def test_a_runs_copy_stays_in_the_page_cache_until_the_run_ends() -> None:
         assert other.take(state) is not None
         pages = [first, cached_bytes(Path(other.path(state)))]
         assert min(pages) >= len(FILE), pages
-        of.close()
+        # its file goes, and another name of it is still there
+        removed = folder / "removed"
+        os.link(other.path(state), removed)
         other.drop(state)
+        assert cached_bytes(removed) == 0
+        of.close()
         assert cached_bytes(Path(of.path(state))) == 0
 
 
