@@ -81,6 +81,9 @@ def _beginning(request: pytest.FixtureRequest) -> None:
     if "lab" in request.fixturenames and "saved" not in request.fixturenames:
         lab: Lab = request.getfixturevalue("lab")
         is_restored = request.node.get_closest_marker("restored") is not None
+        # a test that makes restoring fail would have the guests of all later ones in this process booted
+        assert lab.provisioner.restoring is not None
+        lab.provisioner.restoring._distrusted.clear()
         lab.factory.begin_by(functools.partial(_begin_quickly, lab) if is_restored else None)
 
 

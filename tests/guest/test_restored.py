@@ -32,15 +32,16 @@ class Saved:
         self.lab = lab
         self.folder = folder
         self.said: list[str] = []
+        self._restoring: Restoring | None = None
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """As another run would: with nothing of its own yet."""
         own = self.lab.factory.folder
-        self.lab.drop()
+        self.close()
         LocalShell().run(["sh", "-c", f"rm -f {own}/state-*"])
         self.states = States(LocalShell(), str(self.folder), own, boot_id=BOOT_ID, conditions={})
-        self.lab.provisioner.restoring = Restoring(
+        self._restoring = self.lab.provisioner.restoring = Restoring(
             self.lab.hypervisor,
             self.states,
             xml_of=self.lab.factory.xml,
@@ -49,6 +50,12 @@ class Saved:
             say=self.said.append,
         )
         self.lab.factory.begin_by(self.lab.provisioner.restoring.begin)
+
+    def close(self) -> None:
+        """Drop the guest, and let the states go."""
+        self.lab.drop()
+        if self._restoring is not None:
+            self._restoring.close()
 
     def guest(self, config: StorageConfig) -> Guest:
         """A guest of that cell, which was not there before."""
@@ -65,8 +72,9 @@ class Saved:
 def saved(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Saved]:
     """The lab, set back afterwards."""
     restoring = lab.provisioner.restoring
-    yield Saved(lab, tmp_path_factory.mktemp("states"))
-    lab.drop()
+    made = Saved(lab, tmp_path_factory.mktemp("states"))
+    yield made
+    made.close()
     lab.provisioner.restoring = restoring
     lab.factory.begin_by(None)
 
