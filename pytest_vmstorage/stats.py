@@ -16,7 +16,10 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
+from statistics import NormalDist
 from typing import NamedTuple
+
+_NORMAL = NormalDist()
 
 MOST_PAIRS = 1000
 """The most pairs ever proposed: nobody would run more."""
@@ -141,15 +144,21 @@ def student_t_cdf(t: float, freedom: int) -> float:
 
 @lru_cache(maxsize=4096)
 def student_t_quantile(probability: float, freedom: int) -> float:
-    """The quantile of Student's t with that many degrees of freedom; the probability is between 0 and 1."""
+    """The quantile of Student's t with that many degrees of freedom; the probability is between 0 and 1.
+
+    By Newton's method: above 0 the distribution is concave, so that steps that begin at the normal quantile, which is
+    smaller, only rise, until rounding ends them.
+    """
     if probability < 0.5:
         return -student_t_quantile(1.0 - probability, freedom)
-    low, high = 0.0, 1.0
-    while student_t_cdf(high, freedom) < probability:
-        low, high = high, high * 2
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if student_t_cdf(middle, freedom) < probability else (low, middle)
-    return high
+    half = (freedom + 1) / 2
+    middle = math.exp(math.lgamma(half) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    found, further = -math.inf, _NORMAL.inv_cdf(probability)
+    while further > found:
+        found = further
+        density = middle * (1.0 + found * found / freedom) ** -half
+        further = found + (probability - student_t_cdf(found, freedom)) / density
+    return found
 
 
 def visible_shift(spread: float, count: int, risk: float = 0.05) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, product
 from typing import NamedTuple
 
 from tabulate import tabulate
@@ -38,6 +38,9 @@ _TOGETHER = "\N{NO-BREAK SPACE}"
 
 _Lines = list[str]
 _Groups = list[list[_Lines]]
+_Block = str | list[_Lines]
+"""A sentence, or columns that are not drawn yet."""
+
 _Words = Sequence[str]
 
 
@@ -114,7 +117,7 @@ def _points(table: PointTable, width: int) -> _Lines:
     points = [_rjust([name, *(row.points[index] for row in table.rows)]) for index, name in enumerate(table.points)]
     leading = [["metric", *(row.metric for row in table.rows)]] if table.has_metrics else []
     columns = [_Columns((), [point]) for point in points]
-    return _tables(leading, table.axes, [row.cell for row in table.rows], columns, width)
+    return _drawn(_tables(leading, table.axes, [row.cell for row in table.rows], columns, width))
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> _Lines:
@@ -142,13 +145,15 @@ def _matrix(table: Table, width: int) -> _Lines:
     A few configurations with many metrics are turned round where that takes fewer lines.
     """
     grid = _grid(table)
-    tried = [
-        _tables([], grid.names, grid.rows, _columns(grid, least, is_named=is_named), width)
-        for is_named in (True, False)
-        for least in _HEADING_WIDTHS
-    ]
-    fitting = [blocks for blocks in tried if _fits(blocks, width)]
-    best = min(fitting or tried, key=len)
+    columns: list[Sequence[_Columns]] = []
+    for is_named, least in product((True, False), _HEADING_WIDTHS):
+        one = _columns(grid, least, is_named=is_named)
+        # most widths of headings, and names where nothing failed, make no difference
+        if one not in columns:
+            columns.append(one)
+    tried = sorted((_tables([], grid.names, grid.rows, one, width) for one in columns), key=len)
+    # the first of the fewest blocks: no other is drawn, which takes longer than all before it
+    best = next((blocks for blocks in map(_drawn, tried) if _fits(blocks, width)), None) or _drawn(tried[0])
     if 1 < len(grid.rows) <= _FEW_ROWS and len(best) > 1:
         turned = _turned(grid, width)
         return turned if _fits(turned, width) and _height(turned) < _height(best) else best
@@ -239,7 +244,7 @@ def _turned(grid: _Grid, width: int) -> _Lines:
         for words, cells in zip(texts, zip(*grid.columns, strict=True), strict=True)
     ]
     leading = [first, metrics]
-    return _drawn(usual, leading, _split(leading, columns, width), [], width)
+    return _drawn(_blocks(usual, leading, _split(leading, columns, width), [], width))
 
 
 def _tables(
@@ -248,7 +253,7 @@ def _tables(
     rows: Sequence[Sequence[str]],
     columns: Sequence[_Columns],
     width: int,
-) -> _Lines:
+) -> list[_Block]:
     """Blocks in which each row has its values of the axes, which are named, and figures beside them.
 
     Axes that are too wide for columns of their own, or would cost a block, are one column of words, on one line or
@@ -263,20 +268,24 @@ def _tables(
     layouts = [(said, leading, _split([*first, *leading], columns, width)) for said, leading in tried]
     layouts.sort(key=lambda it: (_too_wide([*first, *it[1]], it[2], width), len(it[2])))
     if not names or not _too_wide([*first, *layouts[0][1]], layouts[0][2], width):
-        return _drawn(*layouts[0], first, width)
+        return _blocks(*layouts[0], first, width)
     blocks = [[block] for block in _narrower(texts, width)]
     wrapped = [(usual, leading, _split([*first, *leading], columns, width)) for leading in blocks]
     fitting = [it for it in wrapped if not _too_wide([*first, *it[1]], it[2], width)]
     if fitting:
-        return _drawn(*min(fitting, key=lambda it: len(it[2]) * _rows_height(it[1])), first, width)
+        return _blocks(*min(fitting, key=lambda it: len(it[2]) * _rows_height(it[1])), first, width)
     numbers = ["#", *(str(number) for number in range(1, len(rows) + 1))]
     keys = _split([numbers], [_Columns((), [axis]) for axis in apart], width)
     figures = _split([numbers, *first], columns, width)
-    return [_draw([numbers, *key]) for key in keys] + [_draw([numbers, *first, *group]) for group in figures]
+    return [*([numbers, *key] for key in keys), *([numbers, *first, *group] for group in figures)]
 
 
-def _drawn(said: str, leading: Sequence[_Lines], groups: _Groups, first: Sequence[_Lines], width: int) -> _Lines:
-    return [*(_wrapped(said, width) if said else []), *(_draw([*first, *leading, *group]) for group in groups)]
+def _blocks(said: str, leading: Sequence[_Lines], groups: _Groups, first: Sequence[_Lines], width: int) -> list[_Block]:
+    return [*(_wrapped(said, width) if said else []), *([*first, *leading, *group] for group in groups)]
+
+
+def _drawn(blocks: Sequence[_Block]) -> _Lines:
+    return [block if isinstance(block, str) else _draw(block) for block in blocks]
 
 
 def _words(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, list[_Words]]:
@@ -388,7 +397,7 @@ def _too_wide(leading: Sequence[_Lines], groups: _Groups, width: int) -> bool:
 
 
 def _width(columns: Sequence[_Lines]) -> int:
-    widest = [max(len(line) for text in column for line in text.split("\n")) for column in columns]
+    widest = [max(map(len, "\n".join(column).split("\n"))) for column in columns]
     return sum(widest) + _GAP * max(0, len(widest) - 1)
 
 
