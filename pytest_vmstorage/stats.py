@@ -125,6 +125,17 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted[index] for index in range(len(order)))
 
 
+def squared_deviations(values: Sequence[float]) -> float:
+    """The sum of squared deviations from the mean, in the square of the values' unit; 0 for equal values.
+
+    In floats: `statistics.variance` takes twenty times as long for sums that are exact fractions.
+    """
+    # from the first one: the mean of equal values may differ from them by a rounding
+    shifted = [value - values[0] for value in values]
+    mean = math.fsum(shifted) / len(shifted)
+    return math.fsum([(value - mean) ** 2 for value in shifted])
+
+
 def student_t_cdf(t: float, freedom: int) -> float:
     """The probability that Student's t with that many degrees of freedom, at least 1, is at most `t`.
 

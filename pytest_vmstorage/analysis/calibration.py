@@ -24,6 +24,7 @@ from pytest_vmstorage.stats import (
     hodges_lehmann,
     shift_interval,
     signed_rank_p,
+    squared_deviations,
     visible_shift,
 )
 
@@ -68,9 +69,9 @@ class Noise(BaseModel):
             raise ValueError("noise takes two boots of two rounds")
         logs = [[math.log(figure) for figure in boot] for boot in boots]
         count = sum(map(len, logs))
-        within = math.fsum(statistics.variance(boot) * (len(boot) - 1) for boot in logs) / (count - len(logs))
+        within = math.fsum(map(squared_deviations, logs)) / (count - len(logs))
         explained = statistics.fmean(within / len(boot) for boot in logs)
-        between = max(0.0, statistics.variance(map(statistics.fmean, logs)) - explained)
+        between = max(0.0, squared_deviations([*map(statistics.fmean, logs)]) / (len(logs) - 1) - explained)
         return cls(
             workload=workload,
             unit=unit,

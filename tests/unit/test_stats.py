@@ -26,6 +26,7 @@ from pytest_vmstorage.stats import (
     median_interval,
     shift_interval,
     signed_rank_p,
+    squared_deviations,
     student_t_cdf,
     student_t_quantile,
     upper_bound,
@@ -277,3 +278,18 @@ def test_the_saddlepoint_holds_in_the_tail() -> None:
     for drawn in (ordered[2:7], ordered[1:6], [*ordered[:3], *ordered[7:9]], ordered[4:9], ordered[8:13]):
         exact = (len(sums) - bisect_left(sums, sum(drawn) - 1e-12)) / len(sums)
         assert drawn_sum_p(values, drawn) == pytest.approx(exact, rel=0.2)
+
+
+@pytest.mark.parametrize("offset", [0.0, 9.2, 1e6])
+def test_squared_deviations_are_those_of_the_exact_variance(offset: float) -> None:
+    """Also far from 0, where squares are large, and their differences small."""
+    draw = random.Random(7)
+    for count in (2, 3, 8, 40):
+        values = [offset + draw.gauss(0.0, 0.03) for _ in range(count)]
+        exact = statistics.variance(values) * (count - 1)
+        assert squared_deviations(values) == pytest.approx(exact, rel=1e-12)
+
+
+def test_equal_values_deviate_by_nothing() -> None:
+    """Exactly: a mean of three times 0.1 is not 0.1 in floats."""
+    assert squared_deviations([0.1] * 3) == squared_deviations([4.2]) == 0.0

@@ -50,7 +50,7 @@ from pytest_vmstorage.analysis.gate.verdicts import (
 )
 from pytest_vmstorage.results.run import Measurement, Metric, Run, Sample
 from pytest_vmstorage.results.saved import Baseline, CellKey, host_of, keyed
-from pytest_vmstorage.stats import Interval, holm, student_t_cdf, student_t_quantile
+from pytest_vmstorage.stats import Interval, holm, squared_deviations, student_t_cdf, student_t_quantile
 
 Cell = TypeVar("Cell", bound=Hashable)
 
@@ -221,7 +221,7 @@ def _prediction(days: Days) -> _Prediction | None:
         return _Prediction(days.shift, math.sqrt(total), freedom * (total / added) ** 2 if added else math.inf)
     if count == 1:
         return None
-    between_days = statistics.variance(map(statistics.fmean, days.saved)) * (1 + 1 / count)
+    between_days = squared_deviations([*map(statistics.fmean, days.saved)]) / (count - 1) * (1 + 1 / count)
     variance, freedom = _with_guests(days, between_days)
     return _Prediction(days.shift, math.sqrt(variance), freedom)
 
@@ -266,7 +266,7 @@ def _of_rounds(days: Days) -> tuple[float, int] | None:
 def _squares(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
     """The squared deviations within groups that have several values, and their degrees of freedom."""
     several = [group for group in groups if len(group) > 1]
-    squares = math.fsum(statistics.variance(group) * (len(group) - 1) for group in several)
+    squares = math.fsum(map(squared_deviations, several))
     return squares, sum(len(group) - 1 for group in several)
 
 
@@ -293,7 +293,7 @@ def _against_one(saved: Sequence[float], today: Sequence[float], shift: float) -
     reason = "one day does not say how much days differ"
     if min(len(saved), len(today)) > 1:
         freedom = len(saved) + len(today) - 2
-        squares = statistics.variance(saved) * (len(saved) - 1) + statistics.variance(today) * (len(today) - 1)
+        squares = squared_deviations(saved) + squared_deviations(today)
         error = math.sqrt(squares / freedom * (1 / len(saved) + 1 / len(today)))
         reason += f" (were they all alike, its guests would show a loss of {percent(_visible(error, freedom))})"
     return _finding(Kind.INCONCLUSIVE, 1, shift, None, f"{reason}; {_more_days(1)}")

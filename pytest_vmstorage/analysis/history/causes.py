@@ -31,6 +31,7 @@ from pytest_vmstorage.analysis.history.changes import (
     fit_of_line,
 )
 from pytest_vmstorage.analysis.shared_values import Compared, find_shared, meets
+from pytest_vmstorage.stats import squared_deviations
 
 _NEAR = -6.0
 """A day with a log likelihood so far below the likeliest may still be the day of a step."""
@@ -273,7 +274,7 @@ class _Causes:
             return None
         inside = bounded(values[low:high])
         before, after = inside[: at - low], inside[at - low :]
-        squares = sum(statistics.variance(side) * (len(side) - 1) for side in (before, after))
+        squares = squared_deviations(before) + squared_deviations(after)
         variance = squares / (len(inside) - 2) * (1 / len(before) + 1 / len(after))
         return statistics.fmean(after) - statistics.fmean(before), math.sqrt(variance)
 
