@@ -260,7 +260,7 @@ class Recorder:
 
         settings, wrote = self._settings, True
         if path := settings.timeline_path:
-            note = f"wrote {path}: open it in https://ui.perfetto.dev or in chrome://tracing"
+            note = f"wrote {path}: open it in https://ui.perfetto.dev or in the Performance panel of Chrome's DevTools"
             wrote = self._write(path, partial(write_timeline, path, timelines(self._config)), note)
         write = partial(
             write_report,

@@ -1,4 +1,4 @@
-"""The time of a run as a file in the Trace Event format, which Perfetto and chrome://tracing open.
+"""The time of a run as a file in the Trace Event format, which Perfetto and Chrome's DevTools open.
 
 The format is Google's "Trace Event Format": complete events ("X") with times in microseconds, and metadata ("M").
 """
